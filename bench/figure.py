@@ -1,0 +1,97 @@
+"""Figures: one measured number with its ratios, its spread, what each side paid for, and the bar it has to meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from bench.contest import Ratio
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How to measure: a share of the full size, turns (None = the suite's own number), and a folder on a real disk."""
+
+    scale: float
+    repeat: int | None
+    folder: Path
+
+    def turns(self, usual: int) -> int:
+        """How many turns each contender gets."""
+        return usual if self.repeat is None else self.repeat
+
+    def sized(self, full: int, least: int = 1) -> int:
+        """A count at this scale."""
+        return max(least, round(full * self.scale))
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A target in words, and whether this measurement met it. It is set for the full size."""
+
+    text: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One line of the report. `more` holds what only this figure has."""
+
+    name: str
+    value: float
+    unit: str
+    ratios: Mapping[str, Ratio]
+    durability: Mapping[str, str]
+    scale: float
+    repeat: int
+    bar: Bar | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def spread(self) -> float | None:
+        """The widest spread among the ratios."""
+        return max((ratio.spread for ratio in self.ratios.values() if ratio.spread is not None), default=None)
+
+    def line(self) -> str:
+        """The figure as one line of JSON."""
+        page: dict[str, object] = {
+            "name": self.name,
+            "value": significant(self.value),
+            "unit": self.unit,
+            "ratios": {against: significant(ratio.median) for against, ratio in self.ratios.items()},
+            "spread": None if self.spread is None else significant(self.spread),
+            "durability": self.durability,
+            "bar": self.bar,
+            "scale": self.scale,
+            "repeat": self.repeat,
+            **self.more,
+        }
+        return msgspec.json.encode(page).decode()
+
+    def words(self) -> str:
+        """The figure as a few lines for people."""
+        spread = "one turn, no spread" if self.spread is None else f"spread {self.spread:.0%}"
+        lines = [f"{self.name:<28}{significant(self.value):>12,} {self.unit}   ({spread}, {self.repeat} turns)"]
+        lines += [f"{'':<28}{significant(ratio.median):>12,} x {against}" for against, ratio in self.ratios.items()]
+        lines += [f"{'':<30}{name}: {value}" for name, value in self.more.items()]
+        lines += [f"{'':<30}{name} paid for: {kept}" for name, kept in self.durability.items()]
+        if self.bar is not None:
+            lines.append(f"{'':<30}{'met' if self.bar.met else 'NOT MET'}: {self.bar.text}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Figures that are measured together: their names with a line each, and how those that are wanted are measured."""
+
+    figures: Mapping[str, str]
+    measure: Callable[[Setting, frozenset[str]], Iterator[Figure]]
+
+
+def significant(value: float) -> float:
+    """Three digits that mean something; large numbers as whole ones."""
+    rounded = float(f"{value:.3g}")
+    return int(rounded) if rounded >= 100 else rounded

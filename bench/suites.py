@@ -1,0 +1,37 @@
+"""The table of suites: which figures there are, and who measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bench import growth, jobs, mutable_rows, once, race
+from bench.figure import Figure, Setting, Suite
+
+SUITES: tuple[Suite, ...] = (race.SUITE, growth.SUITE, once.SUITE, jobs.SUITE, mutable_rows.SUITE)
+
+
+def names() -> dict[str, str]:
+    """Every figure with its line, in the order in which they are measured."""
+    return {name: line for suite in SUITES for name, line in suite.figures.items()}
+
+
+def choose(group: str | None, only: Sequence[str]) -> frozenset[str]:
+    """The figures of a group, or those named (with or without their group); ValueError says what there is."""
+    known = names()
+    chosen = frozenset(name for name in known if group is None or name.startswith(f"{group}/"))
+    if not chosen:
+        groups = sorted({name.partition("/")[0] for name in known})
+        raise ValueError(f"no group {group!r}; there is {', '.join(groups)}")
+    if not only:
+        return chosen
+    picked = {name: frozenset(full for full in chosen if name in (full, full.partition("/")[2])) for name in only}
+    if unknown := [name for name, found in picked.items() if not found]:
+        raise ValueError(f"no figure {', '.join(unknown)}; there is {', '.join(sorted(chosen))}")
+    return frozenset().union(*picked.values())
+
+
+def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
+    """The wanted figures, each as soon as it is known."""
+    for suite in SUITES:
+        if ours := wanted.intersection(suite.figures):
+            yield from suite.measure(setting, ours)

@@ -1,0 +1,76 @@
+"""The exceptions of Ramify: one tree, so that `except RamifyError` means "anything this engine says is wrong".
+
+    RamifyError
+    ├── BadPayload (also a TypeError)
+    ├── ConfigError
+    ├── NotInstalled
+    ├── RunEnded
+    ├── StaleClaim
+    │   ├── Reaped
+    │   └── StaleStamp
+    ├── StoreError
+    │   ├── StoreUnavailable
+    │   ├── StoreBroken
+    │   ├── StoreRefused
+    │   └── SchemaTooNew
+    └── UnknownRun
+
+Each class states one fact, and its text says what to do next. An exception of the user's own code never appears here:
+it belongs to the attempt that raised it.
+"""
+
+
+class RamifyError(Exception):
+    """Something Ramify itself refuses, has lost or cannot reach."""
+
+
+class BadPayload(RamifyError, TypeError):
+    """Arguments or a result that would not come back equal, or a stored one that no longer fits its function."""
+
+
+class ConfigError(RamifyError):
+    """A declaration or a setting that can never work as it is written."""
+
+
+class NotInstalled(RamifyError):
+    """A feature was asked for whose optional dependency is not installed."""
+
+
+class StaleClaim(RamifyError):
+    """The claim's token is void: another process may hold these tasks, and nothing was changed."""
+
+
+class Reaped(StaleClaim):
+    """This process was declared dead, or has left: its claims are void, its verbs refused; enter as a new one."""
+
+
+class StaleStamp(StaleClaim):
+    """A verb arrived after a later one of the same process: it was answered long ago, and nothing was changed."""
+
+
+class RunEnded(RamifyError):
+    """The run has ended or is being cancelled, and takes no more tasks; start another, or reopen its tasks."""
+
+
+class StoreError(RamifyError):
+    """The store could not do what was asked of it."""
+
+
+class StoreUnavailable(StoreError):
+    """The store does not answer at the moment: retry the same verb."""
+
+
+class StoreBroken(StoreError):
+    """The store is damaged, or contradicts itself: stop; it needs a person."""
+
+
+class StoreRefused(StoreError):
+    """The store cannot keep its promises in this place, such as on a network file system, so it was not opened."""
+
+
+class SchemaTooNew(StoreError):
+    """The store was written by a newer Ramify than this one: upgrade this process."""
+
+
+class UnknownRun(RamifyError):
+    """No run of that name or id is in the store."""

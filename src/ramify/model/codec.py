@@ -1,0 +1,199 @@
+"""The arguments of a task call and the result of its handler, as bytes and back: what `Task.of` and the kernel use.
+
+Promises: what `encode` accepts, `decode` gives back equal, on every store and in every process; anything else raises
+BadPayload at once, with the function, the parameter, what is wrong and what to do. Arguments that are strings, numbers
+and simple lists or dicts of them, as annotated, cost one msgspec call each way (`encode_positional`,
+`decode_positional`); everything else is decoded and compared before its bytes are returned.
+
+The form: a JSON array of the arguments by position where that says it all, else an object by parameter name. So each
+call has one form, however it was spelled. `wire` adds the escaped form of both, for file names that are not UTF-8.
+
+Does not deal with exceptions, keys or options of a call, and does not call the function.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import NoneType
+from typing import Any, Self
+
+import msgspec
+
+from ramify.errors import BadPayload
+from ramify.model.escape import MARK, unescaped
+from ramify.model.forms import ByName, ByPosition, Positional
+from ramify.model.identity import identity_of
+from ramify.model.limits import INT_MAX, INT_MIN, MAX_BYTES
+from ramify.model.parameters import RESULT, Function, Parameter, read_parameters
+from ramify.model.proofs import holds, proofs_of, table_of
+from ramify.model.refusal import explain, in_words
+from ramify.model.wire import NotStorable, Wire, encoder
+
+#: In fewer bytes than this no argument can be an integer beyond 64 bits: 19 digits and two brackets.
+_ROOM_FOR_A_LONG_INTEGER = 21
+#: Types of which equal values are always written alike.
+_WRITTEN_ONE_WAY = (str, int, bool, NoneType, None)
+
+_PLACE = re.compile(r"\$\[(\d+)\]")
+
+
+class Signature:
+    """What one function takes and returns, ready to encode and decode; made once, when the function is decorated."""
+
+    def __init__(self, name: str, source: inspect.Signature, parameters: tuple[Parameter, ...], result: Any) -> None:
+        self.name = name
+        self._source = source
+        self._annotations = {each.name: each.annotation for each in parameters} | {RESULT: result}
+        self._by_position = ByPosition(parameters)
+        self._by_name = ByName(parameters)
+        self._keywords = [None if each.only_by_position else each.name for each in self._by_position.places]
+        self._result = Wire(result)
+        self._result_proofs = proofs_of(result)
+        self._written_one_way = all(each.annotation in _WRITTEN_ONE_WAY for each in parameters)
+        #: The fast path of `encode`, for a call without keywords.
+        self.encode_positional: Callable[[Positional], bytes] = self._positional_encoder()
+        #: The fast path of `decode`; None for a payload that only `decode` can give back, because it has keywords.
+        self.decode_positional: Callable[[bytes], Positional | None] = self._positional_decoder()
+
+    @classmethod
+    def of(cls, fn: Function) -> Self:
+        """Read a function; raises ConfigError if its annotations can never be stored."""
+        return cls(fn.__name__, inspect.signature(fn), *read_parameters(fn))
+
+    def encode(self, args: Positional, kwargs: Mapping[str, Any]) -> bytes:
+        """The payload of a call."""
+        if not kwargs:
+            return self.encode_positional(args)
+        names = self._keywords[len(args) : len(args) + len(kwargs)]
+        if len(names) == len(kwargs) and all(name in kwargs for name in names):
+            return self.encode_positional((*args, *(kwargs[name] for name in names if name is not None)))
+        return self._seal_by_name(args, kwargs)
+
+    def decode(self, payload: bytes) -> tuple[Positional, dict[str, Any]]:
+        """The arguments of a call; raises BadPayload if they do not fit the function any more."""
+        args = self.decode_positional(payload)
+        if args is not None:
+            return args, {}
+        try:
+            return self._by_name.unpack(self._by_name.wire.read(payload))
+        except Exception as error:
+            raise self._misfit("call", error) from error
+
+    def encode_result(self, value: object) -> bytes | None:
+        """The bytes of what a handler returned; None for None, whatever the annotation."""
+        if value is None:
+            return None
+        if holds(self._result_proofs, value):
+            raw = self._encoded(value)
+            if raw is not None and len(raw) <= MAX_BYTES and not raw.startswith(MARK):
+                return raw
+        return self._seal(self._result, value, [(RESULT, value)])
+
+    def decode_result(self, raw: bytes | None) -> Any:
+        """What the handler returned."""
+        if raw is None:
+            return None
+        try:
+            return self._result.read(raw)
+        except Exception as error:
+            raise self._misfit("result", error) from error
+
+    def identity(self, payload: bytes) -> bytes:
+        """Bytes that are the same for equal calls, whatever the order of their sets and dicts; not for decoding."""
+        if self._written_one_way:
+            return payload
+        args, kwargs = self.decode(payload)
+        if kwargs:
+            return identity_of({"args": args, "kwargs": kwargs})
+        tree = _tree(payload)
+        return identity_of(args[: len(tree)] if isinstance(tree, list) else args)
+
+    def _positional_encoder(self) -> Callable[[Positional], bytes]:
+        places = self._by_position.places
+        proven = table_of([each.annotation for each in places], self._by_position.counts).get
+        encode, seal = encoder.encode, self._seal_by_position
+
+        def encode_positional(args: Positional) -> bytes:
+            checks = proven(tuple(map(type, args)))
+            if checks is None:
+                return seal(args)
+            integers, others = checks
+            for place, check in others:
+                if not check(args[place]):
+                    return seal(args)
+            try:
+                raw = encode(args)
+            except ValueError:  # a lone surrogate, or an integer of more digits than Python writes
+                return seal(args)
+            if len(raw) >= _ROOM_FOR_A_LONG_INTEGER:
+                for place in integers:
+                    if not INT_MIN <= args[place] <= INT_MAX:
+                        return seal(args)
+                if len(raw) > MAX_BYTES:
+                    return seal(args)
+            return raw
+
+        return encode_positional
+
+    def _positional_decoder(self) -> Callable[[bytes], Positional | None]:
+        decode, long_way = self._by_position.decode, self._read_by_position
+
+        def decode_positional(payload: bytes) -> Positional | None:
+            try:
+                return decode(payload)
+            except Exception:  # noqa: BLE001  the long way raises it again, in words
+                return long_way(payload)
+
+        return decode_positional
+
+    def _read_by_position(self, payload: bytes) -> Positional | None:
+        try:
+            tree = _tree(payload)
+            return None if isinstance(tree, dict) else self._by_position.read_tree(tree)
+        except Exception as error:
+            raise self._misfit("call", error) from error
+
+    def _seal_by_position(self, args: Positional) -> bytes:
+        if len(args) not in self._by_position.counts:
+            return self._seal_by_name(args, {})
+        return self._seal(self._by_position.wire(len(args)), args, zip(self._annotations, args, strict=False))
+
+    def _seal_by_name(self, args: Positional, kwargs: Mapping[str, Any]) -> bytes:
+        try:
+            given = self._source.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise BadPayload(f"{self.name}(): {error}. It takes ({', '.join(self._source.parameters)})") from None
+        return self._seal(self._by_name.wire, self._by_name.pack(given), given.items())
+
+    def _seal(self, wire: Wire, value: object, given: Iterable[tuple[str, object]]) -> bytes:
+        try:
+            return wire.seal(value)
+        except (NotStorable, RecursionError, msgspec.MsgspecError) as error:
+            raise self._refusal(given, error) from None
+        except Exception as error:
+            raise self._refusal(given, error) from error
+
+    def _refusal(self, given: Iterable[tuple[str, object]], error: Exception) -> BadPayload:
+        parts = [(name, self._annotations[name], part) for name, part in given]
+        return BadPayload(f"{self.name}(): {explain(parts, error)}")
+
+    def _encoded(self, value: object) -> bytes | None:
+        try:
+            return encoder.encode(value)
+        except UnicodeEncodeError:
+            return None
+
+    def _misfit(self, what: str, error: Exception) -> BadPayload:
+        text = _PLACE.sub(self._place_name, in_words(error), count=1) if what == "call" else in_words(error)
+        return BadPayload(
+            f"{self.name}(): its stored {what} does not fit the function. {text}. "
+            "If the function was changed, let it take what it took before, or make a new one under another name"
+        )
+
+    def _place_name(self, found: re.Match[str]) -> str:
+        place = int(found[1])
+        return self._by_position.places[place].name if place < len(self._by_position.places) else found[0]
+
+
+def _tree(payload: bytes) -> object:
+    return unescaped(payload) if payload.startswith(MARK) else msgspec.json.decode(payload)

@@ -1,0 +1,107 @@
+"""Commits: what a process hands back, as columns, guarded part by part.
+
+A part belongs to one claimed segment. It is applied whole or, when its token is void, refused whole; the other parts
+of the batch do not care. A task appears at most once in a part. Parts may be partial: what they do not name stays
+claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ramify.errors import BadPayload
+from ramify.model.claim import Claimed
+from ramify.model.event import Status
+from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.mark import Mark
+from ramify.model.task import MAX_PAYLOAD, NewTasks, check_tasks
+
+
+class Later(msgspec.Struct, frozen=True):
+    """Tasks of the part that leave memory and come back at `due`; their events here are RETRYING or DEFERRED."""
+
+    tasks: Sequence[int]
+    due: int
+
+
+class Part(msgspec.Struct, frozen=True):
+    """The outcomes of some tasks of one claimed segment, and all that follows from them.
+
+    `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by
+    their first id. Tasks in `withheld` end without arriving at their group's join: a child in this part takes their
+    slot over.
+    """
+
+    token: bytes
+    tasks: Sequence[int]
+    statuses: Status | Sequence[Status] = Status.DONE
+    values: Sequence[bytes | None] | None = None
+    children: Sequence[NewTasks] = ()
+    joins: Sequence[NewJoin] = ()
+    waiters: Sequence[NewWaiter] = ()
+    later: Sequence[Later] = ()
+    publish: Sequence[int] = ()
+    discard: Sequence[int] = ()
+    withheld: frozenset[int] = frozenset()
+
+    def status_column(self) -> Sequence[Status]:
+        """One status each, whichever way they were given."""
+        return [self.statuses] * len(self.tasks) if isinstance(self.statuses, Status) else self.statuses
+
+    def ended(self) -> Sequence[int]:
+        """The tasks whose life ends with this part."""
+        if isinstance(self.statuses, Status):
+            return self.tasks if self.statuses.is_end else ()
+        return [task for task, status in zip(self.tasks, self.statuses, strict=True) if status.is_end]
+
+    def value_column(self) -> Sequence[bytes | None]:
+        """One value each."""
+        return [None] * len(self.tasks) if self.values is None else self.values
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The answer to a commit: the parts that were refused, marks on what is still held, and the next claim.
+
+    `seq` is the commit's place in the log; 0 when every part was refused and nothing was written.
+    """
+
+    seq: int
+    refused: tuple[bytes, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    claimed: Claimed = Claimed()
+
+
+def check_part(part: Part) -> Part:
+    """Refuse a part whose columns do not fit together before anything is written."""
+    count = len(part.tasks)
+    for name in ("statuses", "values"):
+        column = getattr(part, name)
+        if column is not None and not isinstance(column, Status) and len(column) != count:
+            raise BadPayload(f"column {name} has {len(column)} values for {count} tasks")
+    if not isinstance(part.tasks, range) and len(set(part.tasks)) != count:
+        raise BadPayload("a task appears twice in one part; a task has one outcome per commit")
+    if Status.REOPENED in _statuses(part):
+        raise BadPayload("REOPENED is written by reopen, not by a commit")
+    if (
+        part.values is not None
+        and (longest := max((len(v) for v in part.values if v is not None), default=0)) > MAX_PAYLOAD
+    ):
+        raise BadPayload(
+            f"a result takes {longest} bytes; the limit is {MAX_PAYLOAD}. Store it elsewhere and return a reference"
+        )
+    if part.later:
+        waiting = {t for t, s in zip(part.tasks, part.status_column(), strict=True) if not s.is_end}
+        moved = [t for later in part.later for t in later.tasks]
+        if len(set(moved)) != len(moved) or not waiting.issuperset(moved):
+            raise BadPayload("`later` names a task twice, or one that has no RETRYING or DEFERRED event in this part")
+    if part.withheld and not part.withheld.issubset(part.tasks):
+        raise BadPayload("`withheld` names a task that has no event in this part")
+    for tasks in part.children:
+        check_tasks(tasks)
+    return part
+
+
+def _statuses(part: Part) -> frozenset[Status]:
+    return frozenset((part.statuses,)) if isinstance(part.statuses, Status) else frozenset(part.statuses)

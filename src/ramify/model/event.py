@@ -1,0 +1,89 @@
+"""Events: the immutable facts about a task, and how they fold into what is true now.
+
+An event is never changed or removed. What a task is (how many attempts it used, which life it is in, whether it
+ended) is always derived by `fold`, so no store keeps a status column that could disagree with the log.
+
+This module does not know about live segments: whether an unfinished task is ready, waiting or claimed is told by the
+segment that covers it (see `segment.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+
+import msgspec
+
+
+class Status(IntEnum):
+    """What one event says. The numbers are stored; never reuse one."""
+
+    DONE = 1
+    FAILED = 2
+    CANCELLED = 3
+    SKIPPED = 4
+    QUARANTINED = 5
+    RETRYING = 6
+    DEFERRED = 7
+    REOPENED = 8
+
+    @property
+    def is_end(self) -> bool:
+        """True when the task's present life ends with this event."""
+        return self <= Status.QUARANTINED
+
+
+ENDS = (Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED)
+
+
+class Tally(IntEnum):
+    """What a counter counts besides the statuses: tasks added, and children dropped because their key was taken."""
+
+    ADDED = 0
+    DUPLICATE = 9
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One fact. `n` numbers the events of a task from 1; `seq` names the commit that wrote it."""
+
+    task: int
+    n: int
+    status: Status
+    value: bytes | None = None
+    seq: int = 0
+
+
+class History(msgspec.Struct, frozen=True):
+    """What the events of one task add up to."""
+
+    events: int = 0
+    attempts: int = 0  #: failed attempts in this life; the next attempt is number `attempts + 1`
+    life: int = 1
+    revivals: int = 0  #: times a task that had succeeded was run again on purpose
+    ended: Status | None = None
+
+
+UNTRIED = History()
+
+
+def fold(events: Iterable[Event]) -> History:
+    """The history of one task from its events in order of `n`."""
+    count = attempts = revivals = 0
+    life = 1
+    ended: Status | None = None
+    for event in events:
+        count += 1
+        match event.status:
+            case Status.RETRYING:
+                attempts += 1
+            case Status.DEFERRED:
+                pass
+            case Status.REOPENED:
+                revivals += ended is Status.DONE
+                life += 1
+                attempts = 0
+                ended = None
+            case _:
+                attempts += event.status is Status.FAILED
+                ended = event.status
+    return History(count, attempts, life, revivals, ended)

@@ -1,0 +1,102 @@
+"""Outcomes: what one attempt returned, and the record of an error that can always be written.
+
+An outcome is what the kernel turns into one event. Recording a failure must itself never fail: `Failure.of` survives
+exceptions whose `__str__` raises, lone surrogates, endless messages and endless tracebacks.
+"""
+
+from __future__ import annotations
+
+import traceback
+
+import msgspec
+
+from ramify.model.event import Status
+
+MAX_ERROR_TEXT = 2_000
+MAX_FRAMES = 10
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The handler returned; `value` is its encoded result, None for None."""
+
+    value: bytes | None = None
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The handler raised; `retry_in` seconds when another attempt follows."""
+
+    failure: Failure
+    retry_in: float | None = None
+
+
+class Deferred(msgspec.Struct, frozen=True):
+    """The handler asked to be called again in `seconds`, without using up an attempt."""
+
+    seconds: float
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """It was ended on request."""
+
+    reason: str = ""
+
+
+Outcome = Done | Failed | Deferred | Cancelled
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as it is stored: type, text, and the frames nearest the raise."""
+
+    type: str
+    text: str = ""
+    frames: tuple[str, ...] = ()
+    more_frames: int = 0
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """The record of `error`; never raises."""
+        try:
+            text = str(error)
+        except Exception as trouble:  # noqa: BLE001 - a broken __str__ is user code; the failure must still be recorded
+            text = f"(its text could not be read: {type(trouble).__name__})"
+        frames = [f"{f.filename}:{f.lineno} in {f.name}" for f in traceback.extract_tb(error.__traceback__)]
+        kept = frames[-MAX_FRAMES:]
+        kind = type(error)
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        return cls(storable(name), storable(text), tuple(map(storable, kept)), len(frames) - len(kept))
+
+    def encode(self) -> bytes:
+        """The bytes an event carries."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> Failure:
+        """The inverse of `encode`. A value of another form (a reason, say) becomes the text; it never raises."""
+        if value is None:
+            return cls("")
+        try:
+            return msgspec.json.decode(value, type=cls)
+        except msgspec.DecodeError:
+            return cls("", storable(value.decode("utf-8", "backslashreplace")))
+
+
+def storable(text: str, limit: int = MAX_ERROR_TEXT) -> str:
+    """`text` cut to `limit` characters and free of lone surrogates, for records that must always be writable."""
+    if len(text) > limit:
+        text = f"{text[: limit - 30]}… ({len(text)} characters)"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def status_of(outcome: Outcome) -> Status:
+    """The status of the event that records `outcome`."""
+    match outcome:
+        case Done():
+            return Status.DONE
+        case Failed(retry_in=None):
+            return Status.FAILED
+        case Failed():
+            return Status.RETRYING
+        case Deferred():
+            return Status.DEFERRED
+        case Cancelled():
+            return Status.CANCELLED

@@ -1,0 +1,67 @@
+"""Policies: the arithmetic of waiting. No clock and no randomness of its own: both are arguments.
+
+Times are integer microseconds of the store's clock everywhere below the public API; durations in policies are seconds,
+because people write those.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+SECOND = 1_000_000
+#: A level of priority is a head start of this many seconds, fixed when the task is added: nobody starves.
+PRIORITY_SECONDS = 60
+#: The due time of a task that waits for a person or for another run: live, never claimable by the clock.
+PARKED = 2**62
+LEVELS = range(-1000, 1001)
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Exponential back-off with full jitter: wait k is up to `first * factor ** (k - 1)`, at most `cap` seconds."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    cap: float = 300.0
+    jitter: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("first", "factor", "cap"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+                raise ValueError(f"Backoff({name}={value!r}): give a finite number of seconds (or a factor), 0 or more")
+        if self.factor < 1:
+            raise ValueError(f"Backoff(factor={self.factor!r}): a factor below 1 would wait ever less; give 1 or more")
+
+    def longest(self, failures: int) -> float:
+        """The longest wait after the given number of failed attempts (1 or more)."""
+        if failures < 1:
+            raise ValueError(f"back-off after {failures} failures: it is only asked for after a failed attempt")
+        try:
+            return float(min(self.cap, self.first * self.factor ** (failures - 1)))
+        except OverflowError:
+            # The power leaves the range of a float long before anyone stops retrying.
+            return float(self.cap if self.first else 0)
+
+    def wait(self, failures: int, luck: float) -> float:
+        """Seconds to wait after `failures` failed attempts; `luck` in [0, 1) places it under the ceiling."""
+        longest = self.longest(failures)
+        return longest * luck if self.jitter else longest
+
+
+def rank_of(added: int, priority: int) -> int:
+    """The place in line of a task added at `added`: smaller first, fixed for good."""
+    return added + priority * PRIORITY_SECONDS * SECOND
+
+
+def deep_rank(opened: int, priority: int, round: int) -> int:
+    """The place in line in a depth-first run: as if each round down had been added a second before its parent's."""
+    return rank_of(opened, priority) - round * SECOND
+
+
+def due_bucket(now: int, wait: float) -> int:
+    """The due time for a wait, rounded up to an eighth of it, so that many failures at once share few rows."""
+    step = max(1, int(wait * SECOND) // 8)
+    due = now + int(wait * SECOND)
+    return -(-due // step) * step

@@ -1,0 +1,75 @@
+"""Processes: who works, how a store knows it lives, and the stamps that make its verbs safe to send again.
+
+A process is one incarnation with a random 63-bit id; the same program started twice is two processes. Its *session*
+outlives it in the store, so that a verb delivered late still meets its number.
+"""
+
+from __future__ import annotations
+
+import secrets
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+COUNTER_SLOTS = 16
+
+
+class Stamp(NamedTuple):
+    """The number of a writing verb: applied once, or refused, however often it is delivered."""
+
+    process: int
+    n: int
+
+
+def new_process_id() -> int:
+    """A fresh incarnation. Random, so that no restart can be mistaken for its predecessor."""
+    return secrets.randbits(62) + 1
+
+
+def new_token() -> bytes:
+    """A fresh fence. Random and never reused, so a claim lost in a crash is only wasted work."""
+    return secrets.token_bytes(16)
+
+
+def counter_slot(process: int) -> int:
+    """Which of a counter's slots a process adds to, so that no counter row is hot."""
+    return process % COUNTER_SLOTS
+
+
+class NewProcess(msgspec.Struct, frozen=True):
+    """What a process says about itself when it enters."""
+
+    id: int
+    pid: int = 0
+    host: str = ""
+    version: str = ""
+    parent: int | None = None
+
+
+class Blame(StrEnum):
+    """Who is to blame for an announced death: nobody, or one task."""
+
+    NOBODY = "nobody"
+    TASK = "task"
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process as people see it."""
+
+    id: int
+    pid: int
+    host: str
+    entered: int
+    beat: int | None
+    reaped: bool
+    last: int
+    blame: Blame | None = None
+
+
+class Reap(msgspec.Struct, frozen=True):
+    """What a reaper did: the processes it buried, the tasks it offered again, and whether it was allowed to look."""
+
+    processes: tuple[int, ...] = ()
+    tasks: int = 0
+    clean_window: bool = True

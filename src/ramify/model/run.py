@@ -1,0 +1,103 @@
+"""Runs: one named body of work, its states, its rounds, and what `advance` may answer.
+
+    open      claims are granted                       -> paused, draining, done, failed
+    paused    claims are not granted                   -> open (resume), draining (cancel)
+    draining  cancelled or stopped; claims in flight finish, nothing new starts   -> cancelled or halted (advance)
+    done, failed, cancelled, halted    ended           -> open (reopen)
+
+`round` never decreases. In a run with `order="rounds"` a round opens only when no live work of an earlier one is left.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class RunState(StrEnum):
+    """Where a run stands."""
+
+    OPEN = "open"
+    PAUSED = "paused"
+    DRAINING = "draining"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    HALTED = "halted"
+
+    @property
+    def is_end(self) -> bool:
+        """True when the run has no live work and will not move by itself."""
+        return self in RUN_ENDS
+
+
+RUN_ENDS = frozenset({RunState.DONE, RunState.FAILED, RunState.CANCELLED, RunState.HALTED})
+
+
+class Order(StrEnum):
+    """In which order a run's segments may be claimed."""
+
+    ROUNDS = "rounds"  #: a barrier between rounds
+    ANY = "any"  #: no barrier
+    DEPTH_FIRST = "depth-first"  #: no barrier, deepest first: a bounded frontier
+
+
+class Follows(msgspec.Struct, frozen=True):
+    """Round n opens only when run `run` has passed round n + `lead`, or has ended in any way."""
+
+    run: int
+    lead: int = 1
+
+
+class NewRun(msgspec.Struct, frozen=True):
+    """A run to be started. `id` is reserved by the caller, so that starting it twice is starting it once.
+
+    An `endless` run (a queue of jobs) does not end when it runs empty.
+    """
+
+    id: int
+    name: str | None = None
+    generation: int = 1
+    shape: str = "frontier"
+    order: Order = Order.ROUNDS
+    follows: Follows | None = None
+    endless: bool = False
+    params: bytes | None = None
+    roots: bytes | None = None
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A run as stored. `round` is -1 until its first round opens."""
+
+    id: int
+    name: str | None
+    generation: int
+    shape: str
+    order: Order
+    follows: Follows | None
+    endless: bool
+    params: bytes | None
+    roots: bytes | None
+    state: RunState
+    round: int
+    reason: str | None
+    created: int
+    ended: int | None
+
+
+class Started(msgspec.Struct, frozen=True):
+    """The run that now exists under the id or name, and whether this call created it."""
+
+    run: Run
+    created: bool
+
+
+class Advanced(msgspec.Struct, frozen=True):
+    """Where the run stands after `advance`: `moved` if this call changed it; `holding` tasks are what it waits for."""
+
+    state: RunState
+    round: int
+    moved: bool = False
+    holding: int = 0
+    gated_by: int | None = None

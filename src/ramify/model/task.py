@@ -1,0 +1,137 @@
+"""Tasks on their way into the log, as columns.
+
+Tasks that share run, round, kind, queue, lane, priority and due time are added together: one `NewTasks`, one range of
+contiguous ids (reserved by the caller), one segment. Everything that differs between them is a column; a column that
+nobody uses is None and costs nothing.
+
+The values here are checked once, at the seam to a store, so that every store refuses the same things.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ramify.errors import BadPayload
+from ramify.model.key import Hold
+from ramify.model.policy import LEVELS
+
+MAX_PAYLOAD = 1_048_576
+MAX_NAME = 255
+MAX_KEY = 8_192
+MAX_ID = 2**62
+
+
+class NewTasks(msgspec.Struct, frozen=True):
+    """Columns of tasks to append, stage or commit as children.
+
+    `bodies` are encoded arguments. `parents` is one parent for all or one each. `mores` are encoded extras (headers,
+    per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`. With a `join`, task i
+    is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
+    `waits=True` publishes the tasks under their joins instead of offering them.
+    `round=None` means the round after the parent's segment (or the run's next, from outside).
+    """
+
+    first: int
+    kind: str
+    bodies: Sequence[bytes]
+    parents: Sequence[int | None] | int | None = None
+    queue: str = "default"
+    lane: str | None = None
+    priority: int = 0
+    due: int | None = None
+    keys: Sequence[bytes | None] | None = None
+    hold: Hold = Hold.LABEL
+    keep: int = 0
+    mores: Sequence[bytes | None] | None = None
+    join: int | None = None
+    slot: int | None = 0
+    waits: bool = False
+
+    @property
+    def last(self) -> int:
+        """The last id of the range."""
+        return self.first + len(self.bodies) - 1
+
+    @property
+    def ids(self) -> range:
+        """The ids of the range."""
+        return range(self.first, self.first + len(self.bodies))
+
+    def parent_column(self) -> Sequence[int | None]:
+        """One parent each, whichever way they were given."""
+        if self.parents is None or isinstance(self.parents, int):
+            return [self.parents] * len(self.bodies)
+        return self.parents
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """What became of appended tasks: `ids[g][i]` is the id that task i of group g has, or that holds its key.
+
+    `taken` are the positions `(g, i)` that were dropped in favour of an existing task. `already` when the whole call
+    had been applied before.
+    """
+
+    ids: tuple[tuple[int, ...], ...] = ()
+    taken: frozenset[tuple[int, int]] = frozenset()
+    already: bool = False
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One task of the log with what its group shares; for people and checks, never for the kernel's hot path."""
+
+    id: int
+    run: int
+    round: int
+    kind: str
+    queue: str
+    lane: str | None
+    priority: int
+    due: int | None
+    parent: int | None
+    body: bytes
+    key: bytes | None = None
+    more: bytes | None = None
+
+
+def check_name(what: str, name: object) -> str:
+    """A kind, queue, lane or run name that every store can keep; BadPayload says what is wrong otherwise."""
+    if not isinstance(name, str):
+        raise BadPayload(f"{what} must be text, not {type(name).__name__}")
+    if not name:
+        raise BadPayload(f"{what} is empty; give it a name")
+    if len(name) > MAX_NAME:
+        raise BadPayload(f"{what} has {len(name)} characters; at most {MAX_NAME} are allowed")
+    if "\0" in name or (not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)):
+        raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate; use plain text (a key or an argument may)")
+    return name
+
+
+def check_tasks(tasks: NewTasks) -> NewTasks:
+    """Refuse columns that do not fit together before anything is written."""
+    count = len(tasks.bodies)
+    check_name("kind", tasks.kind)
+    check_name("queue", tasks.queue)
+    if tasks.lane is not None:
+        check_name("lane", tasks.lane)
+    if not count:
+        raise BadPayload(f"a group of new {tasks.kind!r} tasks is empty; leave it out instead")
+    if not 0 < tasks.first <= MAX_ID - count:
+        raise BadPayload(f"first id {tasks.first} of new {tasks.kind!r} tasks was not reserved")
+    if tasks.priority not in LEVELS:
+        raise BadPayload(f"priority {tasks.priority}: levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
+    for name in ("parents", "keys", "mores"):
+        column = getattr(tasks, name)
+        if column is not None and not isinstance(column, int) and len(column) != count:
+            raise BadPayload(f"column {name} has {len(column)} values for {count} {tasks.kind!r} tasks")
+    if (longest := max(map(len, tasks.bodies))) > MAX_PAYLOAD:
+        raise BadPayload(
+            f"arguments of a {tasks.kind!r} task take {longest} bytes; the limit is {MAX_PAYLOAD}. "
+            "Store the value elsewhere and pass a reference"
+        )
+    if tasks.keys is not None and any(k is not None and len(k) > MAX_KEY for k in tasks.keys):
+        raise BadPayload(f"a key of a {tasks.kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
+    if tasks.waits and tasks.due is not None:
+        raise BadPayload(f"{tasks.kind!r} tasks wait for a join and have a due time; a task can have one of the two")
+    return tasks

@@ -1,0 +1,225 @@
+"""The contract: the verbs every store keeps, what each promises, and what a crash inside it leaves.
+
+Every verb is one atomic transaction: it happens whole or not at all, also when the process dies inside it, the disk is
+full or the connection is lost. Tasks and events cross this seam as columns. A verb that fails raises
+
+    StoreUnavailable   the outcome is unknown or the store is away: send the same verb again, with the same stamp
+    StoreBroken        a person is needed; nothing may be assumed
+    BadPayload         the arguments do not fit; nothing was written
+    Reaped             this process was declared dead; its claims are void and it must enter again as a new one
+
+*Numbered verbs* carry a `Stamp(process, n)` with n rising and one verb in flight per process. A stamp is consumed in
+the verb's own transaction: delivered again, the last one answers as it did the first time, and an older one raises
+`StaleStamp`. So an unknown outcome is never decided from a read; it is sent again.
+
+*One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
+at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (A cancel of
+a task nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
+
+*The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
+any. Nothing enters the log except under a segment.
+
+What a store does not know: handlers, policies, shapes. It never retries a task and never decides whether a full join's
+task should run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from ramify.model.claim import Claimed, Want
+from ramify.model.commit import Committed, Part
+from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.run import Advanced, NewRun, RunState, Started
+from ramify.model.task import Appended, NewTasks
+from ramify.store.reads import Reads
+
+#: A process that has not beaten for this share of `dead_after` has a gap and must not reap on the strength of it.
+GAP_SHARE = 2
+#: The most tasks one `reopen` takes; callers go on with the next page.
+REOPEN_LIMIT = 8192
+
+
+class Description(msgspec.Struct, frozen=True):
+    """The line an engine says at start: which store this is, what it keeps and what it lacks."""
+
+    name: str
+    place: str
+    keeps: str
+    lacks: str
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds."""
+
+    reaped: bool = False
+    marks: tuple[Mark, ...] = ()
+
+
+class Reopened(msgspec.Struct, frozen=True):
+    """What `reopen` did: tasks that began a new life, and those refused because another task now holds their key."""
+
+    tasks: tuple[int, ...] = ()
+    superseded: tuple[tuple[int, int], ...] = ()
+    round: int = 0
+
+
+class Vacuumed(msgspec.Struct, frozen=True):
+    """What `vacuum` removed: unpublished task rows, expired keys, sessions of long-dead processes."""
+
+    tasks: int = 0
+    keys: int = 0
+    sessions: int = 0
+
+
+class Store(Protocol):
+    """One client of a store, used by one process. Threads may share it; its verbs take turns."""
+
+    @property
+    def reads(self) -> Reads:
+        """Pages and counts for people and checks. The kernel never calls it."""
+
+    def describe(self) -> Description:
+        """Say what this store is and what it survives."""
+
+    def close(self) -> None:
+        """Let go of everything. Claims stay with their process: `release` or `leave` first for a clean stop."""
+
+    # time
+
+    def now(self) -> int:
+        """The store's clock in microseconds, the only one that due times are compared with."""
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something may have changed, at most `seconds`. A hint: it may sleep through a change."""
+
+    # processes
+
+    def enter(self, process: NewProcess) -> None:
+        """Open a session for this incarnation; from now on it beats, may be reaped, and its stamps are accepted.
+
+        A crash inside leaves nothing, or a process that never beats and holds nothing.
+        """
+
+    def leave(self, process: int) -> None:
+        """End the session: whatever it still holds is offered again without blame, and its stamps are refused."""
+
+    def beat(self, process: int) -> Beat:
+        """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds."""
+
+    def announce(self, process: int, task: int | None) -> None:
+        """Before a death on purpose: blame `task`, or with None nobody, when `process` is reaped."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        """Bury dead processes: mark each and void its claims in one transaction, deciding on what it locks.
+
+        A process is dead when the store knows it for certain (its lock is free, its machine was restarted), or when
+        it has not beaten for `dead_after` seconds and the caller has itself beaten without a gap for that long.
+        Its claimed rows are offered again in at most 16 parts with one more crash (none after an announced death or a
+        restart of the machine); its staged rows become garbage. It writes no ends.
+        """
+
+    # adding
+
+    def reserve(self, count: int) -> int:
+        """The first of `count` ids that nobody else will ever get. Gaps are normal: a crash wastes the block."""
+
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+        """Create a run with its first tasks in one transaction, and open its first round unless it follows another.
+
+        If the id, or the name in that generation, exists, answer with that run and change nothing.
+        """
+
+    def append(
+        self,
+        run: int,
+        tasks: Sequence[NewTasks],
+        joins: Sequence[NewJoin] = (),
+        waiters: Sequence[NewWaiter] = (),
+    ) -> Appended:
+        """Publish tasks from outside. Idempotent by the first id: appended again, it answers `already`.
+
+        In an open run with rounds they go to the round after the present one. An ended run refuses them. A key that is
+        taken drops its task and answers with the one that holds it. A single task whose id follows the last of an
+        unclaimed row of the same producer extends that row instead of adding one.
+        """
+
+    # working
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        """Take segments, or the head of a large one, at most `want.limit` tasks, under fresh tokens.
+
+        Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age.
+        A row with crashes is given only to a process that holds nothing, alone, and that process gets nothing else
+        while it holds it. Sent again with the same stamp it returns the same claims. A crash right after it leaves
+        claims that the reaper offers again.
+        """
+
+    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+        """Write rows of a streamed fan-out under a staged segment, guarded by the claim's token. False: token void.
+
+        Nothing of it is visible until a part of that claim publishes it; without that it becomes garbage.
+        """
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        """Write events, children, arrivals, key releases, counters and masks, and take the next claim.
+
+        All or nothing per part; a part with a void token is refused, recorded and changes nothing. Keys are resolved
+        after the guards, in order. `seq` in the log follows the order of commits.
+        """
+
+    def release(self, stamp: Stamp, token: bytes) -> bool:
+        """Put back what was not finished: neither failure nor crash. False: the token was void."""
+
+    # runs
+
+    def advance(self, run: int, round: int) -> Advanced:
+        """The only judge of rounds and ends, under the run's lock, looking at all live work in one statement.
+
+        Unless the run is open (or draining) and at `round`, say where it is. With live work of that round or an
+        earlier one: not yet. Else open the lowest later round, if the run it follows allows it. With none left: end the
+        run, as failed when tasks failed or joins can never fill (stalled). Draining: sweep what nobody holds, and end
+        when nothing is held.
+        """
+
+    def cancel(
+        self,
+        run: int,
+        task: int | None = None,
+        *,
+        below: bool = False,
+        reason: str = "",
+        into: RunState = RunState.CANCELLED,
+    ) -> CancelAnswer:
+        """No claim that begins after this returns starts a covered task: the run, one task, or it and all `below`.
+
+        A run drains `into` CANCELLED or HALTED. A task nobody holds ends in this transaction; one that is held gets a
+        mark. `below` is a durable mark that also covers descendants not yet created.
+        """
+
+    def pause(self, run: int) -> RunState:
+        """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are."""
+
+    def resume(self, run: int) -> RunState:
+        """Grant claims again."""
+
+    def reopen(
+        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+    ) -> Reopened:
+        """Begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
+
+        Keys are taken again; one taken by another task since keeps its task closed (superseded). A join that has not
+        fired forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is
+        otherwise left alone. A reopened join task that somebody holds loses its row. With `settle`, each is marked to
+        end as that says.
+        """
+
+    # care
+
+    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+        """Remove up to `limit` garbage rows, expired keys and old sessions, and give file space back."""

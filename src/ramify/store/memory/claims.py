@@ -1,0 +1,165 @@
+"""Claims in the reference store: what may be taken, in which order, and what goes along with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ramify.model.claim import Claim, Claimed, More, Want
+from ramify.model.event import History, Status, fold
+from ramify.model.mark import Mark, Scope
+from ramify.model.process import new_token
+from ramify.model.run import RunState
+from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
+from ramify.store.memory.place import Place, SegmentRow
+
+
+def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
+    """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
+    held = place.held_by(process)
+    if any(row.crashes for row in held):
+        return Claimed(), turn
+    rows = sorted((row for row in place.segments.values() if _fits(row, want, now)), key=lambda row: (row.rank, row.id))
+    suspects = [row for row in rows if row.crashes]
+    if suspects and not held and want.limit > 0:
+        alone, _ = _stamp_rows(place, process, suspects[:1], want.limit, at_most=1)
+        return Claimed((_claim(place, alone[0]),), len(suspects) > 1), turn
+    rows = [row for row in rows if not row.crashes]
+    taken, turn = _by_turns(place, process, rows, want.limit, turn)
+    done = sum(row.count for row in taken)
+    by_rank, _ = _stamp_rows(place, process, rows, want.limit - done)
+    return Claimed(tuple(_claim(place, row) for row in taken + by_rank), bool(suspects)), turn
+
+
+def _fits(row: SegmentRow, want: Want, now: int) -> bool:
+    return (
+        row.state is SegmentState.READY
+        and row.span.kind in want.kinds
+        and (want.queues is None or row.span.queue in want.queues)
+        and (want.runs is None or row.run in want.runs)
+        and row.span.lane not in want.busy_lanes
+        and (row.due is None or row.due <= now)
+    )
+
+
+def _by_turns(
+    place: Place, process: int, rows: list[SegmentRow], limit: int, turn: int
+) -> tuple[list[SegmentRow], int]:
+    """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
+    runs = sorted({row.run for row in rows})
+    if len(runs) < 2 or limit < 1:
+        return [], turn
+    turn = next((run for run in runs if run > turn), runs[0])
+    best = next(row for row in rows if row.run == turn)
+    taken, _ = _stamp_rows(place, process, [best], max(1, limit // 4), at_most=1)
+    return taken, turn
+
+
+def _stamp_rows(
+    place: Place, process: int, rows: Iterable[SegmentRow], limit: int, at_most: int | None = None
+) -> tuple[list[SegmentRow], int]:
+    """Claim from `rows` in order, splitting the head off what is too large; the claimed rows and the rest."""
+    taken: list[SegmentRow] = []
+    for row in rows:
+        while limit > 0 and row.state is SegmentState.READY and (at_most is None or len(taken) < at_most):
+            cut, count = take_head(row.first, row.last, row.left, limit)
+            head = row if cut > row.last else _split(place, row, cut)
+            head.state, head.owner, head.token = SegmentState.CLAIMED, process, new_token()
+            place.tokens[head.token] = head
+            taken.append(head)
+            limit -= count
+    return taken, limit
+
+
+def _split(place: Place, row: SegmentRow, cut: int) -> SegmentRow:
+    """The tasks below `cut` as a row of their own; `row` keeps the rest, so that a tail row goes on growing."""
+    below, rest = cut_mask(row.first, row.last, row.left, cut)
+    head = place.add_segment(
+        row.span, round=row.round, first=row.first, last=cut - 1, left=below, rank=row.rank, due=row.due,
+        state=row.state, attempt=row.attempt, crashes=row.crashes, alone=row.alone,
+    )  # fmt: skip
+    row.first, row.left = cut, rest
+    return head
+
+
+def around(place: Place, row: SegmentRow, task: int) -> SegmentRow:
+    """A row of maskable width that holds `task`, split off a wider one if need be."""
+    while row.last - row.first + 1 > MASK_WIDTH:
+        head = _split(place, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
+        row = head if task <= head.last else row
+    return row
+
+
+def _claim(place: Place, row: SegmentRow) -> Claim:
+    span = row.span
+    assert row.token is not None
+    tasks = tasks_in(row.first, row.last, row.left)
+    at = [task - span.first for task in tasks]
+    return Claim(
+        token=row.token,
+        run=span.run,
+        round=row.round,
+        kind=span.kind,
+        queue=span.queue,
+        lane=span.lane,
+        tasks=tasks,
+        bodies=[span.bodies[i] for i in at],
+        parents=[span.parents[i] for i in at],
+        mores=_mores(place, row, tasks),
+        history=_histories(place, row, tasks),
+        marks=_marked(place, span.run, tasks),
+        crashes=row.crashes,
+        alone=row.alone,
+    )
+
+
+def _mores(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, More]:
+    span = row.span
+    found: dict[int, More] = {}
+    if span.keys is None and span.mores is None and not place.joins:
+        return found
+    for task in tasks:
+        key = span.keys[task - span.first] if span.keys is not None else None
+        extra = span.mores[task - span.first] if span.mores is not None else None
+        join = place.joins.get(task)
+        if join is not None and join.task == task:
+            found[task] = More(key, extra, join.needs, sum(part.broken.bit_count() for part in join.parts))
+        elif key is not None or extra is not None:
+            found[task] = More(key, extra)
+    return found
+
+
+def _histories(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
+    if not row.attempt:
+        return {}
+    return {task: fold(place.events[task]) for task in tasks if task in place.events}
+
+
+def _marked(place: Place, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
+    marks = place.marks.get(run)
+    if not marks:
+        return {}
+    single = {mark.task: mark for mark in marks if mark.scope is Scope.TASK}
+    trees = {mark.task: mark for mark in marks if mark.scope is Scope.SUBTREE}
+    found = {task: single.get(task) or _above(place, trees, task) for task in tasks}
+    return {task: mark for task, mark in found.items() if mark is not None}
+
+
+def _above(place: Place, trees: dict[int | None, Mark], task: int | None) -> Mark | None:
+    """The mark on the task or on one of its ancestors."""
+    while task is not None:
+        if (mark := trees.get(task)) is not None:
+            return mark
+        span = place.span_of(task)
+        task = span.parents[task - span.first] if span is not None else None
+    return None
+
+
+def marks_for(place: Place, process: int) -> tuple[Mark, ...]:
+    """The marks on the runs a process holds claims of."""
+    found: list[Mark] = []
+    for run in sorted({row.run for row in place.held_by(process)}):
+        row = place.run(run)
+        if row.state is RunState.DRAINING:
+            found.append(Mark(run, Scope.RUN, None, Status.CANCELLED, row.reason or ""))
+        found += place.marks.get(run, ())
+    return tuple(found)

@@ -1,0 +1,144 @@
+"""Commits in the reference store: the one path that writes ends.
+
+Order within a part: events with their counters and key releases; then joins, children, waiters and staged ranges; then
+arrivals. Keys are released before children ask for them, so that a task may hand its key to its successor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ramify.errors import BadPayload
+from ramify.model.commit import Part, check_part
+from ramify.model.event import Status
+from ramify.model.mark import Scope
+from ramify.model.process import Stamp
+from ramify.model.segment import SegmentState, full, mask_of, trim
+from ramify.store.memory import adding, joins, keys
+from ramify.store.memory.joins import Arrival
+from ramify.store.memory.place import Place, SegmentRow, SpanRow
+from ramify.store.reads import Refusal
+
+
+def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
+    """Refuse the whole batch, before anything is written, when a part that would be applied does not fit."""
+    if len({part.token for part in parts}) != len(parts):
+        raise BadPayload("two parts of one commit name the same token; merge them")
+    for part in parts:
+        check_part(part)
+        row = holding(place, stamp.process, part.token)
+        if row is None:
+            continue
+        left = full(row.last - row.first + 1) if row.left is None else row.left
+        if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
+            raise BadPayload("a part names a task that is not unfinished in its claim")
+        adding.check_room(place, part.children)
+        joins.check(place, part.children, part.joins, part.waiters)
+        for first in (*part.publish, *part.discard):
+            adding.staged(place, first, part.token)
+
+
+def holding(place: Place, process: int, token: bytes) -> SegmentRow | None:
+    """The row that this process holds under this token."""
+    row = place.tokens.get(token)
+    return row if row is not None and row.owner == process else None
+
+
+def refuse(place: Place, stamp: Stamp, part: Part, now: int) -> None:
+    """Record a part that came too late, once."""
+    late = Refusal(stamp.process, stamp.n, part.token, len(part.tasks), now)
+    if not any((r.process, r.n, r.token) == (late.process, late.n, late.token) for r in place.refusals):
+        place.refusals.append(late)
+
+
+def apply(place: Place, stamp: Stamp, row: SegmentRow, part: Part, now: int) -> None:
+    """Write one guarded part."""
+    process = stamp.process
+    run = place.run(row.run)
+    below = row.round + 1
+    highest = write_ends(place, row.span, part.tasks, part.status_column(), part.value_column(), process, now)
+    joins.create(place, row.run, part.joins)
+    arrivals: list[Arrival] = []
+    for tasks in part.children:
+        of = joins.add_slots(place, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
+        arrivals += adding.add(place, run, tasks, below, process, now, of=of).arrivals
+    for waiter in part.waiters:
+        arrivals += joins.wait_for(place, waiter.task, waiter.join, waiter.slot)
+    for first in part.discard:
+        adding.discard(adding.staged(place, first, part.token))
+    for first in part.publish:
+        arrivals += adding.publish(place, run, adding.staged(place, first, part.token), process, now)
+    ended = part.ended()
+    arrivals += arrivals_of(place, row.span, ended, part.withheld)
+    _shrink(place, row, part, ended, highest)
+    joins.settle(place, arrivals, part.joins, row.run, below, now)
+
+
+def write_ends(
+    place: Place,
+    span: SpanRow,
+    tasks: Sequence[int],
+    statuses: Sequence[Status],
+    values: Sequence[bytes | None],
+    process: int,
+    now: int,
+) -> int:
+    """Write one event each, with counters, key releases and the removal of marks; the highest event number."""
+    highest = place.write_events(tasks, statuses, values)
+    for status, times in Counter(statuses).items():
+        place.count(span.run, span.kind, status, process, times)
+    if span.keys is not None:
+        for task, status in zip(tasks, statuses, strict=True):
+            if status.is_end:
+                keys.release(place, span, task, status, now)
+    if marks := place.marks.get(span.run):
+        ended = {task for task, status in zip(tasks, statuses, strict=True) if status.is_end}
+        marks[:] = [mark for mark in marks if mark.scope is not Scope.TASK or mark.task not in ended]
+    return highest
+
+
+def arrivals_of(
+    place: Place, span: SpanRow, ended: Iterable[int], withheld: frozenset[int] = frozenset()
+) -> list[Arrival]:
+    """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
+    found: list[Arrival] = []
+    if span.join is None and not place.waiters:
+        return found
+    for task in ended:
+        broken = place.events[task][-1].status is not Status.DONE
+        if span.join is not None and task not in withheld:
+            found.append((span.join, task + span.shift, broken))
+        found += ((join, slot, broken) for join, slot in place.waiters.get(task, ()))
+    return found
+
+
+def _shrink(place: Place, row: SegmentRow, part: Part, ended: Sequence[int], highest: int) -> None:
+    """Clear the bits of what ended and of what comes back later; a row without bits goes, its staged ranges with it."""
+    run = place.run(row.run)
+    left = full(row.last - row.first + 1) if row.left is None else row.left
+    left &= ~mask_of(ended, row.first)
+    for later in part.later:
+        mask = mask_of(later.tasks, row.first)
+        left &= ~mask
+        first, last, kept = trim(row.first, mask)
+        place.add_segment(
+            row.span, round=row.round, first=first, last=last, left=kept, rank=row.rank, due=later.due,
+            state=run.state_for(row.round), attempt=max(row.attempt, highest),
+        )  # fmt: skip
+    if left:
+        row.left = left
+        row.attempt = max(row.attempt, highest) if len(ended) < len(part.tasks) else row.attempt
+    else:
+        adding.discard_of(place, row.token)
+        place.drop_segment(row)
+
+
+def put_back(place: Place, row: SegmentRow) -> None:
+    """Offer a claimed row again as it is, and discard what was staged under it."""
+    adding.discard_of(place, row.token)
+    if row.token is not None:
+        place.tokens.pop(row.token, None)
+    row.owner = row.token = None
+    row.state = place.run(row.run).state_for(row.round)
+    assert row.state is not SegmentState.CLAIMED

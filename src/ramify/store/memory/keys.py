@@ -1,0 +1,49 @@
+"""Keys in the reference store: taking, holding, releasing."""
+
+from __future__ import annotations
+
+from ramify.model.event import Status
+from ramify.model.key import Hold, digest
+from ramify.model.policy import SECOND
+from ramify.store.memory.place import KeyRow, Place, SpanRow
+
+
+def holder(place: Place, hold: Hold, run: int, kind: str, key: bytes, now: int) -> int | None:
+    """The task that holds the key now, if any."""
+    row = place.keys.get(digest(hold, run, kind, key))
+    return row.task if row is not None and (row.expires is None or row.expires > now) else None
+
+
+def take(place: Place, span: SpanRow, task: int, key: bytes) -> None:
+    """Give the key to the task, and make the task findable by it."""
+    if span.hold is not Hold.LABEL:
+        place.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
+    if span.hold is not Hold.ONCE:
+        place.labels[digest(Hold.LABEL, span.run, span.kind, key)].append(task)
+
+
+def release(place: Place, span: SpanRow, task: int, status: Status, now: int) -> None:
+    """Free the key of a task that ended, or let it expire, as its hold says."""
+    key = span.keys[task - span.first] if span.keys is not None else None
+    if key is None or span.hold in (Hold.LABEL, Hold.ONCE):
+        return
+    name = digest(span.hold, span.run, span.kind, key)
+    row = place.keys.get(name)
+    if row is None or row.task != task:
+        return
+    if status is not Status.DONE or (span.hold is Hold.UNIQUE and not span.keep):
+        del place.keys[name]
+    elif span.keep:
+        row.expires = now + span.keep * SECOND
+
+
+def retake(place: Place, span: SpanRow, task: int, now: int) -> int | None:
+    """Take the key again for a reopened task; the other task that holds it now, if any."""
+    key = span.keys[task - span.first] if span.keys is not None else None
+    if key is None or span.hold is Hold.LABEL:
+        return None
+    other = holder(place, span.hold, span.run, span.kind, key, now)
+    if other is not None and other != task:
+        return other
+    place.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
+    return None

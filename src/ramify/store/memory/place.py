@@ -1,0 +1,289 @@
+"""The tables of the reference store: plain dictionaries and lists, one lock, nothing that survives the process.
+
+Read this file as the schema. The verbs beside it are functions over a `Place`; each runs under its lock and checks all
+it was given before it changes anything, which is what makes it atomic here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from threading import Condition, RLock
+
+from ramify.errors import Reaped, StaleStamp, UnknownRun
+from ramify.model.event import Event, Status, Tally
+from ramify.model.key import Hold
+from ramify.model.mark import Mark
+from ramify.model.process import NewProcess, Stamp, counter_slot
+from ramify.model.run import NewRun, Order, RunState
+from ramify.model.segment import SegmentState
+from ramify.store.reads import CommitRow, Refusal, Sweep
+
+BEATS_KEPT = 4096
+
+
+@dataclass
+class RunRow:
+    """A run; `into` is where a draining one ends."""
+
+    new: NewRun
+    state: RunState
+    created: int
+    round: int = -1
+    reason: str | None = None
+    ended: int | None = None
+    into: RunState = RunState.CANCELLED
+
+    def state_for(self, round: int) -> SegmentState:
+        """What a segment of that round is now: claimable, or behind the gate."""
+        is_open = self.state is RunState.OPEN and (self.new.order is not Order.ROUNDS or round <= self.round)
+        return SegmentState.READY if is_open else SegmentState.GATED
+
+
+@dataclass
+class SpanRow:
+    """The permanent record of tasks appended together, with their columns. `shift` turns an id into its join slot."""
+
+    first: int
+    run: int
+    round: int
+    kind: str
+    queue: str
+    lane: str | None
+    priority: int
+    due: int | None
+    hold: Hold
+    keep: int
+    join: int | None
+    shift: int
+    bodies: list[bytes]
+    parents: list[int | None]
+    keys: list[bytes | None] | None
+    mores: list[bytes | None] | None
+    published: bool = True
+
+    @property
+    def last(self) -> int:
+        """The last id of the range."""
+        return self.first + len(self.bodies) - 1
+
+
+@dataclass
+class SegmentRow:
+    """A live row. `attempt` is the highest event number among its tasks: 0 means none of them was ever tried."""
+
+    id: int
+    span: SpanRow
+    round: int
+    first: int
+    last: int
+    left: int | None
+    rank: int
+    due: int | None
+    state: SegmentState
+    attempt: int = 0
+    crashes: int = 0
+    alone: bool = False
+    owner: int | None = None
+    token: bytes | None = None
+
+    @property
+    def run(self) -> int:
+        """The run it belongs to."""
+        return self.span.run
+
+    @property
+    def count(self) -> int:
+        """How many unfinished tasks it stands for."""
+        return self.last - self.first + 1 if self.left is None else self.left.bit_count()
+
+    def covers(self, task: int) -> bool:
+        """Whether `task` is one of them."""
+        return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
+
+
+@dataclass
+class PartRow:
+    """Some slots of a join: who arrived, and who of them not as done."""
+
+    size: int
+    arrived: int = 0
+    broken: int = 0
+
+
+@dataclass
+class JoinRow:
+    """A join; `full` counts its full parts."""
+
+    id: int
+    run: int
+    needs: int
+    task: int | None
+    outer: tuple[int, int] | None
+    parts: list[PartRow]
+    full: int = 0
+    instance: int = 1
+    fired: bool = False
+
+
+@dataclass
+class KeyRow:
+    """Who holds a key, and until when (None: until it is released)."""
+
+    task: int
+    hold: Hold
+    expires: int | None = None
+
+
+@dataclass
+class SessionRow:
+    """One process incarnation. `answer` is what its last numbered verb answered."""
+
+    new: NewProcess
+    entered: int
+    beats: deque[int]
+    last: int = 0
+    answer: object = None
+    gone_at: int | None = None
+    blame_announced: bool = False
+    blame: int | None = None
+
+
+@dataclass
+class Place:
+    """Everything one reference store holds; clients that share it share the store."""
+
+    lock: RLock = field(default_factory=RLock)
+    changed: Condition = field(init=False)
+    version: int = 0
+    next_id: int = 1
+    next_segment: int = 1
+    sessions: dict[int, SessionRow] = field(default_factory=dict)
+    runs: dict[int, RunRow] = field(default_factory=dict)
+    names: dict[tuple[str, int], int] = field(default_factory=dict)
+    firsts: list[int] = field(default_factory=list)
+    spans: dict[int, SpanRow] = field(default_factory=dict)
+    segments: dict[int, SegmentRow] = field(default_factory=dict)
+    tokens: dict[bytes, SegmentRow] = field(default_factory=dict)
+    events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
+    commits: list[tuple[CommitRow, list[Event], list[Sweep]]] = field(default_factory=list)
+    sweeps: dict[int, list[Sweep]] = field(default_factory=lambda: defaultdict(list))
+    counters: dict[tuple[int, str, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    keys: dict[bytes, KeyRow] = field(default_factory=dict)
+    labels: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
+    joins: dict[int, JoinRow] = field(default_factory=dict)
+    waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.changed = Condition(self.lock)
+
+    # sessions
+
+    def session(self, process: int) -> SessionRow:
+        """The session of a living process; Reaped otherwise."""
+        row = self.sessions.get(process)
+        if row is None or row.gone_at is not None:
+            raise Reaped(f"process {process:x} was reaped or never entered; enter again as a new process")
+        return row
+
+    def consumed(self, stamp: Stamp) -> SessionRow | None:
+        """None when the stamp is new; the session with its stored answer when it is the last one sent again."""
+        session = self.session(stamp.process)
+        if stamp.n > session.last:
+            return None
+        if stamp.n < session.last:
+            raise StaleStamp(f"verb {stamp.n} of process {stamp.process:x} is older than its last, {session.last}")
+        return session
+
+    def consume(self, stamp: Stamp, answer: object) -> None:
+        """Use the stamp up and remember the answer for a repetition."""
+        session = self.session(stamp.process)
+        session.last, session.answer = stamp.n, answer
+
+    # runs and spans
+
+    def run(self, run: int) -> RunRow:
+        """A run; UnknownRun when there is none."""
+        try:
+            return self.runs[run]
+        except KeyError:
+            raise UnknownRun(f"there is no run {run} in this store") from None
+
+    def add_span(self, span: SpanRow) -> None:
+        """Put a range into the log."""
+        insort(self.firsts, span.first)
+        self.spans[span.first] = span
+
+    def span_of(self, task: int) -> SpanRow | None:
+        """The range that holds `task`, published or not."""
+        at = bisect_right(self.firsts, task)
+        span = self.spans[self.firsts[at - 1]] if at else None
+        return span if span is not None and task <= span.last else None
+
+    def published(self, task: int) -> SpanRow | None:
+        """The range that holds `task`, when it is published."""
+        span = self.span_of(task)
+        return span if span is not None and span.published else None
+
+    # segments
+
+    def add_segment(self, span: SpanRow, **fields: object) -> SegmentRow:
+        """A new live row over (part of) a span."""
+        row = SegmentRow(id=self.next_segment, span=span, **fields)  # type: ignore[arg-type]
+        self.next_segment += 1
+        self.segments[row.id] = row
+        return row
+
+    def drop_segment(self, row: SegmentRow) -> None:
+        """Remove a row that stands for nothing any more."""
+        del self.segments[row.id]
+        if row.token is not None:
+            self.tokens.pop(row.token, None)
+
+    def covering(self, task: int) -> SegmentRow | None:
+        """The live row in whose mask `task` is set."""
+        live = (row for row in self.segments.values() if row.state <= SegmentState.CLAIMED)
+        return next((row for row in live if row.covers(task)), None)
+
+    def held_by(self, process: int) -> list[SegmentRow]:
+        """The rows a process has claimed."""
+        return [row for row in self.tokens.values() if row.owner == process]
+
+    # log
+
+    def new_commit(self, process: int, n: int, at: int) -> int:
+        """Open the next commit of the log; events are added to it with `write_events`."""
+        seq = len(self.commits) + 1
+        self.commits.append((CommitRow(seq, process, n, at, 0), [], []))
+        return seq
+
+    def write_events(self, tasks: Iterable[int], statuses: Iterable[Status], values: Iterable[bytes | None]) -> int:
+        """Add one event each to the newest commit; the highest event number among them."""
+        seq, highest = len(self.commits), 0
+        wrote, log = self.commits[-1][1], self.events
+        for task, status, value in zip(tasks, statuses, values, strict=False):
+            known = log.get(task, ())
+            n = len(known) + 1
+            event = Event(task, n, status, value, seq)
+            log[task] = (*known, event)
+            wrote.append(event)
+            if n > highest:
+                highest = n
+        return highest
+
+    def write_event(self, task: int, status: Status, value: bytes | None) -> None:
+        """Add one event to the newest commit."""
+        self.write_events((task,), (status,), (value,))
+
+    def count(self, run: int, kind: str, what: Status | Tally, process: int, by: int = 1) -> None:
+        """Move a counter."""
+        self.counters[run, kind, int(what), counter_slot(process)] += by
+
+    def wake(self) -> None:
+        """Tell waiting clients that something may have changed."""
+        self.version += 1
+        self.changed.notify_all()

@@ -1,0 +1,236 @@
+"""Reads of the reference store. Simple scans: this store is for tests and as the specification, not for size."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TypeVar
+
+from ramify.model.event import Event, History, Status, fold
+from ramify.model.join import Join
+from ramify.model.key import Hold, digest
+from ramify.model.mark import Mark
+from ramify.model.process import Blame, Process
+from ramify.model.run import Run, RunState
+from ramify.model.segment import Segment, SegmentState
+from ramify.model.task import Row
+from ramify.store.memory import joins
+from ramify.store.memory.place import JoinRow, Place, SessionRow, SpanRow
+from ramify.store.memory.runs import as_run
+from ramify.store.reads import (
+    GROUP_SCAN,
+    ErrorSummary,
+    Page,
+    Refusal,
+    Result,
+    Span,
+    Sweep,
+    Tail,
+    group_errors,
+    page_size,
+)
+
+T = TypeVar("T")
+
+
+class MemoryReads:
+    """Reads over a `Place`, each under its lock."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def run(self, run: int) -> Run:
+        """One run."""
+        with self._place.lock:
+            return as_run(self._place.run(run))
+
+    def find_run(self, name: str) -> Run | None:
+        """The newest generation under a name."""
+        with self._place.lock:
+            found = [number for (known, _), number in sorted(self._place.names.items()) if known == name]
+            return as_run(self._place.runs[found[-1]]) if found else None
+
+    def runs(self, *, state: RunState | None = None, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Runs by id."""
+        with self._place.lock:
+            rows = (as_run(self._place.runs[n]) for n in sorted(self._place.runs) if n > after)
+            return _page((r for r in rows if state is None or r.state is state), lambda r: r.id, after, limit)
+
+    def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
+        """Counters by kind."""
+        with self._place.lock:
+            self._place.run(run)
+            found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+            for (owner, kind, what, _), count in self._place.counters.items():
+                if owner == run:
+                    found[kind][what] += count
+            return {kind: {what: n for what, n in sorted(c.items()) if n} for kind, c in sorted(found.items())}
+
+    def task(self, task: int) -> Row | None:
+        """One published task."""
+        with self._place.lock:
+            span = self._place.published(task)
+            return None if span is None else _row(span, task)
+
+    def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
+        """Published tasks of a run by id."""
+        with self._place.lock:
+            self._place.run(run)
+            rows = (_row(span, task) for span, task in self._published(run, kind, after))
+            return _page(rows, lambda r: r.id, after, limit)
+
+    def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
+        """Published tasks with that key."""
+        with self._place.lock:
+            found = set(self._place.labels.get(digest(Hold.LABEL, run, kind, key), ()))
+            once = self._place.keys.get(digest(Hold.ONCE, run, kind, key))
+            return sorted(found | ({once.task} if once is not None else set()))[: page_size(limit)]
+
+    def events(self, first: int, last: int) -> Sequence[Event]:
+        """Events of a range."""
+        with self._place.lock:
+            tasks = sorted(t for t in self._place.events if first <= t <= last)
+            return [event for task in tasks for event in self._place.events[task]]
+
+    def history(self, task: int) -> History:
+        """What the events of a task add up to, sweeps included."""
+        with self._place.lock:
+            known = fold(self._place.events.get(task, ()))
+            ended = joins.ending(self._place, task)
+            return History(known.events, known.attempts, known.life, known.revivals, ended)
+
+    def results(
+        self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
+    ) -> Page[Result]:
+        """Ended tasks of a run by id. Tasks ended by a sweep are listed by `sweeps`."""
+        with self._place.lock:
+            self._place.run(run)
+            rows = (
+                Result(task, status, self._place.events[task][-1].value)
+                for _, task in self._published(run, kind, after)
+                if self._place.events.get(task) and self._place.events[task][-1].status is status
+            )
+            return _page(rows, lambda r: r.task, after, limit)
+
+    def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
+        """Members of a join by slot."""
+        with self._place.lock:
+            waiting = {s: t for t, pairs in self._place.waiters.items() for j, s in pairs if j == join}
+            grouped = {
+                task + span.shift: task
+                for span in self._place.spans.values()
+                if span.join == join and span.published
+                for task in range(span.first, span.last + 1)
+            }
+            slots = sorted((grouped | waiting).items())
+            return _page((pair for pair in slots if pair[0] > after), lambda pair: pair[0], after, limit)
+
+    def errors(self, run: int) -> ErrorSummary:
+        """Failed tasks, grouped."""
+        with self._place.lock:
+            self._place.run(run)
+            failed = [
+                (task, span.kind, self._place.events[task][-1].value)
+                for span, task in self._published(run, None, 0)
+                if self._place.events.get(task)
+                and self._place.events[task][-1].status in (Status.FAILED, Status.QUARANTINED)
+            ]
+            return ErrorSummary(group_errors(failed[-GROUP_SCAN:]), len(failed) <= GROUP_SCAN)
+
+    def tail(self, after: int, *, limit: int = 100) -> Tail:
+        """The next whole commits."""
+        with self._place.lock:
+            chosen = self._place.commits[after : after + page_size(limit)]
+            commits = [type(row)(row.seq, row.process, row.n, row.at, len(events)) for row, events, _ in chosen]
+            return Tail(
+                commits,
+                sorted((e for _, events, _ in chosen for e in events), key=lambda e: (e.seq, e.task, e.n)),
+                [sweep for _, _, sweeps in chosen for sweep in sweeps],
+                after + len(chosen),
+            )
+
+    def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
+        """What was appended, by first id."""
+        with self._place.lock:
+            rows = (self._place.spans[f] for f in self._place.firsts if f > after)
+            shown = (_span(s) for s in rows if s.published and run in (None, s.run))
+            return _page(shown, lambda s: s.first, after, limit)
+
+    def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
+        """Rows of the segment table by id."""
+        with self._place.lock:
+            rows = (
+                Segment(
+                    r.id, r.run, r.round, r.span.kind, r.span.queue, r.span.lane, r.first, r.last, r.left, r.rank,
+                    r.due, r.attempt, r.crashes, r.owner, SegmentState(r.state),
+                )
+                for number, r in sorted(self._place.segments.items())
+                if number > after and run in (None, r.run)
+            )  # fmt: skip
+            return _page(rows, lambda r: r.id, after, limit)
+
+    def sweeps(self, run: int) -> Sequence[Sweep]:
+        """What the cancel of a run ended."""
+        with self._place.lock:
+            return sorted(self._place.sweeps.get(run, ()), key=lambda s: (s.first, s.left or 0))
+
+    def marks(self, run: int) -> Sequence[Mark]:
+        """Marks of a run."""
+        with self._place.lock:
+            return list(self._place.marks.get(run, ()))
+
+    def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
+        """Joins of a run by id."""
+        with self._place.lock:
+            rows = (_join(self._place.joins[n]) for n in sorted(self._place.joins) if n > after)
+            return _page((j for j in rows if j.run == run and fired in (None, j.fired)), lambda j: j.id, after, limit)
+
+    def processes(self) -> Sequence[Process]:
+        """Sessions."""
+        with self._place.lock:
+            return [_process(number, row) for number, row in sorted(self._place.sessions.items())]
+
+    def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
+        """The newest refused parts."""
+        with self._place.lock:
+            return self._place.refusals[::-1][: page_size(limit)]
+
+    def _published(self, run: int, kind: str | None, after: int) -> Iterable[tuple[SpanRow, int]]:
+        for first in self._place.firsts:
+            span = self._place.spans[first]
+            if span.published and span.run == run and kind in (None, span.kind) and span.last > after:
+                yield from ((span, task) for task in range(max(first, after + 1), span.last + 1))
+
+
+def _page(rows: Iterable[T], key: Callable[[T], int], after: int, limit: int) -> Page[T]:
+    size = page_size(limit)
+    found = list(islice(rows, size + 1))
+    shown = found[:size]
+    return Page(shown, key(shown[-1]) if shown else after, len(found) > size)
+
+
+def _row(span: SpanRow, task: int) -> Row:
+    i = task - span.first
+    return Row(
+        task, span.run, span.round, span.kind, span.queue, span.lane, span.priority, span.due, span.parents[i],
+        span.bodies[i], span.keys[i] if span.keys else None, span.mores[i] if span.mores else None,
+    )  # fmt: skip
+
+
+def _span(s: SpanRow) -> Span:
+    slot = s.first + s.shift if s.join is not None else 0
+    return Span(s.first, s.last, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.join, slot)
+
+
+def _join(j: JoinRow) -> Join:
+    arrived = sum(part.arrived.bit_count() for part in j.parts)
+    broken = sum(part.broken.bit_count() for part in j.parts)
+    return Join(j.id, j.run, j.task, j.needs, arrived, broken, j.instance, j.fired)
+
+
+def _process(number: int, row: SessionRow) -> Process:
+    blame = None if not row.blame_announced else Blame.NOBODY if row.blame is None else Blame.TASK
+    return Process(
+        number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last, blame
+    )

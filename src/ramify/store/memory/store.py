@@ -1,0 +1,315 @@
+"""The reference store: the contract kept in plain Python, readable as the specification.
+
+It keeps nothing beyond its process. Everything else is as on the other stores: payloads are bytes, the same things are
+refused, and the same conformance suite must pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ramify.errors import BadPayload, Reaped, RunEnded
+from ramify.model.claim import Claimed, Want
+from ramify.model.commit import Committed, Part
+from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.policy import SECOND
+from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.run import Advanced, NewRun, Order, RunState, Started
+from ramify.model.task import Appended, NewTasks, check_name, check_tasks
+from ramify.store.clock import Clock, SystemClock
+from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.memory import adding, claims, commits, lives, processes, runs
+from ramify.store.memory import joins as join_rows
+from ramify.store.memory.place import Place
+from ramify.store.memory.reads import MemoryReads
+
+SESSION_SECONDS = 86_400
+T = TypeVar("T")
+
+
+class MemoryStore:
+    """One client of a `Place`. See `ramify.store.contract.Store` for what each verb promises."""
+
+    def __init__(self, place: Place | None = None, clock: Clock | None = None) -> None:
+        self._place = place if place is not None else Place()
+        self._clock = clock if clock is not None else SystemClock()
+        self._turn = 0
+        self._seen = self._place.version
+        self.reads = MemoryReads(self._place)
+
+    def describe(self) -> Description:
+        """Say what this store is."""
+        return Description("memory", "this process", "nothing once the process ends", "durability; other processes")
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+    def now(self) -> int:
+        """The store's clock."""
+        return self._clock.now()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until another verb changed something."""
+        with self._place.lock:
+            self._place.changed.wait_for(lambda: self._place.version != self._seen, seconds)
+            self._seen = self._place.version
+
+    def enter(self, process: NewProcess) -> None:
+        """Open a session."""
+        with self._place.lock:
+            processes.enter(self._place, process, self.now(), self._clock.monotonic())
+
+    def leave(self, process: int) -> None:
+        """End a session without blame."""
+        with self._place.lock:
+            processes.leave(self._place, process, self.now())
+            self._place.wake()
+
+    def beat(self, process: int) -> Beat:
+        """Say "alive"."""
+        with self._place.lock:
+            session = self._place.sessions.get(process)
+            if session is None or session.gone_at is not None:
+                return Beat(reaped=True)
+            session.beats.append(self._clock.monotonic())
+            return Beat(marks=claims.marks_for(self._place, process))
+
+    def announce(self, process: int, task: int | None) -> None:
+        """Name who is to blame for a coming death."""
+        with self._place.lock:
+            session = self._place.session(process)
+            session.blame_announced, session.blame = True, task
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        """Bury the dead."""
+        with self._place.lock:
+            answer = processes.reap(self._place, process, dead_after, self.now(), self._clock.monotonic())
+            self._place.wake()
+            return answer
+
+    def reserve(self, count: int) -> int:
+        """A block of ids."""
+        if count < 1:
+            raise BadPayload(f"reserve({count}): ask for at least one id")
+        with self._place.lock:
+            first = self._place.next_id
+            self._place.next_id += count
+            return first
+
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+        """Create a run with its first tasks."""
+        if run.name is not None:
+            check_name("run name", run.name)
+        with self._place.lock:
+            known = self._place.names.get((run.name, run.generation)) if run.name is not None else None
+            known = run.id if run.id in self._place.runs else known
+            if known is not None:
+                return Started(runs.as_run(self._place.runs[known]), created=False)
+            if not 0 < run.id < self._place.next_id:
+                raise BadPayload(f"run id {run.id} was not reserved from this store")
+            self._check_adding(tasks, joins, ())
+            row = runs.create(self._place, run, self.now())
+            self._add(run.id, tasks, joins, (), 0)
+            runs.advance(self._place, row, -1, self.now())
+            self._place.wake()
+            return Started(runs.as_run(row), created=True)
+
+    def append(
+        self,
+        run: int,
+        tasks: Sequence[NewTasks],
+        joins: Sequence[NewJoin] = (),
+        waiters: Sequence[NewWaiter] = (),
+    ) -> Appended:
+        """Publish tasks from outside."""
+        with self._place.lock:
+            row = self._place.run(run)
+            if tasks and (known := self._place.span_of(tasks[0].first)) is not None and known.run == run:
+                return Appended(already=True)
+            if row.state.is_end or row.state is RunState.DRAINING:
+                raise RunEnded(
+                    f"run {run} is {row.state.value} and takes no more tasks; reopen its tasks or start another"
+                )
+            self._check_adding(tasks, joins, waiters)
+            answer = self._add(run, tasks, joins, waiters, row.round + 1 if row.new.order is Order.ROUNDS else 0)
+            self._place.wake()
+            return answer
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        """Take segments."""
+        with self._place.lock:
+            again = self._place.consumed(stamp)
+            if again is not None:
+                return _same(again.answer, Claimed)
+            claimed, self._turn = claims.take(self._place, stamp.process, want, self._turn, self.now())
+            self._place.consume(stamp, claimed)
+            return claimed
+
+    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+        """Write unpublished rows."""
+        check_tasks(tasks)
+        if tasks.waits or (tasks.join is not None and tasks.slot is None):
+            raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+        with self._place.lock:
+            again = self._place.consumed(stamp)
+            if again is not None:
+                return _same(again.answer, bool)
+            row = commits.holding(self._place, stamp.process, token)
+            if row is not None:
+                adding.check_room(self._place, [tasks])
+                adding.stage(self._place, self._place.run(row.run), tasks, row)
+            self._place.consume(stamp, row is not None)
+            return row is not None
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        """Write outcomes and all that follows from them."""
+        with self._place.lock:
+            now = self.now()
+            try:
+                again = self._place.consumed(stamp)
+            except Reaped:
+                for part in parts:
+                    commits.refuse(self._place, stamp, part, now)
+                raise
+            if again is not None:
+                return _same(again.answer, Committed)
+            commits.check(self._place, stamp, parts)
+            refused = [p for p in parts if commits.holding(self._place, stamp.process, p.token) is None]
+            for part in refused:
+                commits.refuse(self._place, stamp, part, now)
+            seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
+            for part in parts:
+                row = commits.holding(self._place, stamp.process, part.token)
+                if row is not None:
+                    commits.apply(self._place, stamp, row, part, now)
+            claimed = Claimed()
+            if then_claim is not None:
+                claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
+            marks = claims.marks_for(self._place, stamp.process)
+            answer = Committed(seq, tuple(p.token for p in refused), marks, claimed)
+            self._place.consume(stamp, answer)
+            self._place.wake()
+            return answer
+
+    def release(self, stamp: Stamp, token: bytes) -> bool:
+        """Put a claim back."""
+        with self._place.lock:
+            again = self._place.consumed(stamp)
+            if again is not None:
+                return _same(again.answer, bool)
+            row = commits.holding(self._place, stamp.process, token)
+            if row is not None:
+                commits.put_back(self._place, row)
+            self._place.consume(stamp, row is not None)
+            self._place.wake()
+            return row is not None
+
+    def advance(self, run: int, round: int) -> Advanced:
+        """Judge rounds and ends."""
+        with self._place.lock:
+            answer = runs.advance(self._place, self._place.run(run), round, self.now())
+            if answer.moved:
+                self._place.wake()
+            return answer
+
+    def cancel(
+        self,
+        run: int,
+        task: int | None = None,
+        *,
+        below: bool = False,
+        reason: str = "",
+        into: RunState = RunState.CANCELLED,
+    ) -> CancelAnswer:
+        """Cancel a run, a task, or a task with its descendants."""
+        if into not in (RunState.CANCELLED, RunState.HALTED):
+            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
+        with self._place.lock:
+            row = self._place.run(run)
+            if task is None:
+                answer = runs.cancel_run(self._place, row, reason, into, self.now())
+            else:
+                answer = runs.cancel_task(self._place, row, task, below, reason, self.now())
+            self._place.wake()
+            return answer
+
+    def pause(self, run: int) -> RunState:
+        """Grant no further claims."""
+        with self._place.lock:
+            row = self._place.run(run)
+            if row.state is RunState.OPEN:
+                row.state = RunState.PAUSED
+                runs.gate_all(self._place, run)
+            return row.state
+
+    def resume(self, run: int) -> RunState:
+        """Grant claims again."""
+        with self._place.lock:
+            row = self._place.run(run)
+            if row.state is RunState.PAUSED:
+                row.state = RunState.OPEN
+                runs.advance(self._place, row, row.round, self.now())
+                self._place.wake()
+            return row.state
+
+    def reopen(
+        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+    ) -> Reopened:
+        """Begin new lives."""
+        with self._place.lock:
+            again = self._place.consumed(stamp)
+            if again is not None:
+                return _same(again.answer, Reopened)
+            row = self._place.run(run)
+            lives.check(self._place, row, tasks)
+            answer = lives.reopen(self._place, row, tasks, settle, reason, stamp.process, self.now())
+            self._place.consume(stamp, answer)
+            self._place.wake()
+            return answer
+
+    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+        """Remove what nobody can reach."""
+        with self._place.lock:
+            now = self.now()
+            expired = [n for n, row in self._place.keys.items() if row.expires is not None and row.expires <= now]
+            for name in expired[:limit]:
+                del self._place.keys[name]
+            sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
+            return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)
+
+    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
+        for group in tasks:
+            check_tasks(group)
+            if group.join is not None and group.slot is None:
+                raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
+        adding.check_room(self._place, tasks)
+        join_rows.check(self._place, tasks, new, waiters)
+
+    def _add(
+        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter], round: int
+    ) -> Appended:
+        row, now = self._place.run(run), self.now()
+        if (
+            len(tasks) == 1
+            and not new
+            and not waiters
+            and adding.extend_tail(self._place, row, tasks[0], round, 0, now)
+        ):
+            return Appended(((tasks[0].first,),))
+        join_rows.create(self._place, run, new)
+        added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]
+        arrivals = [arrival for group in added for arrival in group.arrivals]
+        for waiter in waiters:
+            arrivals += join_rows.wait_for(self._place, waiter.task, waiter.join, waiter.slot)
+        join_rows.settle(self._place, arrivals, new, run, round, now)
+        taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
+        return Appended(tuple(group.ids for group in added), taken)
+
+
+def _same(answer: object, kind: type[T]) -> T:
+    """The stored answer of a verb that is sent again; a stamp reused for another verb is a mistake of the caller."""
+    if not isinstance(answer, kind):
+        raise BadPayload("this stamp was used for another verb; number the verbs of a process 1, 2, 3, …")
+    return answer

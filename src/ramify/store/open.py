@@ -1,0 +1,72 @@
+"""From a URL to a store: the only table of backends.
+
+    path.db, sqlite:///path    SQLite, the default
+    memory:                    the reference store, for tests
+
+Backends are imported when they are asked for, so that importing Ramify needs no driver but the default's, and that
+only when it is used.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Literal
+from urllib.parse import unquote, urlsplit
+
+from ramify.errors import ConfigError
+from ramify.store.clock import Clock
+from ramify.store.contract import Store
+
+Durability = Literal["power", "process"]
+
+#: Schemes that will have stores of their own; named so that the answer is not "no such file".
+PLANNED = {
+    "postgresql": "PostgreSQL",
+    "postgres": "PostgreSQL",
+    "redis": "Redis",
+    "rediss": "Redis",
+    "duckdb": "DuckDB",
+}
+
+
+def open_store(
+    url: str | os.PathLike[str] = "ramify.db", *, durability: Durability = "power", clock: Clock | None = None
+) -> Store:
+    """The store behind a URL or a file name. ConfigError says what can be given."""
+    if durability not in ("power", "process"):
+        raise ConfigError(
+            f'durability={durability!r}: give "power" (every commit survives a power cut) or "process" '
+            "(faster; survives everything but a power cut)"
+        )
+    text = os.fspath(url)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ConfigError(f"{text!r} is neither a file name nor a store URL")
+    if text == "memory:":
+        from ramify.store.memory import MemoryStore
+
+        return MemoryStore(clock=clock)
+    path = _sqlite_path(text) if isinstance(url, str) else text
+    from ramify.store.sqlite import SqliteStore
+
+    return SqliteStore(path, durability=durability, clock=clock)
+
+
+def _sqlite_path(url: str) -> str:
+    """The file a text means: itself, or what `sqlite:///` points at (three slashes: relative; four: absolute)."""
+    scheme, colon, rest = url.partition(":")
+    if scheme in PLANNED and rest.startswith("//"):
+        raise ConfigError(
+            f"{urlsplit(url).scheme}: a {PLANNED[scheme]} store is not built yet; use a file name or memory:"
+        )
+    if scheme == "sqlite" and colon:
+        path = unquote(rest[3:]) if rest.startswith("///") else ""
+        if not path:
+            raise ConfigError(
+                f"{url!r}: write sqlite:///name.db for a relative file, sqlite:////dir/name.db for an absolute one"
+            )
+        return path
+    if "://" in url:
+        raise ConfigError(f"{url!r}: no store knows this scheme; give a file name, sqlite:///file or memory:")
+    if url.endswith(".duckdb"):
+        raise ConfigError(f"{url!r}: a DuckDB store is not built yet; use a file that ends in .db, or memory:")
+    return url

@@ -1,0 +1,257 @@
+"""Putting tasks into the log of the SQLite store: groups, keys, staged ranges, the tail row of single appends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ramify.errors import BadPayload
+from ramify.model.event import Status, Tally
+from ramify.model.policy import SECOND, rank_of
+from ramify.model.run import Order, Run
+from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack
+from ramify.model.task import NewTasks
+from ramify.store.sqlite import bulk, joins, rows
+from ramify.store.sqlite.joins import Arrival
+from ramify.store.sqlite.keys import Offer
+from ramify.store.sqlite.rows import CommitLog, Db, SegmentRow, SpanRow
+
+#: A tail row is extended only while it is this young, so that its rank stays true for all of its tasks.
+TAIL_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Added:
+    """The id each task has or lost its key to, the positions of those that lost it, and the arrivals they cause."""
+
+    ids: Sequence[int]
+    taken: Collection[int]
+    arrivals: list[Arrival]
+
+
+def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
+    """Refuse ids that were never reserved or are in the log."""
+    if not groups:
+        return
+    (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
+    for tasks in groups:
+        if tasks.last >= next_id:
+            raise BadPayload(f"ids {tasks.first} to {tasks.last} were not reserved from this store")
+        # The last span that begins at or before our last id is the only one that can overlap.
+        row = db.execute("SELECT last FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (tasks.last,)).fetchone()
+        if row is not None and row[0] >= tasks.first:
+            raise BadPayload(f"ids {tasks.first} to {tasks.last} are already in the log")
+
+
+def add(db: Db, run: Run, tasks: NewTasks, round: int, process: int, now: int, *, of: int | None = None) -> Added:
+    """Publish one group; `of` is its first join slot when it adds slots."""
+    slot = tasks.slot if of is None else of
+    assert slot is not None
+    span = _span(run, tasks, round, slot)
+    if tasks.keys is None:
+        _insert(db, run, span, tasks, None, now)
+        rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(tasks.bodies))
+        return Added(tasks.ids, (), [])
+    offer = Offer(db, span, tasks.keys, now)
+    kept = [i for i in range(len(tasks.bodies)) if i not in offer.held and i not in offer.repeats]
+    if tasks.join is None:
+        # The kept tasks close ranks, so that the range stays dense.
+        placed = {i: tasks.first + at for at, i in enumerate(kept)}
+        stretches = [kept] if kept else []
+    else:
+        placed = {i: tasks.first + i for i in kept}
+        stretches = _stretches(kept)
+    offer.take(placed.items())
+    for chosen in stretches:
+        piece = _span(run, tasks, round, slot)
+        piece.first = placed[chosen[0]]
+        piece.last = placed[chosen[-1]]
+        _insert(db, run, piece, tasks, chosen, now)
+    lost = offer.held | {i: placed[earlier] for i, earlier in offer.repeats.items()}
+    rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
+    rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(lost))
+    arrivals: list[Arrival] = []
+    if tasks.join is not None:
+        for i, other in lost.items():
+            arrivals += joins.wait_for(db, other, tasks.join, slot + i)
+    return Added([placed[i] if i in placed else lost[i] for i in range(len(tasks.bodies))], lost.keys(), arrivals)
+
+
+def _stretches(kept: list[int]) -> list[list[int]]:
+    """Positions grouped into runs of consecutive ones."""
+    out: list[list[int]] = []
+    for i in kept:
+        if out and out[-1][-1] == i - 1:
+            out[-1].append(i)
+        else:
+            out.append([i])
+    return out
+
+
+def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SpanRow:
+    return SpanRow(
+        tasks.first, tasks.last, run.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, tasks.due,
+        tasks.hold, tasks.keep, tasks.join, slot - tasks.first, tasks.keys is not None, tasks.mores is not None,
+        published,
+    )  # fmt: skip
+
+
+def _insert(db: Db, run: Run, span: SpanRow, tasks: NewTasks, chosen: Sequence[int] | None, now: int) -> None:
+    """The span, its task rows and its segments."""
+    span.insert(db)
+    insert_tasks(db, span.first, tasks, chosen)
+    state = SegmentState.WAITING if tasks.waits else rows.state_for(run, span.round)
+    step = MASK_WIDTH if tasks.waits else span.last - span.first + 1
+    rank = rows.rank(run, span, now)
+    for first in range(span.first, span.last + 1, step):
+        last = min(first + step - 1, span.last)
+        _segment(span, span.round, first, last, None, rank, state).insert(db)
+
+
+def _segment(
+    span: SpanRow, round: int, first: int, last: int, left: int | None, rank: int, state: SegmentState
+) -> SegmentRow:
+    return SegmentRow(
+        0, span.first, span.run, round, span.kind, span.queue, span.lane, first, last, left, rank, span.due, state
+    )
+
+
+def insert_tasks(db: Db, first: int, tasks: NewTasks, chosen: Sequence[int] | None) -> None:
+    """The task rows of the chosen positions (None: all), with ids from `first` on."""
+    if chosen is None or len(chosen) == len(tasks.bodies):
+        bulk.insert_tasks(db, first, tasks.bodies, tasks.parents, tasks.keys, tasks.mores)
+        return
+    parents = tasks.parent_column()
+    bulk.insert_tasks(
+        db,
+        first,
+        [tasks.bodies[i] for i in chosen],
+        [parents[i] for i in chosen],
+        None if tasks.keys is None else [tasks.keys[i] for i in chosen],
+        None if tasks.mores is None else [tasks.mores[i] for i in chosen],
+    )
+
+
+def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool:
+    """Add a single task to the unclaimed row it follows on; False when there is no such row."""
+    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits:
+        return False
+    span = rows.span_of(db, tasks.first - 1)
+    if span is None or span.last != tasks.first - 1 or not span.published:
+        return False
+    mine = _span(run, tasks, round, 0)
+    mine.shift = span.shift
+    row = rows.covering(db, span.last) if mine.shared() == span.shared() else None
+    if row is None or not _may_grow(run, span, row, now):
+        return False
+    if tasks.keys is not None:
+        offer = Offer(db, span, tasks.keys, now)
+        if offer.held:
+            return False
+        offer.take([(0, tasks.first)])
+    insert_tasks(db, tasks.first, tasks, None)
+    db.execute("UPDATE span SET last = ? WHERE first = ?", (tasks.first, span.first))
+    db.execute("UPDATE segment SET last = ? WHERE id = ?", (tasks.first, row.id))
+    rows.count(db, run.id, tasks.kind, Tally.ADDED, 0, 1)
+    return True
+
+
+def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
+    unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
+    untouched = not row.crashes and not row.attempt and row.last == span.last
+    young = run.order is Order.DEPTH_FIRST or rank_of(now, span.priority) - row.rank <= TAIL_SECONDS * SECOND
+    return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH
+
+
+# Staged ranges
+
+
+def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
+    """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
+    span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
+    insert_tasks(db, span.first, tasks, None)
+    before = rows.span_of(db, span.first - 1)
+    if before is not None and before.last == span.first - 1 and before.shared() == span.shared():
+        grown = db.execute(
+            "UPDATE segment SET last = ? WHERE token = ? AND state = 4 AND span = ?",
+            (span.last, owner.token, before.first),
+        )
+        grown.fetchall()
+        if db.changes():
+            db.execute("UPDATE span SET last = ? WHERE first = ?", (span.last, before.first))
+            return
+    span.insert(db)
+    row = _segment(span, span.round, span.first, span.last, None, 0, SegmentState.STAGED)
+    row.owner, row.token = owner.owner, owner.token
+    row.insert(db)
+
+
+def staged(db: Db, first: int, token: bytes) -> SegmentRow:
+    """The staged row of this claim that begins at `first`; BadPayload otherwise."""
+    found = rows.segments(db, "WHERE token = ? AND state = 4 AND first = ?", (token, first))
+    if not found:
+        raise BadPayload(f"no staged range of this claim begins at {first}")
+    return found[0]
+
+
+def publish(db: Db, log: CommitLog, run: Run, row: SegmentRow, process: int, now: int) -> list[Arrival]:
+    """Make a staged range visible. A child whose key is taken ends as skipped in favour of the one that holds it."""
+    span = rows.span_at(db, row.span)
+    db.execute("UPDATE span SET published = 1 WHERE first = ?", (span.first,))
+    row.owner = row.token = None
+    row.rank, row.state = rows.rank(run, span, now), rows.state_for(run, row.round)
+    rows.count(db, run.id, span.kind, Tally.ADDED, process, row.count)
+    lost = _resolve_staged_keys(db, span, now) if span.keyed else {}
+    arrivals: list[Arrival] = []
+    for task, other in lost.items():
+        log.write(task, Status.SKIPPED, msgspec.json.encode({"duplicate_of": other}))
+        if span.join is not None:
+            arrivals += joins.wait_for(db, other, span.join, task + span.shift)
+    rows.count(db, run.id, span.kind, Status.SKIPPED, process, len(lost))
+    if lost:
+        _leave_out(db, row, lost.keys())
+    else:
+        db.execute(
+            "UPDATE segment SET state = ?, rank = ?, owner = NULL, token = NULL WHERE id = ?",
+            (row.state, row.rank, row.id),
+        )
+    return arrivals
+
+
+def _resolve_staged_keys(db: Db, span: SpanRow, now: int) -> dict[int, int]:
+    """Give the staged tasks their keys; those that lost theirs, with the task that holds it."""
+    found = db.execute("SELECT key FROM task WHERE id BETWEEN ? AND ? ORDER BY id", (span.first, span.last))
+    offer = Offer(db, span, [key for (key,) in found.fetchall()], now)
+    kept = (i for i in range(span.last - span.first + 1) if i not in offer.held and i not in offer.repeats)
+    offer.take((i, span.first + i) for i in kept)
+    lost = offer.held | {i: span.first + earlier for i, earlier in offer.repeats.items()}
+    return {span.first + i: other for i, other in sorted(lost.items())}
+
+
+def _leave_out(db: Db, row: SegmentRow, dropped: Collection[int]) -> None:
+    """Rows of at most `MASK_WIDTH` in place of `row`, without the dropped tasks."""
+    rows.drop(db, row)
+    for first in range(row.first, row.last + 1, MASK_WIDTH):
+        last = min(first + MASK_WIDTH - 1, row.last)
+        tasks = [t for t in range(first, last + 1) if t not in dropped]
+        if tasks:
+            left = None if len(tasks) == last - first + 1 else mask_of(tasks, first)
+            db.execute(
+                rows.INSERT_SEGMENT,
+                (
+                    row.span, row.run, row.round, row.kind, row.queue, row.lane, first, last, pack(left), row.rank,
+                    row.due, row.state, 0, 0, False, None, None,
+                ),
+            )  # fmt: skip
+
+
+def discard(db: Db, row: SegmentRow) -> None:
+    """Nobody will publish this staged range: list it for vacuum."""
+    db.execute("UPDATE segment SET state = 5, owner = NULL, token = NULL WHERE id = ?", (row.id,))
+
+
+def discard_of(db: Db, token: bytes | None) -> None:
+    """Discard everything staged under a claim."""
+    db.execute("UPDATE segment SET state = 5, owner = NULL, token = NULL WHERE token = ? AND state = 4", (token,))

@@ -1,0 +1,297 @@
+"""Claims in the SQLite store: a few index seeks however many rows wait.
+
+Candidates are read lazily from the partial indexes, one sorted stream per (kind, queue), and merged by rank. They are
+chosen first and stamped afterwards, because a row must not move in an index that is being read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+
+from ramify.model.claim import Claim, Claimed, More, Want
+from ramify.model.event import Event, History, Status, fold
+from ramify.model.mark import Mark, Scope
+from ramify.model.process import new_token
+from ramify.model.run import RunState
+from ramify.model.segment import SegmentState, take_head, tasks_in
+from ramify.store.sqlite import rows
+from ramify.store.sqlite.rows import SEGMENT_COLUMNS, Db, SegmentRow
+
+IS_READY = "state = 0 AND due IS NULL AND crashes = 0"
+IS_DUE = "state = 0 AND due IS NOT NULL AND crashes = 0"
+BY_KIND = (
+    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY ready"
+    f" WHERE {IS_READY} AND kind = ? AND queue = ? ORDER BY rank, id"
+)
+BY_RUN = (
+    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY ready_run"
+    f" WHERE {IS_READY} AND run = ? AND kind = ? AND queue = ? ORDER BY rank, id"
+)
+NOW_DUE = (
+    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY due"
+    f" WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? ORDER BY due LIMIT ?"
+)
+NEXT_QUEUE = f"SELECT min(queue) FROM segment INDEXED BY ready WHERE {IS_READY} AND kind = ? AND queue > ?"
+NEXT_DUE_QUEUE = f"SELECT min(queue) FROM segment INDEXED BY due WHERE {IS_DUE} AND kind = ? AND queue > ?"
+NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} AND run > ?"
+#: The most rows that became due which one claim puts in order of rank.
+DUE_WINDOW = 256
+#: The most runs a claim looks at to find the next one with work it can do.
+TURN_WINDOW = 64
+
+
+@dataclass(slots=True)
+class Choice:
+    """A row and the first id that is left in it."""
+
+    row: SegmentRow
+    cut: int
+
+
+def take(db: Db, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
+    """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
+    held, worst = db.execute(
+        "SELECT count(*), max(crashes) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
+    ).fetchall()[0]
+    if worst:
+        return Claimed(), turn
+    suspects = list(islice(_suspects(db, want, now), 2))
+    if suspects and not held and want.limit > 0:
+        cut, _ = take_head(suspects[0].first, suspects[0].last, suspects[0].left, want.limit)
+        alone = stamp(db, process, [Choice(suspects[0], cut)])
+        return Claimed(tuple(read(db, alone)), len(suspects) > 1), turn
+    shared, turn = _by_turns(db, want, turn)
+    taken = stamp(db, process, shared)
+    limit = want.limit - sum(row.count for row in taken)
+    taken += stamp(db, process, _choose(_candidates(db, want, now), limit))
+    return Claimed(tuple(read(db, taken)), bool(suspects)), turn
+
+
+def _fits(row: SegmentRow, want: Want) -> bool:
+    return (
+        row.kind in want.kinds
+        and (want.queues is None or row.queue in want.queues)
+        and (want.runs is None or row.run in want.runs)
+        and row.lane not in want.busy_lanes
+    )
+
+
+def _suspects(db: Db, want: Want, now: int) -> Iterator[SegmentRow]:
+    found = db.execute(
+        f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND crashes > 0 ORDER BY rank, id"
+    )
+    for row in map(rows.segment_row, found):
+        if _fits(row, want) and (row.due is None or row.due <= now):
+            yield row
+
+
+def _queues(db: Db, statement: str, kind: str, want: Want) -> Iterator[str]:
+    """The queues of a kind that have rows, found by skipping from one to the next."""
+    if want.queues is not None:
+        yield from sorted(want.queues)
+        return
+    queue = ""
+    while (row := db.execute(statement, (kind, queue)).fetchone()) is not None and row[0] is not None:
+        queue = row[0]
+        yield queue
+
+
+def _candidates(db: Db, want: Want, now: int) -> Iterator[SegmentRow]:
+    """What may be claimed, best first."""
+    streams: list[Iterable[SegmentRow]] = []
+    for kind in sorted(want.kinds):
+        for queue in _queues(db, NEXT_QUEUE, kind, want):
+            if want.runs is None:
+                streams.append(map(rows.segment_row, db.execute(BY_KIND, (kind, queue))))
+            else:
+                streams += (map(rows.segment_row, db.execute(BY_RUN, (r, kind, queue))) for r in sorted(want.runs))
+        for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
+            found = db.execute(NOW_DUE, (kind, queue, now, DUE_WINDOW)).fetchall()
+            streams.append(sorted(map(rows.segment_row, found), key=_place))
+    return (row for row in merge(*streams, key=_place) if _fits(row, want))
+
+
+def _place(row: SegmentRow) -> tuple[int, int]:
+    return row.rank, row.id
+
+
+def _choose(candidates: Iterable[SegmentRow], limit: int) -> list[Choice]:
+    """Rows and heads of rows, until the limit is reached."""
+    chosen: list[Choice] = []
+    if limit < 1:
+        return chosen
+    for row in candidates:
+        first, left = row.first, row.left
+        while limit > 0 and first <= row.last:
+            cut, count = take_head(first, row.last, left, limit)
+            chosen.append(Choice(row, cut))
+            limit -= count
+            first, left = cut, None if left is None else left >> (cut - first)
+        if limit < 1:
+            break
+    return chosen
+
+
+def _by_turns(db: Db, want: Want, turn: int) -> tuple[list[Choice], int]:
+    """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
+    first = _next_run(db, 0)
+    if want.limit < 1 or first is None or _next_run(db, first) is None:
+        return [], turn
+    able: list[tuple[int, SegmentRow]] = []
+    at, turned = turn, False
+    for _ in range(TURN_WINDOW):
+        run = _next_run(db, at)
+        if run is None and not turned:
+            turned, run = True, first
+        if run is None or (turned and run > turn):
+            break
+        at = run
+        best = _best_of(db, run, want)
+        if best is not None:
+            able.append((run, best))
+            if len(able) == 2:
+                break
+    if len(able) < 2:
+        return [], turn
+    run, best = able[0]
+    cut, _ = take_head(best.first, best.last, best.left, max(1, want.limit // 4))
+    return [Choice(best, cut)], run
+
+
+def _next_run(db: Db, after: int) -> int | None:
+    row = db.execute(NEXT_RUN, (after,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _best_of(db: Db, run: int, want: Want) -> SegmentRow | None:
+    if want.runs is not None and run not in want.runs:
+        return None
+    heads: list[SegmentRow] = []
+    for kind in want.kinds:
+        for queue in _queues(db, NEXT_QUEUE, kind, want):
+            found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
+            heads += islice((row for row in found if _fits(row, want)), 1)
+    return min(heads, key=_place, default=None)
+
+
+def stamp(db: Db, process: int, chosen: Sequence[Choice]) -> list[SegmentRow]:
+    """Claim the chosen rows under fresh tokens, splitting off heads."""
+    taken: list[SegmentRow] = []
+    for choice in chosen:
+        row, token = choice.row, new_token()
+        if choice.cut > row.last:
+            db.execute("UPDATE segment SET state = 3, owner = ?, token = ? WHERE id = ?", (process, token, row.id))
+            head = row
+        else:
+            head = rows.split(db, row, choice.cut)
+        head.state, head.owner, head.token = SegmentState.CLAIMED, process, token
+        taken.append(head if head is row else head.insert(db))
+    return taken
+
+
+def read(db: Db, taken: Iterable[SegmentRow]) -> Iterator[Claim]:
+    """The claims for rows that are claimed, with everything that goes along."""
+    for row in taken:
+        span = rows.span_at(db, row.span)
+        assert row.token is not None
+        tasks = tasks_in(row.first, row.last, row.left)
+        plain = not span.keyed and not span.extra
+        found = db.execute(
+            "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
+            if plain
+            else "SELECT parent, CAST(body AS BLOB), key, more FROM task WHERE id BETWEEN ? AND ?",
+            (row.first, row.last),
+        ).fetchall()
+        if row.left is not None:
+            found = [found[task - row.first] for task in tasks]
+        columns = list(zip(*found, strict=True))
+        mores = {} if plain else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:], strict=True) if k or m}
+        yield Claim(
+            token=row.token,
+            run=row.run,
+            round=row.round,
+            kind=row.kind,
+            queue=row.queue,
+            lane=row.lane,
+            tasks=tasks,
+            bodies=columns[1],
+            parents=columns[0],
+            mores=_join_mores(db, row, mores),
+            history=histories(db, row.first, row.last) if row.attempt else {},
+            marks=_marked(db, row.run, tasks),
+            crashes=row.crashes,
+            alone=bool(row.alone),
+        )
+
+
+def _join_mores(db: Db, row: SegmentRow, mores: dict[int, More]) -> dict[int, More]:
+    found = db.execute(
+        "SELECT id, needs FROM joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL", (row.first, row.last)
+    )
+    for task, needs in found.fetchall():
+        known = mores.get(task, More())
+        parts = db.execute("SELECT broken FROM join_part WHERE id = ?", (task,))
+        broken = sum(int.from_bytes(bits, "little").bit_count() for (bits,) in parts)
+        if row.covers(task):
+            mores[task] = More(known.key, known.extra, needs, broken)
+    return mores
+
+
+def histories(db: Db, first: int, last: int) -> dict[int, History]:
+    """What the events of the tasks in a range add up to, for those that have any."""
+    found: dict[int, list[Event]] = {}
+    events = db.execute("SELECT task, n, status FROM event WHERE task BETWEEN ? AND ? ORDER BY task, n", (first, last))
+    for task, n, status in events:
+        found.setdefault(task, []).append(Event(task, n, Status(status)))
+    return {task: fold(log) for task, log in found.items()}
+
+
+def marks_of(db: Db, run: int) -> list[Mark]:
+    """The marks of a run, oldest first."""
+    found = db.execute("SELECT scope, task, status, reason, value FROM mark WHERE run = ? ORDER BY rowid", (run,))
+    return [
+        Mark(run, Scope(scope), task, Status(status), reason, value) for scope, task, status, reason, value in found
+    ]
+
+
+def _marked(db: Db, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
+    marks = marks_of(db, run)
+    if not marks:
+        return {}
+    single = {mark.task: mark for mark in marks if mark.scope is Scope.TASK}
+    trees = {mark.task: mark for mark in marks if mark.scope is Scope.SUBTREE}
+    known: dict[int | None, Mark | None] = {None: None}
+    found = {task: single.get(task) or _above(db, trees, task, known) for task in tasks}
+    return {task: mark for task, mark in found.items() if mark is not None}
+
+
+def _above(
+    db: Db, trees: dict[int | None, Mark], task: int | None, known: dict[int | None, Mark | None]
+) -> Mark | None:
+    """The mark on the task or on one of its ancestors; siblings share the walk."""
+    path: list[int | None] = []
+    while trees and task not in known and task not in trees:
+        path.append(task)
+        row = db.execute("SELECT parent FROM task WHERE id = ?", (task,)).fetchone()
+        task = row[0] if row is not None else None
+    mark = trees.get(task) or known.get(task)
+    known.update(dict.fromkeys(path, mark))
+    return mark
+
+
+def marks_for(db: Db, process: int) -> tuple[Mark, ...]:
+    """The marks on the runs a process holds claims of."""
+    found: list[Mark] = []
+    held = db.execute(
+        "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
+        " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
+        (process,),
+    ).fetchall()
+    for run, state, reason in held:
+        if state == RunState.DRAINING:
+            found.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
+        found += marks_of(db, run)
+    return tuple(found)

@@ -1,0 +1,177 @@
+"""Commits in the SQLite store: the one path that writes ends. Order within a part: as in the reference store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import repeat
+
+from ramify.errors import BadPayload
+from ramify.model.commit import Part, check_part
+from ramify.model.event import Status
+from ramify.model.mark import Scope
+from ramify.model.process import Stamp
+from ramify.model.segment import bounds, full, mask_of, trim
+from ramify.store.sqlite import adding, bulk, joins, keys, rows
+from ramify.store.sqlite.joins import Arrival
+from ramify.store.sqlite.rows import CommitLog, Db, SegmentRow, SpanRow
+
+
+def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow]:
+    """The rows of the parts whose token is valid. Refuses the whole batch when one of those does not fit."""
+    if len({part.token for part in parts}) != len(parts):
+        raise BadPayload("two parts of one commit name the same token; merge them")
+    valid: dict[bytes, SegmentRow] = {}
+    for part in parts:
+        check_part(part)
+        row = holding(db, stamp.process, part.token)
+        if row is None:
+            continue
+        valid[part.token] = row
+        if not _is_whole(row, part):
+            left = full(row.last - row.first + 1) if row.left is None else row.left
+            if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
+                raise BadPayload("a part names a task that is not unfinished in its claim")
+        adding.check_room(db, part.children)
+        joins.check(db, part.children, part.joins, part.waiters)
+        for first in (*part.publish, *part.discard):
+            adding.staged(db, first, part.token)
+    return valid
+
+
+def holding(db: Db, process: int, token: bytes) -> SegmentRow | None:
+    """The row that this process holds under this token."""
+    found = rows.segments(db, "WHERE token = ? AND state = 3 AND owner = ?", (token, process))
+    return found[0] if found else None
+
+
+def _is_whole(row: SegmentRow, part: Part) -> bool:
+    """Whether the part names every task of a row without gaps."""
+    return row.left is None and isinstance(part.tasks, range) and part.tasks == range(row.first, row.last + 1)
+
+
+def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
+    """Record a part that came too late, once."""
+    values = (stamp.process, stamp.n, part.token, len(part.tasks), now)
+    db.execute("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
+
+
+def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, now: int) -> None:
+    """Write one guarded part."""
+    process = stamp.process
+    run = rows.run_row(db, row.run)
+    span = rows.span_at(db, row.span)
+    below = row.round + 1
+    highest = _write_events(db, log, row, part)
+    ended = _ended(part)
+    _count(db, span, part, process)
+    end_tasks(db, span, ended, now)
+    joins.create(db, row.run, part.joins)
+    arrivals: list[Arrival] = []
+    for tasks in part.children:
+        of = joins.add_slots(db, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
+        arrivals += adding.add(db, run, tasks, below, process, now, of=of).arrivals
+    for waiter in part.waiters:
+        arrivals += joins.wait_for(db, waiter.task, waiter.join, waiter.slot)
+    for first in part.discard:
+        adding.discard(db, adding.staged(db, first, part.token))
+    for first in part.publish:
+        arrivals += adding.publish(db, log, run, adding.staged(db, first, part.token), process, now)
+    arrivals += arrivals_of(db, span, ended, part.withheld)
+    _shrink(db, row, part, ended, highest)
+    joins.settle(db, arrivals, part.joins, row.run, below)
+
+
+class Ended:
+    """The tasks of a part that ended: a range when all did, pairs with their status otherwise."""
+
+    def __init__(self, tasks: Sequence[int], statuses: Status | Sequence[Status]) -> None:
+        self.tasks, self._statuses = tasks, statuses
+
+    def __iter__(self) -> Iterator[tuple[int, Status]]:
+        one_for_all = isinstance(self._statuses, Status)
+        return zip(self.tasks, repeat(self._statuses) if one_for_all else self._statuses, strict=False)  # type: ignore[arg-type]
+
+
+def _ended(part: Part) -> Ended:
+    if isinstance(part.statuses, Status):
+        return Ended(part.tasks if part.statuses.is_end else (), part.statuses)
+    pairs = [(t, s) for t, s in zip(part.tasks, part.statuses, strict=True) if s.is_end]
+    return Ended([t for t, _ in pairs], [s for _, s in pairs])
+
+
+def _write_events(db: Db, log: CommitLog, row: SegmentRow, part: Part) -> int:
+    """One event for each task of the part; the highest event number."""
+    if not part.tasks:
+        return 0
+    log.touched(*bounds(part.tasks), len(part.tasks))
+    numbers: int | list[int] = 1
+    if row.attempt:
+        known = dict(
+            db.execute("SELECT task, max(n) FROM event WHERE task BETWEEN ? AND ? GROUP BY task", (row.first, row.last))
+        )
+        numbers = [known.get(task, 0) + 1 for task in part.tasks]
+    bulk.insert_events(db, log.seq, part.tasks, numbers, part.statuses, part.values)
+    return numbers if isinstance(numbers, int) else max(numbers)
+
+
+def _count(db: Db, span: SpanRow, part: Part, process: int) -> None:
+    if isinstance(part.statuses, Status):
+        rows.count(db, span.run, span.kind, part.statuses, process, len(part.tasks))
+    else:
+        for status, times in sorted(rows.tally(part.statuses).items()):
+            rows.count(db, span.run, span.kind, status, process, times)
+
+
+def end_tasks(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
+    """What every end entails besides its event and its arrivals: the key is released, the mark has done its work."""
+    keys.release(db, span, ended, now)
+    if db.execute("SELECT 1 FROM mark WHERE run = ? LIMIT 1", (span.run,)).fetchone():
+        db.executemany(
+            "DELETE FROM mark WHERE run = ? AND task = ? AND scope = ?",
+            [(span.run, task, Scope.TASK) for task, _ in ended],
+        )
+
+
+def arrivals_of(db: Db, span: SpanRow, ended: Ended, withheld: frozenset[int] = frozenset()) -> list[Arrival]:
+    """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
+    found: list[Arrival] = []
+    if not ended.tasks:
+        return found
+    if span.join is not None:
+        found += ((span.join, t + span.shift, s is not Status.DONE) for t, s in ended if t not in withheld)
+    waiting = db.execute("SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?", bounds(ended.tasks)).fetchall()
+    if waiting:
+        status = dict(ended)
+        found += ((join, slot, status[t] is not Status.DONE) for t, join, slot in waiting if t in status)
+    return found
+
+
+def _shrink(db: Db, row: SegmentRow, part: Part, ended: Ended, highest: int) -> None:
+    """Clear the bits of what ended and of what comes back later; a row without bits goes, its staged ranges with it."""
+    if not part.later and _is_whole(row, part) and len(ended.tasks) == len(part.tasks):
+        left = 0
+    else:
+        left = full(row.last - row.first + 1) if row.left is None else row.left
+        left &= ~mask_of(ended.tasks, row.first)
+    for later in part.later:
+        mask = mask_of(later.tasks, row.first)
+        left &= ~mask
+        first, last, kept = trim(row.first, mask)
+        state = rows.state_for(rows.run_row(db, row.run), row.round)
+        replace(
+            row, first=first, last=last, left=kept, due=later.due, state=state, attempt=max(row.attempt, highest),
+            crashes=0, alone=False, owner=None, token=None,
+        ).insert(db)  # fmt: skip
+    if left and len(ended.tasks) < len(part.tasks) and highest > row.attempt:
+        db.execute("UPDATE segment SET attempt = ? WHERE id = ?", (highest, row.id))
+    if not left:
+        adding.discard_of(db, row.token)
+    rows.set_left(db, row, left)
+
+
+def put_back(db: Db, row: SegmentRow) -> None:
+    """Offer a claimed row again as it is, and discard what was staged under it."""
+    adding.discard_of(db, row.token)
+    row.state, row.owner, row.token = rows.state_for(rows.run_row(db, row.run), row.round), None, None
+    db.execute("UPDATE segment SET state = ?, owner = NULL, token = NULL WHERE id = ?", (row.state, row.id))

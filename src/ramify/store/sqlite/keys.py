@@ -1,0 +1,84 @@
+"""Keys in the SQLite store: taking, holding, releasing.
+
+The digest is the primary key of its table. Digests are looked up in bulk and written in their own order, so that a
+batch visits each page of the table once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import apsw
+
+from ramify.model.event import Status
+from ramify.model.key import Hold, digest, digester
+from ramify.model.policy import SECOND
+from ramify.store.sqlite.rows import Db, SpanRow
+
+HELD = "SELECT digest, task FROM key WHERE digest IN (SELECT value FROM carray(?)) AND (expires IS NULL OR expires > ?)"
+
+
+class Offer:
+    """Keys of one group on offer: which positions lost theirs to an existing task or to an earlier position."""
+
+    def __init__(self, db: Db, span: SpanRow, keys: Sequence[bytes | None], now: int) -> None:
+        self._db, self._span, self._keys = db, span, keys
+        self.held: dict[int, int] = {}  #: position -> task that holds its key
+        self.repeats: dict[int, int] = {}  #: position -> earlier position with the same key
+        if span.hold is Hold.LABEL:
+            return
+        name = digester(span.hold, span.run, span.kind)
+        self._names = [None if key is None else name(key) for key in keys]
+        offered = tuple(n for n in self._names if n is not None)
+        holders = dict(db.execute(HELD, (apsw.carray(offered), now))) if offered else {}
+        first: dict[bytes, int] = {}
+        for i, digest_ in enumerate(self._names):
+            if digest_ is None:
+                continue
+            if digest_ in holders:
+                self.held[i] = holders[digest_]
+            elif first.setdefault(digest_, i) != i:
+                self.repeats[i] = first[digest_]
+
+    def take(self, tasks: Iterable[tuple[int, int]]) -> None:
+        """Give the keys of the kept positions to their tasks, `(position, task)`, and make the tasks findable."""
+        kept = [(i, task) for i, task in tasks if self._keys[i] is not None]
+        if self._span.hold is not Hold.LABEL:
+            rows = sorted((self._names[i], task) for i, task in kept)
+            self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", rows)
+        if self._span.hold is not Hold.ONCE:
+            name = digester(Hold.LABEL, self._span.run, self._span.kind)
+            rows = sorted((name(self._keys[i] or b""), task) for i, task in kept)
+            self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", rows)
+
+
+def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
+    """Free the keys of tasks that ended, or let them expire, as their hold says."""
+    if not span.keyed or span.hold in (Hold.LABEL, Hold.ONCE):
+        return
+    for task, status in ended:
+        name = _name(db, span, task)
+        if name is None:
+            continue
+        if status is not Status.DONE or (span.hold is Hold.UNIQUE and not span.keep):
+            db.execute("DELETE FROM key WHERE digest = ? AND task = ?", (name, task))
+        elif span.keep:
+            until = now + span.keep * SECOND
+            db.execute("UPDATE key SET expires = ? WHERE digest = ? AND task = ?", (until, name, task))
+
+
+def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
+    """Take the key again for a reopened task; the other task that holds it now, if any."""
+    name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
+    if name is None:
+        return None
+    held = db.execute("SELECT task, expires FROM key WHERE digest = ?", (name,)).fetchone()
+    if held is not None and held[0] != task and (held[1] is None or held[1] > now):
+        return int(held[0])
+    db.execute("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", (name, task))
+    return None
+
+
+def _name(db: Db, span: SpanRow, task: int) -> bytes | None:
+    row = db.execute("SELECT key FROM task WHERE id = ?", (task,)).fetchone()
+    return None if row is None or row[0] is None else digest(span.hold, span.run, span.kind, row[0])

@@ -1,0 +1,192 @@
+"""The place of a database file: whether SQLite can keep our promises there.
+
+A file system that another kernel can write to, a file with several names, or one that everybody may write, breaks them
+in ways no test of ours would see. So such places are refused when the store is opened, each with what to do instead.
+A missing file is created here, readable by its owner only.
+
+Deliberately absent: any repair. Nothing is chmodded, moved or deleted. File systems are told apart on Linux only; on
+other systems a network file system is not noticed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from ramify.errors import StoreRefused
+from ramify.store.sqlite.guard import guard
+
+#: The first with the cure for the WAL-reset race, which corrupts databases that two processes write.
+OLDEST_SQLITE = (3, 51, 3)
+
+_MAGIC = b"SQLite format 3\0"
+#: What SQLite's unix file layer can name, less the longest ending it adds itself.
+_LONGEST_PATH = 512 - len("-journal") - 1
+
+_LOCAL_ADVICE = (
+    "put the store on a local disk of this machine, or use postgresql:// when several machines must share it"
+)
+#: `f_type` of file systems where locks or shared memory do not reach every process that can open the file.
+_FOREIGN = {
+    0x6969: "NFS",
+    0x517B: "SMB",
+    0xFF534D42: "CIFS",
+    0xFE534D42: "SMB2",
+    0x01021997: "9p (a folder shared from outside this virtual machine or sandbox)",
+    0x65735546: "FUSE (sshfs, virtiofs and other folders served by a program)",
+    0x00C36400: "Ceph",
+    0x5346414F: "AFS",
+    0x6B414653: "AFS",
+    0x73757245: "Coda",
+    0x564C: "NCP",
+    0x0BD00BD0: "Lustre",
+    0x47504653: "GPFS",
+    0x19830326: "BeeGFS",
+    0x7461636F: "OCFS2",
+    0x01161970: "GFS2",
+    0xAAD7AAEA: "PanFS",
+    0x786F4256: "VirtualBox's shared folders",
+    0xBACBACBC: "VMware's shared folders",
+    0x7C7C6673: "Parallels' shared folders",
+}
+
+
+def check_sqlite_version(version: str) -> None:
+    """Refuse a SQLite that can corrupt a database which several processes write."""
+    numbers = tuple(int(part) for part in version.split("."))
+    if numbers < OLDEST_SQLITE:
+        oldest = ".".join(map(str, OLDEST_SQLITE))
+        raise StoreRefused(
+            f"SQLite {version} can corrupt a database that two processes write (its WAL-reset bug); "
+            f"{oldest} or newer is needed: pip install --upgrade apsw"
+        )
+
+
+def check_place(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] | None = None) -> Path:
+    """The absolute path of a regular file that exists and may be opened as a database, created if it was missing.
+
+    A crash right after the creation leaves an empty file, which is a fresh store to the next one.
+    """
+    place = _in_real_folder(path)
+    ask = fs_type if fs_type is not None else file_system_type
+    _check_file_system(place.parent, ask)
+    _check_permission(place.parent, "folder", os.W_OK | os.X_OK)
+    with guard.lock:
+        if not os.path.lexists(place):
+            _create(place)
+        found = _check_file(place)
+        _check_file_system(place, ask)
+        _check_permission(place, "file", os.R_OK | os.W_OK)
+        if not guard.is_live((found.st_dev, found.st_ino)):
+            _check_first_bytes(place)
+    return place
+
+
+def file_system_type(path: Path) -> int:
+    """The kernel's number for the file system that holds a path; 0 where it cannot be asked."""
+    if not os.uname().sysname == "Linux":
+        return 0
+    libc = ctypes.CDLL(None, use_errno=True)
+    # `struct statfs` begins with the type and is 120 bytes long on 64-bit machines.
+    answer = (ctypes.c_long * 64)()
+    if libc.statfs(os.fsencode(path), ctypes.byref(answer)) != 0:
+        number = ctypes.get_errno()
+        raise StoreRefused(f"{path}: its file system cannot be asked what it is ({os.strerror(number)})")
+    return answer[0] & 0xFFFFFFFF
+
+
+def _in_real_folder(path: str | os.PathLike[str]) -> Path:
+    given = Path(path)
+    if given.name in ("", "..") or "\0" in str(given):
+        raise StoreRefused(f"{str(given)!r} does not name a file")
+    try:
+        # SQLite refuses a path with a symbolic link anywhere in it, so folders are resolved first.
+        folder = os.path.realpath(given.parent, strict=True)
+    except OSError as error:
+        raise StoreRefused(f"{given}: its folder cannot be opened ({error.strerror}); create {given.parent} first") from error
+    place = Path(folder, given.name)
+    if not os.path.isdir(folder):
+        raise StoreRefused(f"{given}: {folder} is not a folder")
+    try:
+        length = len(str(place).encode())
+    except UnicodeEncodeError as error:
+        raise StoreRefused(f"{place!r}: SQLite needs a path that is valid UTF-8; give the file another name") from error
+    if length > _LONGEST_PATH:
+        raise StoreRefused(f"{place}: its path has {length} bytes and SQLite takes {_LONGEST_PATH}; use a shorter one")
+    return place
+
+
+def _check_file_system(path: Path, fs_type: Callable[[Path], int]) -> None:
+    name = _FOREIGN.get(fs_type(path))
+    if name is not None:
+        raise StoreRefused(f"{path} is on {name}, where SQLite's locks do not hold; {_LOCAL_ADVICE}")
+
+
+def _check_permission(path: Path, what: str, wanted: int) -> None:
+    if not os.access(path, wanted):
+        raise StoreRefused(f"{path}: this user may not write this {what}, or its file system is read-only")
+
+
+def _create(place: Path) -> None:
+    try:
+        descriptor = os.open(place, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return  # another process was faster; its file is checked like any other
+    except OSError as error:
+        raise StoreRefused(f"{place}: the file cannot be created ({error.strerror})") from error
+    try:
+        os.fchmod(descriptor, 0o600)
+    finally:
+        os.close(descriptor)
+
+
+def _check_file(place: Path) -> os.stat_result:
+    found = os.lstat(place)
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreRefused(
+            f"{place} is a symbolic link; two names of one database get two write-ahead logs, so give the real path: "
+            f"{os.path.realpath(place)}"
+        )
+    if stat.S_ISDIR(found.st_mode):
+        raise StoreRefused(f"{place} is a folder; give the path of a file, such as {place / 'ramify.db'}")
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreRefused(f"{place} is not a regular file (a device, a pipe or a socket)")
+    if found.st_mode & stat.S_IWOTH:
+        raise StoreRefused(f"{place} may be written by everybody on this machine; first: chmod o-w {place}")
+    if found.st_nlink > 1:
+        raise StoreRefused(
+            f"{place} has {found.st_nlink} names (hard links); two names of one database get two write-ahead logs, so "
+            "remove the others, and copy stores with `ramify backup`"
+        )
+    if _is_mounted_alone(place):
+        raise StoreRefused(
+            f"{place} is mounted as a single file, so its write-ahead log beside it would stay behind; mount its folder"
+        )
+    return found
+
+
+def _is_mounted_alone(place: Path) -> bool:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            points = {line.split(" ", 5)[4] for line in lines}
+    except OSError:
+        return False
+    name = str(place)
+    for character in "\\ \t\n":
+        name = name.replace(character, f"\\{ord(character):03o}")
+    return name in points
+
+
+def _check_first_bytes(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        head = os.read(descriptor, len(_MAGIC))
+    finally:
+        os.close(descriptor)
+    # An empty file is a fresh store. With a rollback journal beside it, a power cut hit the very first write, and
+    # SQLite will undo it.
+    if head not in (b"", _MAGIC) and not os.path.lexists(f"{place}-journal"):
+        raise StoreRefused(f"{place} is not a SQLite database; give Ramify a file of its own")

@@ -1,0 +1,127 @@
+"""Processes in the SQLite store: sessions in the database, life in lock files.
+
+A free lock is certain death, a held one is not known life: then the beat decides. Beats are written to the lock file,
+not to the database, so that nobody is declared dead for waiting behind a long commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ramify.errors import BadPayload, Reaped, StaleStamp
+from ramify.model.policy import SECOND
+from ramify.model.process import NewProcess, Stamp
+from ramify.model.segment import mask_of, reoffer, tasks_in, trim
+from ramify.store.sqlite import commits, rows
+from ramify.store.sqlite.rows import Db, SegmentRow
+
+
+def enter(db: Db, process: NewProcess, now: int) -> None:
+    """Open a session; the caller already holds its lock file."""
+    if db.execute("SELECT 1 FROM session WHERE process = ?", (process.id,)).fetchone():
+        raise BadPayload(f"process {process.id:x} has entered before; an incarnation enters once")
+    db.execute(
+        "INSERT INTO session (process, pid, host, version, parent, entered) VALUES (?,?,?,?,?,?)",
+        (process.id, process.pid, process.host, process.version, process.parent, now),
+    )
+
+
+def consumed(db: Db, stamp: Stamp) -> bytes | None:
+    """None when the stamp is new; the stored answer when it is the last one sent again."""
+    row = db.execute("SELECT last, answer, gone_at FROM session WHERE process = ?", (stamp.process,)).fetchone()
+    if row is None or row[2] is not None:
+        raise Reaped(f"process {stamp.process:x} was reaped or never entered; enter again as a new process")
+    if stamp.n > row[0]:
+        return None
+    if stamp.n < row[0]:
+        raise StaleStamp(f"verb {stamp.n} of process {stamp.process:x} is older than its last, {row[0]}")
+    assert isinstance(row[1], bytes)
+    return row[1]
+
+
+def consume(db: Db, stamp: Stamp, answer: bytes) -> None:
+    """Use the stamp up and remember the answer for a repetition."""
+    db.execute("UPDATE session SET last = ?, answer = ? WHERE process = ?", (stamp.n, answer, stamp.process))
+
+
+def announce(db: Db, process: int, task: int | None) -> None:
+    """Name who is to blame for a coming death."""
+    db.execute("UPDATE session SET announced = 1, blame = ? WHERE process = ? AND gone_at IS NULL", (task, process))
+    if not db.changes():
+        raise Reaped(f"process {process:x} was reaped or never entered; there is nobody left to blame")
+
+
+def is_gone(db: Db, process: int) -> bool:
+    """Whether a session has ended, or never began."""
+    row = db.execute("SELECT gone_at FROM session WHERE process = ?", (process,)).fetchone()
+    return row is None or row[0] is not None
+
+
+def others(db: Db, process: int) -> list[int]:
+    """The sessions that have not ended, but for one."""
+    found = db.execute("SELECT process FROM session WHERE gone_at IS NULL AND process <> ?", (process,))
+    return [number for (number,) in found.fetchall()]
+
+
+def bury(db: Db, process: int, now: int, *, blameless: bool) -> int:
+    """End a session and void its claims in this transaction; the tasks offered again."""
+    ended = db.execute(
+        "UPDATE session SET gone_at = ? WHERE process = ? AND gone_at IS NULL RETURNING announced, blame",
+        (now, process),
+    ).fetchall()
+    if not ended:
+        return 0
+    announced, blame = ended[0]
+    tasks = 0
+    for row in rows.segments(db, "INDEXED BY held WHERE state = 3 AND owner = ? ORDER BY id", (process,)):
+        tasks += row.count
+        _offer_again(db, row, announced or blameless, blame if announced else None)
+    return tasks
+
+
+def _offer_again(db: Db, row: SegmentRow, announced: bool, blame: int | None) -> None:
+    """The unfinished tasks of a dead process's row, in parts if they are suspect."""
+    ran_alone = row.crashes > 0 and row.count == 1
+    commits.put_back(db, row)
+    if not announced:
+        _replace(db, row, reoffer(row.first, row.last, row.left), row.crashes + 1, ran_alone)
+    elif blame is not None and row.covers(blame):
+        rest = [task for task in tasks_in(row.first, row.last, row.left) if task != blame]
+        _replace(db, row, [(blame, blame, None)], row.crashes + 1, alone=True)
+        if rest:
+            _replace(db, row, [trim(rest[0], mask_of(rest, rest[0]))], row.crashes, bool(row.alone))
+
+
+def _replace(db: Db, row: SegmentRow, parts: list[tuple[int, int, int | None]], crashes: int, alone: bool) -> None:
+    rows.drop(db, row)
+    for first, last, left in parts:
+        replace(row, first=first, last=last, left=left, crashes=crashes, alone=alone).insert(db)
+
+
+def forget_old(db: Db, now: int, seconds: int) -> list[int]:
+    """Remove sessions that ended long ago; nothing can name them any more."""
+    found = db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", (now - seconds * SECOND,))
+    return [number for (number,) in found.fetchall()]
+
+
+def remove_garbage(db: Db, limit: int) -> int:
+    """Remove up to `limit` unpublished rows that nobody will publish."""
+    removed = 0
+    for row in rows.segments(db, "INDEXED BY garbage WHERE state = 5 ORDER BY first", ()):
+        if removed and removed + row.count > limit:
+            break
+        removed += row.count
+        db.execute("DELETE FROM task WHERE id BETWEEN ? AND ?", (row.first, row.last))
+        db.execute("DELETE FROM span WHERE first = ?", (row.span,))
+        rows.drop(db, row)
+    return removed
+
+
+def remove_expired(db: Db, now: int, limit: int) -> int:
+    """Remove keys whose time is over."""
+    db.execute(
+        "DELETE FROM key WHERE digest IN (SELECT digest FROM key INDEXED BY key_expires"
+        " WHERE expires IS NOT NULL AND expires <= ? LIMIT ?)",
+        (now, limit),
+    )
+    return db.changes()

@@ -1,0 +1,287 @@
+"""Reads of the SQLite store: each one a snapshot on the reader's own connection, bounded, by key order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+
+from ramify.model.event import Event, History, Status, fold
+from ramify.model.join import Join
+from ramify.model.key import Hold, digest
+from ramify.model.mark import Mark
+from ramify.model.process import Blame, Process
+from ramify.model.run import Run, RunState
+from ramify.model.segment import Segment, SegmentState, unpack
+from ramify.model.task import Row
+from ramify.store.reads import (
+    GROUP_SCAN,
+    CommitRow,
+    ErrorSummary,
+    Page,
+    Refusal,
+    Result,
+    Span,
+    Sweep,
+    Tail,
+    group_errors,
+    page_size,
+)
+from ramify.store.sqlite import claims, joins, rows
+from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.rows import Db
+
+T = TypeVar("T")
+
+TASK = (
+    "SELECT t.id, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, t.parent, CAST(t.body AS BLOB),"
+    " t.key, t.more"
+)
+#: The published spans of a run that reach beyond a cursor, then their tasks: ids come out in order.
+TASKS_OF_SPANS = " FROM span s CROSS JOIN task t ON t.id BETWEEN max(s.first, ?2 + 1) AND s.last"
+CHOSEN_SPANS = " AND s.published AND s.last > ?2 AND (?3 IS NULL OR s.kind = ?3)"
+LAST_EVENT = " JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
+EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
+
+
+class SqliteReads:
+    """Reads over one link."""
+
+    def __init__(self, link: Link, liveness: Liveness) -> None:
+        self._link, self._liveness = link, liveness
+
+    def run(self, run: int) -> Run:
+        """One run."""
+        with self._link.read() as db:
+            return rows.run_row(db, run)
+
+    def find_run(self, name: str) -> Run | None:
+        """The newest generation under a name."""
+        with self._link.read() as db:
+            row = db.execute(f"{rows.RUN} WHERE name = ? ORDER BY generation DESC LIMIT 1", (name,)).fetchone()
+            return None if row is None else rows.read_run(row)
+
+    def runs(self, *, state: RunState | None = None, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Runs by id."""
+        with self._link.read() as db:
+            wanted = state.value if state is not None else None
+            found = db.execute(f"{rows.RUN} WHERE id > ? AND (?2 IS NULL OR state = ?2) ORDER BY id", (after, wanted))
+            return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+
+    def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
+        """Counters by kind."""
+        with self._link.read() as db:
+            rows.run_row(db, run)
+            found: dict[str, dict[int, int]] = {}
+            for kind, what, value in db.execute(
+                "SELECT kind, what, sum(value) FROM counter WHERE run = ? GROUP BY kind, what ORDER BY kind, what",
+                (run,),
+            ):
+                counts = found.setdefault(kind, {})
+                if value:
+                    counts[what] = value
+            return found
+
+    def task(self, task: int) -> Row | None:
+        """One published task."""
+        with self._link.read() as db:
+            span = rows.span_of(db, task)
+            if span is None or not span.published:
+                return None
+            found = db.execute(f"{TASK} FROM span s, task t WHERE s.first = ? AND t.id = ?", (span.first, task))
+            return Row(*found.fetchall()[0])
+
+    def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
+        """Published tasks of a run by id."""
+        with self._link.read() as db:
+            rows.run_row(db, run)
+            found = db.execute(
+                f"{TASK}{TASKS_OF_SPANS} WHERE s.run = ?1{CHOSEN_SPANS} ORDER BY s.first, t.id", (run, after, kind)
+            )
+            return _page((Row(*row) for row in found), lambda r: r.id, after, limit)
+
+    def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
+        """Published tasks with that key."""
+        with self._link.read() as db:
+            found = db.execute(
+                "SELECT task FROM label WHERE digest = ? UNION SELECT task FROM key WHERE digest = ?"
+                " ORDER BY task LIMIT ?",
+                (digest(Hold.LABEL, run, kind, key), digest(Hold.ONCE, run, kind, key), page_size(limit)),
+            )
+            return [task for (task,) in found]
+
+    def events(self, first: int, last: int) -> Sequence[Event]:
+        """Events of a range."""
+        with self._link.read() as db:
+            return list(_events(db.execute(f"{EVENT} WHERE task BETWEEN ? AND ? ORDER BY task, n", (first, last))))
+
+    def history(self, task: int) -> History:
+        """What the events of a task add up to, sweeps included."""
+        with self._link.read() as db:
+            known = fold(_events(db.execute(f"{EVENT} WHERE task = ? ORDER BY n", (task,))))
+            return History(known.events, known.attempts, known.life, known.revivals, joins.ending(db, task))
+
+    def results(
+        self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
+    ) -> Page[Result]:
+        """Ended tasks of a run by id. Tasks ended by a sweep are listed by `sweeps`."""
+        with self._link.read() as db:
+            rows.run_row(db, run)
+            found = db.execute(
+                f"SELECT t.id, CAST(e.value AS BLOB){TASKS_OF_SPANS}{LAST_EVENT} WHERE s.run = ?1{CHOSEN_SPANS}"
+                " AND e.status = ?4 ORDER BY s.first, t.id",
+                (run, after, kind, status),
+            )
+            return _page((Result(task, status, value) for task, value in found), lambda r: r.task, after, limit)
+
+    def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
+        """Members of a join by slot: of groups, and of waiters, which win where a group's task lost its key."""
+        with self._link.read() as db:
+            waiting = db.execute("SELECT slot, task FROM waiter WHERE id = ? AND slot > ?", (join, after)).fetchall()
+            spans = db.execute(
+                "SELECT max(first, ?2 + 1 - shift), last, shift FROM span WHERE joined = ?1 AND published"
+                " AND last + shift > ?2 ORDER BY first + shift",
+                (join, after),
+            ).fetchall()
+            slots: dict[int, int] = {}
+            for first, last, shift in spans:
+                slots.update((task + shift, task) for task in range(first, min(last, first + page_size(limit)) + 1))
+            slots.update(waiting)
+            return _page(sorted(slots.items()), lambda pair: pair[0], after, limit)
+
+    def errors(self, run: int) -> ErrorSummary:
+        """Failed tasks, grouped."""
+        with self._link.read() as db:
+            rows.run_row(db, run)
+            found = db.execute(
+                "SELECT e.task, s.kind, CAST(e.value AS BLOB) FROM span s CROSS JOIN event e INDEXED BY event_failed"
+                " ON e.task BETWEEN s.first AND s.last AND e.status IN (2, 5)"
+                " WHERE s.run = ? AND s.published AND e.n = (SELECT max(n) FROM event WHERE task = e.task)"
+                " ORDER BY s.first DESC, e.task DESC LIMIT ?",
+                (run, GROUP_SCAN + 1),
+            ).fetchall()
+            return ErrorSummary(group_errors(reversed(found[:GROUP_SCAN])), len(found) <= GROUP_SCAN)
+
+    def tail(self, after: int, *, limit: int = 100) -> Tail:
+        """The next whole commits."""
+        with self._link.read() as db:
+            chosen = db.execute(
+                "SELECT seq, process, n, at, events, ranges FROM commits WHERE seq > ? ORDER BY seq LIMIT ?",
+                (after, page_size(limit)),
+            ).fetchall()
+            events: list[Event] = []
+            for row in chosen:
+                events += _events_of(db, row[0], row[5])
+            sweeps = _sweeps(
+                db, "seq BETWEEN ? AND ? ORDER BY rowid", (chosen[0][0], chosen[-1][0]) if chosen else (1, 0)
+            )
+            return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, chosen[-1][0] if chosen else after)
+
+    def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
+        """What was appended, by first id."""
+        with self._link.read() as db:
+            found = db.execute(
+                "SELECT first, last, run, round, kind, queue, lane, priority, due, joined,"
+                " CASE WHEN joined IS NULL THEN 0 ELSE first + shift END"
+                " FROM span WHERE first > ? AND published AND (?2 IS NULL OR run = ?2) ORDER BY first",
+                (after, run),
+            )
+            return _page((Span(*row) for row in found), lambda s: s.first, after, limit)
+
+    def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
+        """Rows of the segment table by id."""
+        with self._link.read() as db:
+            found = db.execute(
+                "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, crashes, owner, state"
+                " FROM segment WHERE id > ? AND (?2 IS NULL OR run = ?2) ORDER BY id",
+                (after, run),
+            )
+            shown = (_segment(row) for row in found)
+            return _page(shown, lambda r: r.id, after, limit)
+
+    def sweeps(self, run: int) -> Sequence[Sweep]:
+        """What the cancel of a run ended."""
+        with self._link.read() as db:
+            return sorted(_sweeps(db, "run = ?", (run,)), key=lambda s: (s.first, s.left or 0))
+
+    def marks(self, run: int) -> Sequence[Mark]:
+        """Marks of a run."""
+        with self._link.read() as db:
+            return claims.marks_of(db, run)
+
+    def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
+        """Joins of a run by id."""
+        with self._link.read() as db:
+            found = db.execute(
+                "SELECT id, run, task, needs, instance, fired FROM joins"
+                " WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id",
+                (run, after, fired),
+            ).fetchall()
+            shown = (
+                Join(number, run, task, needs, *_arrivals(db, number), instance, bool(has_fired))
+                for number, run, task, needs, instance, has_fired in found
+            )
+            return _page(shown, lambda j: j.id, after, limit)
+
+    def processes(self) -> Sequence[Process]:
+        """Sessions."""
+        with self._link.read() as db:
+            found = db.execute(
+                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, announced, blame FROM session"
+                " ORDER BY process"
+            ).fetchall()
+        return [
+            Process(
+                number, pid, host, entered, self._liveness.last_beat(number), bool(gone), last,
+                None if not announced else Blame.NOBODY if blame is None else Blame.TASK,
+            )
+            for number, pid, host, entered, gone, last, announced, blame in found
+        ]  # fmt: skip
+
+    def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
+        """The newest refused parts."""
+        with self._link.read() as db:
+            found = db.execute(
+                "SELECT process, n, token, tasks, at FROM refusal ORDER BY at DESC, n DESC LIMIT ?", (page_size(limit),)
+            )
+            return [Refusal(*row) for row in found]
+
+
+def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -> Page[T]:
+    size = page_size(limit)
+    some = list(islice(found, size + 1))
+    shown = some[:size]
+    return Page(shown, key(shown[-1]) if shown else after, len(some) > size)
+
+
+def _events(found: Iterable[tuple[int, int, int, bytes | None, int]]) -> Iterator[Event]:
+    return (Event(task, n, Status(status), value, seq) for task, n, status, value, seq in found)
+
+
+def _events_of(db: Db, seq: int, ranges: str) -> list[Event]:
+    """The events of one commit, found by the ranges it wrote down."""
+    found: dict[tuple[int, int], Event] = {}
+    for first, last in msgspec.json.decode(ranges, type=list[tuple[int, int]]):
+        events = db.execute(f"{EVENT} WHERE task BETWEEN ? AND ? AND seq = ?", (first, last, seq))
+        found.update(((event.task, event.n), event) for event in _events(events))
+    return [found[name] for name in sorted(found)]
+
+
+def _sweeps(db: Db, where: str, values: tuple[int, ...]) -> list[Sweep]:
+    found = db.execute(f"SELECT run, first, last, mask, seq FROM sweep WHERE {where}", values)
+    return [Sweep(run, first, last, unpack(mask), seq) for run, first, last, mask, seq in found]
+
+
+def _segment(row: tuple[Any, ...]) -> Segment:
+    return Segment(*(*row[:8], unpack(row[8]), *row[9:14], SegmentState(row[14])))
+
+
+def _arrivals(db: Db, join: int) -> tuple[int, int]:
+    found = db.execute("SELECT arrived, broken FROM join_part WHERE id = ?", (join,)).fetchall()
+    return (
+        sum(int.from_bytes(arrived, "little").bit_count() for arrived, _ in found),
+        sum(int.from_bytes(broken, "little").bit_count() for _, broken in found),
+    )

@@ -1,0 +1,309 @@
+"""Rows of the SQLite store as Python values, and the small statements that every verb needs.
+
+Functions here take a connection that is inside a transaction. They decide nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import msgspec
+
+from ramify.errors import UnknownRun
+from ramify.model.event import Status, Tally
+from ramify.model.key import Hold
+from ramify.model.policy import deep_rank, rank_of
+from ramify.model.process import counter_slot
+from ramify.model.run import Follows, Order, Run, RunState
+from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
+
+RUN = (
+    "SELECT id, name, generation, shape, ordering, follows, lead, endless, params, roots, state, round, reason,"
+    " created, ended FROM run"
+)
+SEGMENT_COLUMNS = (
+    "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, crashes, alone,"
+    " owner, token"
+)
+SPAN_COLUMNS = (
+    "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, published"
+)
+INSERT_SEGMENT = (
+    "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, crashes,"
+    " alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+
+
+class Db(Protocol):
+    """A connection inside a transaction. What comes back is as dynamic as SQL is; each caller knows its own columns."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> Any:
+        """Run one statement with bound values."""
+
+    def executemany(self, statement: str, values: Any, /) -> Any:
+        """Run one statement for each of many values."""
+
+    def changes(self) -> int:
+        """How many rows the last statement changed."""
+
+    def last_insert_rowid(self) -> int:
+        """The id of the last inserted row."""
+
+
+def read_run(row: tuple[Any, ...]) -> Run:
+    """A run from a row of `RUN`."""
+    (
+        number,
+        name,
+        generation,
+        shape,
+        order,
+        follows,
+        lead,
+        endless,
+        params,
+        roots,
+        state,
+        round,
+        reason,
+        created,
+        ended,
+    ) = row
+    return Run(
+        number, name, generation, shape, Order(order),
+        None if follows is None else Follows(follows, lead),
+        bool(endless), params, roots, RunState(state), round, reason, created, ended,
+    )  # fmt: skip
+
+
+def run_row(db: Db, run: int) -> Run:
+    """One run; UnknownRun when there is none."""
+    row = db.execute(f"{RUN} WHERE id = ?", (run,)).fetchone()
+    if row is None:
+        raise UnknownRun(f"there is no run {run} in this store")
+    return read_run(row)
+
+
+def state_for(run: Run, round: int) -> SegmentState:
+    """What a segment of that round is now: claimable, or behind the gate."""
+    is_open = run.state is RunState.OPEN and (run.order is not Order.ROUNDS or round <= run.round)
+    return SegmentState.READY if is_open else SegmentState.GATED
+
+
+@dataclass(slots=True)
+class SpanRow:
+    """A range of the log and what its tasks share; see the reference store."""
+
+    first: int
+    last: int
+    run: int
+    round: int
+    kind: str
+    queue: str
+    lane: str | None
+    priority: int
+    due: int | None
+    hold: Hold
+    keep: int
+    join: int | None
+    shift: int
+    keyed: bool
+    extra: bool
+    published: bool
+
+    def shared(self) -> tuple[object, ...]:
+        """What tasks must have in common to lie in one span."""
+        return (
+            self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due, self.hold, self.keep,
+            self.join, self.shift, self.keyed, self.extra,
+        )  # fmt: skip
+
+    def insert(self, db: Db) -> None:
+        """Put the range into the log."""
+        db.execute(
+            INSERT_SPAN,
+            (
+                self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
+                self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.published,
+            ),
+        )  # fmt: skip
+
+
+def span_row(row: tuple[Any, ...]) -> SpanRow:
+    """A span from a row of `SPAN_COLUMNS`."""
+    span = SpanRow(*row)
+    span.hold = Hold(span.hold)
+    return span
+
+
+def span_at(db: Db, first: int) -> SpanRow:
+    """The span that begins at `first`."""
+    row = db.execute(f"SELECT {SPAN_COLUMNS} FROM span WHERE first = ?", (first,)).fetchone()
+    assert row is not None
+    return span_row(row)
+
+
+def span_of(db: Db, task: int) -> SpanRow | None:
+    """The range that holds `task`, published or not."""
+    row = db.execute(
+        f"SELECT {SPAN_COLUMNS} FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (task,)
+    ).fetchone()
+    return None if row is None or row[1] < task else span_row(row)
+
+
+@dataclass(slots=True)
+class SegmentRow:
+    """A row of the segment table; `left` is its mask as a number."""
+
+    id: int
+    span: int
+    run: int
+    round: int
+    kind: str
+    queue: str
+    lane: str | None
+    first: int
+    last: int
+    left: int | None
+    rank: int
+    due: int | None
+    state: SegmentState
+    attempt: int = 0
+    crashes: int = 0
+    alone: bool = False
+    owner: int | None = None
+    token: bytes | None = None
+
+    @property
+    def count(self) -> int:
+        """How many unfinished tasks it stands for."""
+        return self.last - self.first + 1 if self.left is None else self.left.bit_count()
+
+    def covers(self, task: int) -> bool:
+        """Whether `task` is one of them."""
+        return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
+
+    def insert(self, db: Db) -> SegmentRow:
+        """Write it as a new row, whatever `id` it was copied with."""
+        db.execute(
+            INSERT_SEGMENT,
+            (
+                self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last,
+                pack(self.left), self.rank, self.due, self.state, self.attempt, self.crashes, self.alone, self.owner,
+                self.token,
+            ),
+        )  # fmt: skip
+        self.id = db.last_insert_rowid()
+        return self
+
+
+def segment_row(row: tuple[Any, ...]) -> SegmentRow:
+    """A segment from a row of `SEGMENT_COLUMNS`."""
+    segment = SegmentRow(*row)
+    segment.left = unpack(row[9])
+    segment.state = SegmentState(segment.state)
+    return segment
+
+
+def segments(db: Db, where: str, values: tuple[object, ...]) -> list[SegmentRow]:
+    """Segments that satisfy a fixed condition of ours; `where` never holds anything from outside."""
+    return [segment_row(row) for row in db.execute(f"SELECT {SEGMENT_COLUMNS} FROM segment {where}", values)]
+
+
+def covering(db: Db, task: int) -> SegmentRow | None:
+    """The live row in whose mask `task` is set: a masked row that begins close by, or the last full row before it."""
+    near = segments(db, "WHERE first <= ? AND first > ? AND state <= 3 ORDER BY first", (task, task - MASK_WIDTH))
+    for row in near:
+        if row.covers(task):
+            return row
+    wide = segments(db, "WHERE first <= ? AND mask IS NULL AND state <= 3 ORDER BY first DESC LIMIT 1", (task,))
+    return wide[0] if wide and wide[0].covers(task) else None
+
+
+def drop(db: Db, row: SegmentRow) -> None:
+    """Remove a row that stands for nothing any more."""
+    db.execute("DELETE FROM segment WHERE id = ?", (row.id,))
+
+
+def split(db: Db, row: SegmentRow, cut: int) -> SegmentRow:
+    """The tasks below `cut` as a new row; `row` keeps the rest, so that a tail row goes on growing."""
+    below, rest = cut_mask(row.first, row.last, row.left, cut)
+    head = replace(row, last=cut - 1, left=below)
+    row.first, row.left = cut, rest
+    db.execute("UPDATE segment SET first = ?, mask = ? WHERE id = ?", (row.first, pack(row.left), row.id))
+    return head
+
+
+def around(db: Db, row: SegmentRow, task: int) -> SegmentRow:
+    """A row of maskable width that holds `task`, split off a wider one if need be."""
+    while row.last - row.first + 1 > MASK_WIDTH:
+        head = split(db, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH)).insert(db)
+        row = head if task <= head.last else row
+    return row
+
+
+def set_left(db: Db, row: SegmentRow, left: int) -> None:
+    """Give a row its new mask; it goes when nothing is left of it."""
+    if left:
+        row.left = left
+        db.execute("UPDATE segment SET mask = ? WHERE id = ?", (pack(left), row.id))
+    else:
+        drop(db, row)
+
+
+def rank(run: Run, span: SpanRow, now: int) -> int:
+    """The place in line of a span's tasks."""
+    if run.order is Order.DEPTH_FIRST:
+        return deep_rank(run.created, span.priority, span.round)
+    return rank_of(now if span.due is None else span.due, span.priority)
+
+
+# The log
+
+
+def count(db: Db, run: int, kind: str, what: Status | Tally, process: int, by: int) -> None:
+    """Move a counter."""
+    if by:
+        db.execute(
+            "INSERT INTO counter VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
+            (run, kind, what, counter_slot(process), by),
+        )
+
+
+class CommitLog:
+    """The commit being written: its place in the log, and the ranges its events lie in, so that a tail finds them."""
+
+    def __init__(self, db: Db, process: int, n: int, at: int) -> None:
+        self._db = db
+        self._ranges: list[tuple[int, int]] = []
+        self._events = 0
+        self.at = at
+        db.execute("INSERT INTO commits VALUES (NULL, ?, ?, ?, 0, '')", (process, n, at))
+        self.seq = db.last_insert_rowid()
+
+    def touched(self, first: int, last: int, events: int) -> None:
+        """Events were written for tasks within this range."""
+        self._ranges.append((first, last))
+        self._events += events
+
+    def close(self) -> None:
+        """Write down what was touched; the commit is then complete."""
+        ranges = msgspec.json.encode(sorted(set(self._ranges))).decode()
+        self._db.execute("UPDATE commits SET events = ?, ranges = ? WHERE seq = ?", (self._events, ranges, self.seq))
+
+    def write(self, task: int, status: Status, value: bytes | None) -> None:
+        """One event by itself."""
+        self._db.execute(
+            "INSERT INTO event SELECT ?1, ifnull(max(n), 0) + 1, ?2, ?3, CAST(?4 AS TEXT) FROM event WHERE task = ?1",
+            (task, self.seq, status, value),
+        )
+        self.touched(task, task, 1)
+
+
+def tally(statuses: Iterable[Status]) -> Counter[Status]:
+    """How often each status occurs."""
+    return Counter(statuses)

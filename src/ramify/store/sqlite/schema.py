@@ -1,0 +1,137 @@
+"""The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
+
+Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`. The log, which
+only grows: `span`, `task`, `event`, `commits`, `sweep`. There are no updates or deletes on task and event rows (vacuum
+removes rows that were never published), and no index on them but their own order, so inserts stay sequential however
+long the log gets. Times are microseconds; masks are little-endian bit sets.
+
+Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
+be taken later, `suspect` what must run alone. A million finished, gated or future tasks cost a claim nothing.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from ramify.errors import SchemaTooNew, StoreRefused
+
+VERSION = 1
+#: "Rmfy": tells our files from other SQLite databases.
+APPLICATION_ID = 0x526D6679
+
+TABLES = """
+CREATE TABLE ids (next INTEGER NOT NULL);
+INSERT INTO ids VALUES (1);
+
+CREATE TABLE session (
+    process INTEGER PRIMARY KEY, pid INTEGER NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL, parent INTEGER,
+    entered INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0, answer BLOB, gone_at INTEGER,
+    announced INTEGER NOT NULL DEFAULT 0, blame INTEGER
+);
+
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
+    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, roots BLOB, state TEXT NOT NULL,
+    round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL, ended INTEGER, becomes TEXT NOT NULL
+);
+CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
+
+CREATE TABLE span (
+    first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
+    queue TEXT NOT NULL, lane TEXT, priority INTEGER NOT NULL, due INTEGER, hold INTEGER NOT NULL,
+    keep INTEGER NOT NULL, joined INTEGER, shift INTEGER NOT NULL, keyed INTEGER NOT NULL, extra INTEGER NOT NULL,
+    published INTEGER NOT NULL
+);
+CREATE INDEX span_run ON span (run);
+CREATE INDEX span_join ON span (joined) WHERE joined IS NOT NULL;
+
+CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB);
+
+CREATE TABLE event (
+    task INTEGER NOT NULL, n INTEGER NOT NULL, seq INTEGER NOT NULL, status INTEGER NOT NULL, value TEXT,
+    PRIMARY KEY (task, n)
+) WITHOUT ROWID;
+CREATE INDEX event_failed ON event (task) WHERE status IN (2, 5);
+
+CREATE TABLE commits (
+    seq INTEGER PRIMARY KEY, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, events INTEGER NOT NULL,
+    ranges TEXT NOT NULL
+);
+CREATE TABLE sweep (
+    run INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, mask BLOB, seq INTEGER NOT NULL
+);
+CREATE INDEX sweep_run ON sweep (run, first);
+CREATE INDEX sweep_seq ON sweep (seq);
+
+CREATE TABLE segment (
+    id INTEGER PRIMARY KEY, span INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
+    queue TEXT NOT NULL, lane TEXT, first INTEGER NOT NULL, last INTEGER NOT NULL, mask BLOB, rank INTEGER NOT NULL,
+    due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
+    alone INTEGER NOT NULL DEFAULT 0, owner INTEGER, token BLOB
+);
+CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND crashes = 0;
+CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND crashes = 0;
+CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND crashes = 0;
+CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND crashes > 0;
+CREATE INDEX held ON segment (owner) WHERE state = 3;
+CREATE INDEX fence ON segment (token) WHERE token IS NOT NULL;
+CREATE INDEX garbage ON segment (first) WHERE state = 5;
+CREATE INDEX segment_run ON segment (run, round);
+CREATE INDEX segment_first ON segment (first);
+
+CREATE TABLE counter (
+    run INTEGER NOT NULL, kind TEXT NOT NULL, what INTEGER NOT NULL, slot INTEGER NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (run, kind, what, slot)
+) WITHOUT ROWID;
+
+CREATE TABLE key (digest BLOB PRIMARY KEY, task INTEGER NOT NULL, expires INTEGER) WITHOUT ROWID;
+CREATE INDEX key_expires ON key (expires) WHERE expires IS NOT NULL;
+CREATE TABLE label (digest BLOB NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (digest, task)) WITHOUT ROWID;
+
+CREATE TABLE joins (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, needs INTEGER NOT NULL, task INTEGER, outer_join INTEGER,
+    outer_slot INTEGER, parts INTEGER NOT NULL, filled INTEGER NOT NULL, instance INTEGER NOT NULL,
+    fired INTEGER NOT NULL
+);
+CREATE INDEX joins_run ON joins (run);
+CREATE TABLE join_part (
+    id INTEGER NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, arrived BLOB NOT NULL, broken BLOB NOT NULL,
+    PRIMARY KEY (id, number)
+) WITHOUT ROWID;
+CREATE TABLE waiter (
+    task INTEGER NOT NULL, id INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (task, id, slot)
+) WITHOUT ROWID;
+CREATE INDEX waiter_join ON waiter (id, slot);
+
+CREATE TABLE mark (
+    run INTEGER NOT NULL, scope INTEGER NOT NULL, task INTEGER NOT NULL, status INTEGER NOT NULL, reason TEXT NOT NULL,
+    value BLOB
+);
+CREATE INDEX mark_run ON mark (run, task);
+
+CREATE TABLE refusal (
+    process INTEGER NOT NULL, n INTEGER NOT NULL, token BLOB NOT NULL, tasks INTEGER NOT NULL, at INTEGER NOT NULL,
+    PRIMARY KEY (process, n, token)
+) WITHOUT ROWID;
+"""
+
+
+def prepare(db: apsw.Connection) -> None:
+    """Create the tables in an empty file, or check that this file is one of ours and not newer than we are.
+
+    Runs inside a write transaction, so that two processes that create the same file at once do it once.
+    """
+    version = db.pragma("user_version")
+    application = db.pragma("application_id")
+    if application == APPLICATION_ID:
+        if version > VERSION:
+            raise SchemaTooNew(
+                f"{db.filename} was written by a newer Ramify (its schema is {version}, this one knows {VERSION}); "
+                "install that version or newer"
+            )
+        return
+    if application or version or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+        raise StoreRefused(f"{db.filename} is a SQLite database of another program; give Ramify a file of its own")
+    db.execute(TABLES)
+    db.pragma("application_id", APPLICATION_ID)
+    db.pragma("user_version", VERSION)

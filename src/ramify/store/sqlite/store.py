@@ -1,0 +1,367 @@
+"""The SQLite store: one local file, any number of processes on one machine, no server.
+
+Every verb is one `BEGIN IMMEDIATE` transaction on the writer's connection; reads have a connection of their own. Who
+is alive is told by lock files beside the database. With `durability="power"` a verb that returned survives the loss of
+power; with `"process"` it survives anything but that.
+
+It does not work on network file systems and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from ramify.errors import BadPayload, Reaped, RunEnded
+from ramify.model.claim import Claimed, Want
+from ramify.model.commit import Committed, Part
+from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.outcome import storable
+from ramify.model.policy import SECOND
+from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.run import Advanced, NewRun, Order, Run, RunState, Started
+from ramify.model.task import Appended, NewTasks, check_name, check_tasks
+from ramify.store.clock import Clock, SystemClock
+from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.sqlite import adding, answers, claims, commits, lives, processes, rows, runs, schema
+from ramify.store.sqlite import joins as join_rows
+from ramify.store.sqlite.answers import Answer
+from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.liveness import Dead, Liveness
+from ramify.store.sqlite.reads import SqliteReads
+from ramify.store.sqlite.rows import CommitLog, Db
+
+SESSION_SECONDS = 86_400
+POLL_SECONDS = 0.02
+
+
+class SqliteStore:
+    """One client of a SQLite file. See `ramify.store.contract.Store` for what each verb promises."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        durability: Literal["power", "process"] = "power",
+        clock: Clock | None = None,
+        busy_timeout: float = 30.0,
+    ) -> None:
+        self._clock = clock if clock is not None else SystemClock()
+        self._durability = durability
+        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=schema.prepare)
+        self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
+        self._turn = 0
+        self._seen = -1
+        self.reads = SqliteReads(self._link, self._liveness)
+
+    def describe(self) -> Description:
+        """Say what this store is."""
+        keeps = "every commit that returned, " + (
+            "through power loss" if self._durability == "power" else "except power loss"
+        )
+        return Description("sqlite", str(self._link.path), keeps, "other machines")
+
+    def close(self) -> None:
+        """Let go of the file and of the locks; claims of processes that did not leave look like a death."""
+        self._liveness.close()
+        self._link.close()
+
+    def now(self) -> int:
+        """The store's clock."""
+        return self._clock.now()
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until some connection committed something."""
+        end = time.monotonic() + seconds
+        while (seen := self._link.changed()) == self._seen and (left := end - time.monotonic()) > 0:
+            time.sleep(min(POLL_SECONDS, left))
+        self._seen = seen
+
+    # processes
+
+    def enter(self, process: NewProcess) -> None:
+        """Open a session: first the lock, then the row, so that no row is ever without its lock."""
+        self._liveness.enter(process.id, process.pid)
+        # CRASH: a lock file without a row -> its lock is free; the next reaper of this file removes it.
+        with self._link.write() as db:
+            processes.enter(db, process, self.now())
+
+    def leave(self, process: int) -> None:
+        """End a session without blame."""
+        with self._link.write() as db:
+            processes.bury(db, process, self.now(), blameless=True)
+        self._liveness.leave(process)
+
+    def beat(self, process: int) -> Beat:
+        """Say "alive" in the lock file; the rest is a read."""
+        with self._link.read() as db:
+            if processes.is_gone(db, process):
+                return Beat(reaped=True)
+            self._liveness.beat(process)
+            return Beat(marks=claims.marks_for(db, process))
+
+    def announce(self, process: int, task: int | None) -> None:
+        """Name who is to blame for a coming death."""
+        with self._link.write() as db:
+            processes.announce(db, process, task)
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        """Bury the dead. Suspicion comes from a read; the verdict from a second look inside the transaction."""
+        with self._link.read() as db:
+            if processes.is_gone(db, process):
+                raise Reaped(f"process {process:x} was reaped or never entered; it cannot reap others")
+            suspects = [
+                number for number in processes.others(db, process) if self._is_dead(process, number, dead_after)
+            ]
+        clean = self._liveness.clean_window(process, dead_after)
+        if not suspects:
+            return Reap(clean_window=clean)
+        buried: list[int] = []
+        tasks = 0
+        with self._link.write() as db:
+            for number in suspects:
+                dead = self._is_dead(process, number, dead_after)
+                if dead is not None and not processes.is_gone(db, number):
+                    tasks += processes.bury(db, number, self.now(), blameless=not dead.same_boot)
+                    buried.append(number)
+        for number in buried:
+            self._liveness.forget(number)
+        return Reap(tuple(buried), tasks, clean)
+
+    def _is_dead(self, reaper: int, process: int, dead_after: float) -> Dead | None:
+        found = self._liveness.probe(process)
+        if isinstance(found, Dead):
+            return found
+        silent = self._clock.monotonic() - found.beat > dead_after * SECOND
+        return Dead() if silent and self._liveness.clean_window(reaper, dead_after) else None
+
+    # adding
+
+    def reserve(self, count: int) -> int:
+        """A block of ids, in a transaction of its own."""
+        if count < 1:
+            raise BadPayload(f"reserve({count}): ask for at least one id")
+        with self._link.write() as db:
+            return int(db.execute("UPDATE ids SET next = next + ?1 RETURNING next - ?1", (count,)).fetchall()[0][0])
+
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+        """Create a run with its first tasks."""
+        if run.name is not None:
+            check_name("run name", run.name)
+        with self._link.write() as db:
+            known = db.execute(
+                f"{rows.RUN} WHERE id = ?1 OR (name = ?2 AND generation = ?3) ORDER BY id = ?1 DESC",
+                (run.id, run.name, run.generation),
+            ).fetchone()
+            if known is not None:
+                return Started(rows.read_run(known), created=False)
+            (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
+            if not 0 < run.id < next_id:
+                raise BadPayload(f"run id {run.id} was not reserved from this store")
+            self._check_adding(db, tasks, joins, ())
+            self._add(db, runs.create(db, run, self.now()), tasks, joins, (), 0)
+            runs.advance(db, rows.run_row(db, run.id), -1, self.now())
+            return Started(rows.run_row(db, run.id), created=True)
+
+    def append(
+        self,
+        run: int,
+        tasks: Sequence[NewTasks],
+        joins: Sequence[NewJoin] = (),
+        waiters: Sequence[NewWaiter] = (),
+    ) -> Appended:
+        """Publish tasks from outside."""
+        with self._link.write() as db:
+            row = rows.run_row(db, run)
+            known = rows.span_of(db, tasks[0].first) if tasks else None
+            if known is not None and known.run == run:
+                return Appended(already=True)
+            if row.state.is_end or row.state is RunState.DRAINING:
+                raise RunEnded(
+                    f"run {run} is {row.state.value} and takes no more tasks; reopen its tasks or start another"
+                )
+            self._check_adding(db, tasks, joins, waiters)
+            return self._add(db, row, tasks, joins, waiters, row.round + 1 if row.order is Order.ROUNDS else 0)
+
+    def _check_adding(
+        self, db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]
+    ) -> None:
+        for group in tasks:
+            check_tasks(group)
+            if group.join is not None and group.slot is None:
+                raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
+        adding.check_room(db, tasks)
+        join_rows.check(db, tasks, new, waiters)
+
+    def _add(
+        self,
+        db: Db,
+        run: Run,
+        tasks: Sequence[NewTasks],
+        new: Sequence[NewJoin],
+        waiters: Sequence[NewWaiter],
+        round: int,
+    ) -> Appended:
+        now = self.now()
+        if len(tasks) == 1 and not new and not waiters and adding.extend_tail(db, run, tasks[0], round, now):
+            return Appended(((tasks[0].first,),))
+        join_rows.create(db, run.id, new)
+        added = [adding.add(db, run, group, round, 0, now) for group in tasks]
+        arrivals = [arrival for group in added for arrival in group.arrivals]
+        for waiter in waiters:
+            arrivals += join_rows.wait_for(db, waiter.task, waiter.join, waiter.slot)
+        join_rows.settle(db, arrivals, new, run.id, round)
+        taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
+        return Appended(tuple(tuple(group.ids) for group in added), taken)
+
+    # working
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        """Take segments."""
+        with self._link.write() as db:
+            again = processes.consumed(db, stamp)
+            if again is not None:
+                return answers.claimed_again(db, answers.recall(again, "claim"))
+            claimed, turn = claims.take(db, stamp.process, want, self._turn, self.now())
+            processes.consume(db, stamp, answers.remember(answers.of_claim(claimed)))
+        self._turn = turn
+        return claimed
+
+    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+        """Write unpublished rows."""
+        check_tasks(tasks)
+        if tasks.waits or (tasks.join is not None and tasks.slot is None):
+            raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+        with self._link.write() as db:
+            again = processes.consumed(db, stamp)
+            if again is not None:
+                return answers.recall(again, "stage").done
+            row = commits.holding(db, stamp.process, token)
+            if row is not None:
+                adding.check_room(db, [tasks])
+                adding.stage(db, rows.run_row(db, row.run), tasks, row)
+            processes.consume(db, stamp, answers.remember(Answer("stage", row is not None)))
+            return row is not None
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        """Write outcomes and all that follows from them."""
+        try:
+            with self._link.write() as db:
+                return self._commit(db, stamp, parts, then_claim)
+        except Reaped:
+            with self._link.write() as db:
+                for part in parts:
+                    commits.refuse(db, stamp, part, self.now())
+            raise
+
+    def _commit(self, db: Db, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None) -> Committed:
+        again = processes.consumed(db, stamp)
+        if again is not None:
+            return answers.committed_again(db, answers.recall(again, "commit"), stamp.process)
+        now = self.now()
+        valid = commits.check(db, stamp, parts)
+        refused = tuple(part.token for part in parts if part.token not in valid)
+        seq = 0
+        if valid:
+            log = CommitLog(db, stamp.process, stamp.n, now)
+            seq = log.seq
+        for part in parts:
+            if part.token in valid:
+                commits.apply(db, log, stamp, valid[part.token], part, now)
+            else:
+                commits.refuse(db, stamp, part, now)
+        if valid:
+            log.close()
+        claimed = Claimed()
+        if then_claim is not None:
+            claimed, self._turn = claims.take(db, stamp.process, then_claim, self._turn, now)
+        answer = answers.of_claim(claimed, "commit", seq=seq, refused=refused)
+        processes.consume(db, stamp, answers.remember(answer))
+        return Committed(seq, refused, claims.marks_for(db, stamp.process), claimed)
+
+    def release(self, stamp: Stamp, token: bytes) -> bool:
+        """Put a claim back."""
+        with self._link.write() as db:
+            again = processes.consumed(db, stamp)
+            if again is not None:
+                return answers.recall(again, "release").done
+            row = commits.holding(db, stamp.process, token)
+            if row is not None:
+                commits.put_back(db, row)
+            processes.consume(db, stamp, answers.remember(Answer("release", row is not None)))
+            return row is not None
+
+    # runs
+
+    def advance(self, run: int, round: int) -> Advanced:
+        """Judge rounds and ends."""
+        with self._link.write() as db:
+            return runs.advance(db, rows.run_row(db, run), round, self.now())
+
+    def cancel(
+        self,
+        run: int,
+        task: int | None = None,
+        *,
+        below: bool = False,
+        reason: str = "",
+        into: RunState = RunState.CANCELLED,
+    ) -> CancelAnswer:
+        """Cancel a run, a task, or a task with its descendants."""
+        if into not in (RunState.CANCELLED, RunState.HALTED):
+            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
+        reason = storable(reason)
+        with self._link.write() as db:
+            row = rows.run_row(db, run)
+            if task is None:
+                return runs.cancel_run(db, row, reason, into, self.now())
+            return runs.cancel_task(db, row, task, below, reason, self.now())
+
+    def pause(self, run: int) -> RunState:
+        """Grant no further claims."""
+        with self._link.write() as db:
+            row = rows.run_row(db, run)
+            if row.state is not RunState.OPEN:
+                return row.state
+            runs.set_state(db, run, RunState.PAUSED)
+            runs.gate_all(db, run)
+            return RunState.PAUSED
+
+    def resume(self, run: int) -> RunState:
+        """Grant claims again."""
+        with self._link.write() as db:
+            row = rows.run_row(db, run)
+            if row.state is not RunState.PAUSED:
+                return row.state
+            runs.set_state(db, run, RunState.OPEN)
+            return runs.advance(db, rows.run_row(db, run), row.round, self.now()).state
+
+    def reopen(
+        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+    ) -> Reopened:
+        """Begin new lives."""
+        with self._link.write() as db:
+            again = processes.consumed(db, stamp)
+            if again is not None:
+                return answers.recall(again, "reopen").reopened
+            row = rows.run_row(db, run)
+            lives.check(db, row, tasks)
+            answer = lives.reopen(db, row, tasks, settle, storable(reason), stamp.process, self.now())
+            processes.consume(db, stamp, answers.remember(Answer("reopen", reopened=answer)))
+            return answer
+
+    # care
+
+    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+        """Remove what nobody can reach, and give file space back."""
+        with self._link.write() as db:
+            now = self.now()
+            tasks = processes.remove_garbage(db, limit)
+            keys = processes.remove_expired(db, now, limit)
+            sessions = processes.forget_old(db, now, SESSION_SECONDS)
+            db.execute("PRAGMA incremental_vacuum").fetchall()
+        return Vacuumed(tasks, keys, len(sessions))

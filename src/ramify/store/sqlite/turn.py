@@ -1,0 +1,93 @@
+"""Turns at writing: how processes that all want to write take turns instead of starving each other.
+
+SQLite gives its write lock to whoever asks at the right moment, so a process that writes again at once shuts the others
+out for seconds. Here a process first takes the turn (a `flock` file), then waits for the write lock, and hands the turn
+on once it has it: whoever waits holds the turn, so whoever just wrote has to queue up behind.
+
+It is only courtesy. A turn that does not come soon (its holder may be frozen) is not waited for, and a missing or
+unusable file means no turns; safety rests on SQLite's own lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ramify.store.sqlite import forks
+
+#: Seconds after which a process no longer waits for the turn and asks for the write lock regardless.
+PATIENCE = 1.0
+_FIRST_NAP = 0.0001
+_LONGEST_NAP = 0.001
+
+
+def nap(tries: int, longest: float = _LONGEST_NAP) -> None:
+    """Sleep a little before the next try: longer each time, never exactly as long as the others sleep."""
+    time.sleep(min(_FIRST_NAP * 2 ** min(tries, 10), longest) * random.uniform(0.5, 1.5))
+
+
+class Turn:
+    """This link's place in the queue of writers."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        #: Whether somebody else wanted to write lately: then let them go first.
+        self.contended = False
+        forks.register(self)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Hold the turn, or go without it after `PATIENCE` seconds."""
+        held = self._take()
+        try:
+            yield
+        finally:
+            if held and self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _take(self) -> bool:
+        if not self._open():
+            return False
+        assert self._file is not None
+        if self.contended:
+            # Others sleep between their tries; without this, whoever just wrote would be first again.
+            nap(10)
+        self.contended = False
+        end = time.monotonic() + PATIENCE
+        tries = 0
+        while True:
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            except BlockingIOError:
+                self.contended = True
+            except OSError:
+                return False
+            if time.monotonic() > end:
+                return False
+            nap(tries)
+            tries += 1
+
+    def _open(self) -> bool:
+        if self._file is None:
+            try:
+                self._file = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+            except OSError:
+                return False
+        return True
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def orphan(self) -> None:
+        """In a forked child: close without unlocking, for the lock is shared with the parent."""
+        self.close()

@@ -1,0 +1,35 @@
+"""A clock that stands still until a test moves it.
+
+Both times move together, as they do on a machine that is awake. It does not sleep and knows nothing of real time; a
+store that waits on it instead of on the operating system waits for ever.
+"""
+
+from __future__ import annotations
+
+SECOND = 1_000_000
+#: Midnight of 1 January 2024, UTC: late enough for any due time in the past, round enough to read in a failure.
+NEW_YEAR = 1_704_067_200 * SECOND
+
+
+class FakeClock:
+    """A `Clock` in the hands of a test."""
+
+    def __init__(self, now: int = NEW_YEAR) -> None:
+        self._now = now
+        # A machine that has been up for a while: monotonic time is not wall time, and a store must not mix them.
+        self._monotonic = 1_000 * SECOND
+
+    def now(self) -> int:
+        """Wall time in microseconds since the epoch."""
+        return self._now
+
+    def monotonic(self) -> int:
+        """Microseconds that only ever grow."""
+        return self._monotonic
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        if seconds < 0:
+            raise ValueError(f"advance({seconds}): this clock goes forward only")
+        self._now += round(seconds * SECOND)
+        self._monotonic += round(seconds * SECOND)

@@ -1,0 +1,68 @@
+"""`beat`: say "alive" by the store's clock; hear whether this process was reaped and of marks on the runs it holds.
+
+(The marks themselves are the matter of `cancel.py` and `cancel_tasks.py`, the reaping of `reap.py`.)
+"""
+
+from __future__ import annotations
+
+from ramify.testing.conformance.house import House
+from ramify.testing.conformance.registry import case
+
+
+@case("beat")
+def a_beat_is_seen_by_everybody(house: House) -> None:
+    worker = house.worker()
+    house.clock.advance(10)
+    beat = worker.beat()
+    assert not beat.reaped
+    assert beat.marks == ()
+    (seen,) = house.client().reads.processes()
+    assert seen.beat is not None
+    before = seen.beat
+    house.clock.advance(10)
+    worker.beat()
+    (seen,) = house.client().reads.processes()
+    assert seen.beat is not None
+    assert seen.beat > before
+
+
+@case("beat")
+def a_beat_changes_nothing_else(house: House) -> None:
+    house.run(house.tasks(3))
+    worker = house.worker()
+    claim = worker.take()
+    with house.nothing_changes():
+        worker.beat()
+    worker.done(claim)
+
+
+@case("beat")
+def a_reaped_process_hears_of_it(house: House) -> None:
+    frozen, other = house.worker(), house.worker()
+    house.write_off(frozen, by=other)
+    assert frozen.beat().reaped
+    assert not other.beat().reaped
+
+
+@case("beat")
+def a_beat_does_not_bring_the_dead_back(house: House) -> None:
+    house.run(house.tasks())
+    frozen = house.worker()
+    frozen.take()
+    house.write_off(frozen)
+    frozen.beat()
+    frozen.beat()
+    assert frozen.beat().reaped
+    assert len(house.offered()) == 1
+
+
+@case("beat")
+def marks_on_runs_that_are_not_held_are_not_told(house: House) -> None:
+    held, other = house.run(house.tasks(kind="walk")), house.run(house.tasks(kind="copy"))
+    worker = house.worker()
+    worker.take(kinds=["walk"])
+    house.worker().take(kinds=["copy"])
+    house.store.cancel(other)
+    assert worker.beat().marks == ()
+    house.store.cancel(held)
+    assert [mark.run for mark in worker.beat().marks] == [held]

@@ -1,0 +1,250 @@
+"""Joins: a task that waits for others is offered when each of its slots has had its arrival, in that transaction.
+
+However its members end they arrive; those that did not end as done are counted as broken. A full join always publishes
+its task, and a join that needs nobody does so at once. (`slots.py` holds what is promised of slots added, taken over,
+nested and shared.)
+"""
+
+from __future__ import annotations
+
+from ramify.model.commit import Part
+from ramify.model.event import Status
+from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter
+from ramify.model.run import RunState
+from ramify.model.segment import SegmentState
+from ramify.testing.conformance.house import House, Worker, want
+from ramify.testing.conformance.registry import case
+
+
+@case("joins")
+def the_task_of_a_join_is_offered_when_the_last_member_has_ended(house: House) -> None:
+    run, worker, join = fan(house, 3)
+    assert house.row_of(join).state is SegmentState.WAITING
+    claim = worker.take()
+    assert claim.kind == "walk"
+    worker.done(claim, claim.tasks[1:2])
+    worker.done(claim, claim.tasks[:1])
+    assert house.join(run, join).arrived == 2
+    assert house.offered() == []
+    worker.done(claim, claim.tasks[2:])
+    seen = house.join(run, join)
+    assert (seen.needs, seen.arrived, seen.broken, seen.fired, seen.task) == (3, 3, 0, True, join)
+    assert house.offered() == [join]
+
+
+@case("joins")
+def its_claim_says_how_many_members_there_were_and_how_many_broke(house: House) -> None:
+    _, worker, join = fan(house, 5)
+    claim = worker.take()
+    ends = [Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED]
+    worker.commit(Part(claim.token, claim.tasks, ends))
+    more = worker.take().mores[join]
+    assert (more.members, more.broken) == (5, 4)
+
+
+@case("joins")
+def a_join_that_needs_nobody_fires_at_once(house: House) -> None:
+    """Started, appended or committed."""
+    first = house.tasks(kind="sum", waits=True)
+    run = house.any_run(first, house.tasks(), joins=[NewJoin(first.first, 0, first.first)])
+    second = house.tasks(kind="sum", waits=True)
+    house.add(run, second, joins=[NewJoin(second.first, 0, second.first)])
+    worker = house.worker()
+    third = house.tasks(kind="sum", waits=True)
+    worker.done(worker.take(1, ["walk"]), children=[third], joins=[NewJoin(third.first, 0, third.first)])
+    assert house.offered() == [first.first, second.first, third.first]
+    assert all(house.join(run, join.first).fired for join in (first, second, third))
+
+
+@case("joins")
+def a_join_fires_in_the_commit_that_fills_it(house: House) -> None:
+    _, worker, join = fan(house, 2)
+    claim = worker.take()
+    (next,) = worker.commit(Part(claim.token, claim.tasks), then=want()).claimed.claims
+    assert list(next.tasks) == [join]
+
+
+@case("joins")
+def what_is_not_an_end_is_not_an_arrival(house: House) -> None:
+    run, worker, join = fan(house, 1)
+    claim = worker.take()
+    worker.end(claim, status=Status.RETRYING)
+    worker.end(claim, status=Status.DEFERRED)
+    worker.release(claim)
+    assert house.join(run, join).arrived == 0
+
+
+@case("joins")
+def a_refused_part_does_not_arrive(house: House) -> None:
+    run, worker, join = fan(house, 1)
+    claim = worker.take()
+    worker.release(claim)
+    worker.commit(Part(claim.token, claim.tasks))
+    assert house.join(run, join).arrived == 0
+
+
+@case("joins")
+def a_commit_sent_again_arrives_once(house: House) -> None:
+    run, worker, join = fan(house, 2)
+    claim = worker.take(1)
+    part = Part(claim.token, claim.tasks)
+    worker.commit(part)
+    worker.store.commit(worker.last, [part])
+    assert house.join(run, join).arrived == 1
+
+
+@case("joins")
+def members_may_be_committed_with_the_join_as_children(house: House) -> None:
+    run = house.run(house.tasks())
+    worker = house.worker()
+    root = worker.take()
+    waiting = house.tasks(kind="sum", waits=True, parents=root.tasks[0])
+    members = house.tasks(3, join=waiting.first, parents=root.tasks[0])
+    worker.done(root, children=[members, waiting], joins=[NewJoin(waiting.first, 3, waiting.first)])
+    house.settle(run)
+    assert house.offered() == list(members.ids)
+    assert house.finish(run).state is RunState.DONE
+    assert house.events(waiting.first) == [Status.DONE]
+
+
+@case("joins")
+def several_groups_share_a_join_by_their_slots(house: House) -> None:
+    waiting = house.tasks(kind="sum", waits=True)
+    one = house.tasks(2, join=waiting.first, slot=0)
+    two = house.tasks(3, kind="copy", join=waiting.first, slot=2)
+    run = house.any_run(one, two, waiting, joins=[NewJoin(waiting.first, 5, waiting.first)])
+    worker = house.worker()
+    worker.done(worker.take(kinds=["copy"]))
+    assert house.join(run, waiting.first).arrived == 3
+    worker.done(worker.take(kinds=["walk"]))
+    assert house.offered() == [waiting.first]
+    page = house.store.reads.members(waiting.first)
+    assert list(page.rows) == list(enumerate([*one.ids, *two.ids]))
+
+
+@case("joins")
+def a_join_of_several_parts_fires_with_its_last_member(house: House) -> None:
+    """Arrivals are kept in parts of 8,192 slots; no part alone fires it."""
+    count = 2 * PART_SLOTS + 100
+    run, worker, join = fan(house, count)
+    held = worker.take(1)
+    while claims := worker.claim(5_000):
+        for claim in claims:
+            worker.done(claim)
+    assert house.join(run, join).arrived == count - 1
+    assert not house.join(run, join).fired
+    worker.end(held, status=Status.FAILED)
+    more = worker.take().mores[join]
+    assert (more.members, more.broken) == (count, 1)
+
+
+@case("joins")
+def the_members_of_a_dead_worker_arrive_once(house: House) -> None:
+    run, worker, join = fan(house, 4)
+    claim = worker.take()
+    worker.done(claim, claim.tasks[:2])
+    house.bury(worker)
+    assert house.join(run, join).arrived == 2
+    assert house.finish(run).state is RunState.DONE
+    assert house.join(run, join).arrived == 4
+
+
+@case("joins")
+def a_member_that_lives_again_arrives_once(house: House) -> None:
+    """A bit per slot, not a counter: the second end of the same member must not stand in for another's."""
+    run, worker, join = fan(house, 2)
+    claim = worker.take()
+    worker.done(claim, claim.tasks[:1])
+    worker.reopen(run, claim.tasks[:1])
+    again = worker.take()
+    worker.done(again)
+    assert house.join(run, join).arrived == 1
+    assert house.offered() == []
+    worker.done(claim, claim.tasks[1:])
+    assert house.offered() == [join]
+
+
+@case("joins")
+def a_join_that_fires_late_does_not_grow_a_sealed_round(house: House) -> None:
+    waiting = house.tasks(kind="sum", waits=True)
+    member = house.tasks(join=waiting.first)
+    run = house.run(house.tasks(kind="copy"), waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    house.add(run, member)
+    worker = house.worker()
+    worker.done(worker.take())
+    assert house.settle(run).round == 1
+    worker.done(worker.take(kinds=["walk"]))
+    assert house.row_of(waiting.first).round >= 1
+    assert house.finish(run).state is RunState.DONE
+
+
+@case("joins")
+def the_end_of_a_task_that_is_waited_for_is_an_arrival(house: House) -> None:
+    awaited = house.tasks(2)
+    run = house.any_run(awaited)
+    waiting = house.tasks(kind="sum", waits=True)
+    house.add(
+        run,
+        waiting,
+        joins=[NewJoin(waiting.first, 2, waiting.first)],
+        waiters=[NewWaiter(task, waiting.first, slot) for slot, task in enumerate(awaited.ids)],
+    )
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, claim.tasks[:1], Status.FAILED)
+    assert house.offered() == []
+    worker.done(claim, claim.tasks[1:])
+    more = worker.take().mores[waiting.first]
+    assert (more.members, more.broken) == (2, 1)
+
+
+@case("joins")
+def a_task_that_has_already_ended_arrives_at_once(house: House) -> None:
+    run = house.queue(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    worker.commit(Part(claim.token, claim.tasks, [Status.DONE, Status.FAILED]))
+    waiting = house.tasks(kind="sum", waits=True)
+    waiters = [NewWaiter(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)]
+    house.add(run, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)], waiters=waiters)
+    more = worker.take().mores[waiting.first]
+    assert (more.members, more.broken) == (2, 1)
+
+
+@case("joins")
+def a_part_may_wait_for_the_tasks_of_another_run(house: House) -> None:
+    other = house.any_run(awaited := house.tasks(kind="copy"))
+    house.any_run(house.tasks())
+    worker = house.worker()
+    waiting = house.tasks(kind="sum", waits=True)
+    worker.done(
+        worker.take(1, ["walk"]),
+        children=[waiting],
+        joins=[NewJoin(waiting.first, 1, waiting.first)],
+        waiters=[NewWaiter(awaited.first, waiting.first, 0)],
+    )
+    assert house.offered(want(kinds=["sum"])) == []
+    house.finish(other)
+    assert house.offered() == [waiting.first]
+
+
+@case("joins")
+def one_task_may_be_waited_for_by_many(house: House) -> None:
+    run = house.any_run(awaited := house.tasks())
+    joins = []
+    for _ in range(3):
+        waiting = house.tasks(kind="sum", waits=True)
+        join = NewJoin(waiting.first, 1, waiting.first)
+        house.add(run, waiting, joins=[join], waiters=[NewWaiter(awaited.first, waiting.first, 0)])
+        joins.append(waiting.first)
+    worker = house.worker()
+    worker.done(worker.take())
+    assert house.offered() == joins
+
+
+def fan(house: House, count: int) -> tuple[int, Worker, int]:
+    """A run without a barrier, of `count` members and the task that waits for all of them; and a worker."""
+    waiting = house.tasks(kind="sum", waits=True)
+    members = house.tasks(count, join=waiting.first)
+    run = house.any_run(members, waiting, joins=[NewJoin(waiting.first, count, waiting.first)])
+    return run, house.worker(), waiting.first

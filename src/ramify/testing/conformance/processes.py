@@ -1,0 +1,176 @@
+"""`enter`, `leave`, `announce`, `close`: a process exists from its entering until it leaves or is reaped.
+
+From `enter` on it beats, may be reaped, and its stamps are accepted. `leave` offers what it still holds again without
+blame, and its stamps are refused from then on. `announce` says before a death on purpose who is to blame for it: one
+task, or nobody. A client that is closed leaves its process's claims where they are. What one client wrote, every other
+client sees, whatever became of the first.
+"""
+
+from __future__ import annotations
+
+from ramify.errors import RamifyError, Reaped
+from ramify.model.process import Blame, NewProcess, Stamp, new_process_id
+from ramify.model.segment import SegmentState
+from ramify.testing.conformance.house import House, refused, want
+from ramify.testing.conformance.registry import case
+
+
+@case("enter")
+def a_process_that_entered_is_listed_with_what_it_said(house: House) -> None:
+    process = new_process_id()
+    house.store.enter(NewProcess(process, pid=17, host="mill"))
+    (seen,) = house.store.reads.processes()
+    assert (seen.id, seen.pid, seen.host, seen.entered) == (process, 17, "mill", house.clock.now())
+    assert not seen.reaped
+    assert seen.blame is None
+
+
+@case("enter")
+def the_stamps_of_a_process_that_never_entered_are_refused(house: House) -> None:
+    house.run(house.tasks())
+    with refused(Reaped):
+        house.store.claim(Stamp(new_process_id(), 1), want())
+
+
+@case("enter")
+def entering_again_changes_nothing(house: House) -> None:
+    """An outcome that is unknown is sent again: the numbers used and the claims held must survive that."""
+    house.run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    worker.store.enter(NewProcess(worker.process, host="house"))
+    assert len(house.store.reads.processes()) == 1
+    assert worker.store.claim(worker.last, want()).claims[0].token == claim.token
+    worker.done(claim)
+
+
+@case("enter")
+def a_process_that_was_reaped_cannot_enter_under_its_old_id(house: House) -> None:
+    house.run(house.tasks())
+    frozen = house.worker()
+    house.write_off(frozen)
+    with refused(RamifyError):
+        frozen.store.enter(NewProcess(frozen.process))
+        frozen.claim()
+
+
+@case("leave")
+def what_a_leaver_holds_is_offered_again_without_blame(house: House) -> None:
+    run = house.run(house.tasks(5))
+    worker = house.worker()
+    claim = worker.take()
+    worker.done(claim, claim.tasks[:2])
+    worker.store.leave(worker.process)
+    assert [row.crashes for row in house.live(run)] == [0]
+    assert house.offered() == list(claim.tasks[2:])
+
+
+@case("leave")
+def the_stamps_of_a_leaver_are_refused(house: House) -> None:
+    house.run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take(1)
+    worker.store.leave(worker.process)
+    for late in (worker.claim, lambda: worker.release(claim), lambda: worker.done(claim)):
+        with refused(Reaped):
+            late()
+
+
+@case("leave")
+def what_a_leaver_had_staged_becomes_garbage(house: House) -> None:
+    run = house.run(house.tasks())
+    worker = house.worker()
+    assert worker.stage(worker.take(), house.tasks(3))
+    worker.store.leave(worker.process)
+    assert [row.state for row in house.segments(run) if row not in house.live(run)] == [SegmentState.GARBAGE]
+
+
+@case("leave")
+def leaving_twice_is_leaving_once(house: House) -> None:
+    house.run(house.tasks(2))
+    worker = house.worker()
+    worker.take()
+    worker.store.leave(worker.process)
+    successor = house.worker()
+    claim = successor.take()
+    worker.store.leave(worker.process)
+    successor.done(claim)
+
+
+@case("announce")
+def a_death_announced_without_blame_costs_no_crash(house: House) -> None:
+    run = house.run(house.tasks(5))
+    worker = house.worker()
+    worker.take()
+    worker.store.announce(worker.process, None)
+    assert _blame(house, worker.process) is Blame.NOBODY
+    house.bury(worker)
+    assert {row.crashes for row in house.live(run)} == {0}
+    assert len(house.offered()) == 5
+
+
+@case("announce")
+def a_death_announced_with_a_task_is_blamed_on_that_task_only(house: House) -> None:
+    run = house.run(house.tasks(5))
+    worker = house.worker()
+    guilty = worker.take().tasks[2]
+    house.store.announce(worker.process, guilty)
+    assert _blame(house, worker.process) is Blame.TASK
+    house.bury(worker)
+    crashes = {task: row.crashes for row in house.live(run) for task in row.tasks}
+    assert crashes.pop(guilty) == 1
+    assert set(crashes.values()) == {0}
+
+
+@case("announce")
+def an_announcement_alone_kills_nobody(house: House) -> None:
+    house.run(house.tasks())
+    worker = house.worker()
+    claim = worker.take()
+    worker.store.announce(worker.process, None)
+    assert not worker.beat().reaped
+    worker.done(claim)
+
+
+@case("close")
+def a_closed_client_leaves_its_claims_with_its_process(house: House) -> None:
+    house.run(house.tasks())
+    worker = house.worker()
+    worker.take()
+    worker.store.close()
+    assert house.offered() == []
+
+
+@case("close")
+def closing_twice_is_closing_once(house: House) -> None:
+    store = house.client()
+    store.close()
+    store.close()
+    house.run(house.tasks())
+    assert len(house.offered()) == 1
+
+
+@case("close")
+def what_a_client_wrote_is_there_for_the_next_one(house: House) -> None:
+    run = house.run(house.tasks(3), name="crawl")
+    worker = house.worker()
+    claim = worker.take()
+    worker.done(claim, claim.tasks[:1])
+    before = house.picture()
+    house.close()
+    house.store = house.client()
+    assert house.picture() == before
+    assert house.store.reads.run(run).name == "crawl"
+
+
+@case("describe")
+def a_store_says_what_it_is_and_what_it_keeps(house: House) -> None:
+    said = house.store.describe()
+    assert said.name
+    assert said.place
+    assert said.keeps
+    assert said.lacks
+
+
+def _blame(house: House, process: int) -> Blame | None:
+    return next(p.blame for p in house.store.reads.processes() if p.id == process)

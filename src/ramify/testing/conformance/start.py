@@ -1,0 +1,126 @@
+"""`start`: create a run with its first tasks in one transaction, and open its first round unless it follows another.
+
+If the id exists, or the name in that generation, it answers with that run and changes nothing.
+"""
+
+from __future__ import annotations
+
+from ramify.errors import BadPayload, RamifyError, UnknownRun
+from ramify.model.key import Hold
+from ramify.model.run import Follows, NewRun, Order, RunState
+from ramify.testing.conformance.house import House, refused
+from ramify.testing.conformance.registry import case
+
+
+@case("start")
+def a_started_run_is_open_at_round_0_and_its_tasks_are_offered(house: House) -> None:
+    tasks = house.tasks(3)
+    run = house.run(tasks)
+    assert house.store.reads.run(run).state is RunState.OPEN
+    assert house.store.reads.run(run).round == 0
+    assert house.offered() == list(tasks.ids)
+    assert house.worker().take().round == 0
+
+
+@case("start")
+def a_run_keeps_what_it_was_started_with(house: House) -> None:
+    id = house.store.reserve(1)
+    new = NewRun(id, "crawl", 3, "dag", Order.DEPTH_FIRST, None, True, b"\0params", b"roots\xff")
+    run = house.store.start(new).run
+    assert run == house.store.reads.run(id)
+    assert (run.id, run.name, run.generation, run.shape, run.order) == (id, "crawl", 3, "dag", Order.DEPTH_FIRST)
+    assert (run.follows, run.endless, run.params, run.roots) == (None, True, b"\0params", b"roots\xff")
+    assert (run.created, run.ended, run.reason) == (house.clock.now(), None, None)
+
+
+@case("start")
+def started_again_by_id_it_is_the_same_run_and_nothing_changes(house: House) -> None:
+    run = house.run(house.tasks(), name="crawl")
+    with house.nothing_changes():
+        again = house.client().start(NewRun(run, "another"), [house.tasks(2)])
+    assert not again.created
+    assert again.run == house.store.reads.run(run)
+
+
+@case("start")
+def started_again_by_name_it_is_the_same_run_and_nothing_changes(house: House) -> None:
+    run = house.run(house.tasks(), name="crawl")
+    with house.nothing_changes():
+        again = house.store.start(NewRun(house.store.reserve(1), "crawl"), [house.tasks(2)])
+    assert not again.created
+    assert again.run.id == run
+
+
+@case("start")
+def the_next_generation_of_a_name_is_a_new_run(house: House) -> None:
+    first = house.run(house.tasks(), name="crawl")
+    second = house.run(house.tasks(), name="crawl", generation=2)
+    found = house.store.reads.find_run("crawl")
+    assert found is not None
+    assert found.id == second
+    assert house.store.reads.run(first).state is RunState.OPEN
+
+
+@case("start")
+def runs_without_a_name_have_nothing_in_common(house: House) -> None:
+    assert house.run(house.tasks()) != house.run(house.tasks())
+    assert len(house.offered()) == 2
+
+
+@case("start")
+def a_run_started_empty_takes_tasks_later(house: House) -> None:
+    run = house.run(endless=True)
+    tasks = house.tasks(2)
+    house.add(run, tasks)
+    house.settle(run)
+    assert house.offered() == list(tasks.ids)
+
+
+@case("start")
+def a_follower_starts_with_nothing_open(house: House) -> None:
+    leader = house.run(house.tasks())
+    follower = house.run(house.tasks(kind="copy"), follows=Follows(leader))
+    assert house.store.reads.run(follower).round == -1
+    assert house.store.reads.run(follower).follows == Follows(leader)
+    assert house.worker().claim(kinds=["copy"]) == ()
+
+
+@case("start")
+def nobody_follows_a_run_that_does_not_exist(house: House) -> None:
+    with house.nothing_changes(), refused(UnknownRun):
+        house.run(house.tasks(), follows=Follows(house.store.reserve(1)))
+
+
+@case("start")
+def no_run_follows_itself(house: House) -> None:
+    run = house.store.reserve(1)
+    with house.nothing_changes(), refused(RamifyError):
+        house.store.start(NewRun(run, follows=Follows(run)), [house.tasks()])
+
+
+@case("start")
+def a_name_that_some_store_could_not_keep_is_refused_by_all(house: House) -> None:
+    for name in ("", "a\0b", "\ud800", "x" * 256):
+        with house.nothing_changes(), refused(BadPayload):
+            house.run(house.tasks(), name=name)
+    house.run(house.tasks(), name="x" * 255)
+    assert house.store.reads.find_run("x" * 255) is not None
+
+
+@case("start")
+def a_bad_first_task_leaves_no_run(house: House) -> None:
+    run = house.store.reserve(1)
+    with house.nothing_changes(), refused(BadPayload):
+        house.store.start(NewRun(run, "crawl"), [house.tasks(), house.tasks(kind="")])
+    with refused(UnknownRun):
+        house.store.reads.run(run)
+    assert house.store.reads.find_run("crawl") is None
+
+
+@case("start")
+def the_keys_of_first_tasks_are_taken(house: House) -> None:
+    root = house.tasks(keys=[b"/"], hold=Hold.ONCE)
+    run = house.any_run(root)
+    again = house.tasks(keys=[b"/"], hold=Hold.ONCE)
+    assert house.add(run, again).ids == ((root.first,),)
+    assert house.offered() == [root.first]

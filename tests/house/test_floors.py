@@ -1,0 +1,116 @@
+"""Imports point down the floors: each import contract in pyproject.toml is kept by a sound tree and broken by a plant.
+
+The trees hold empty modules with the names of the real ones, so the contracts are tested and not the code of the day.
+"""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.house.planted import REPOSITORY
+
+SOUND = {
+    "__init__": "from ramify.errors import A",
+    "errors": "",
+    "model/__init__": "from ramify.errors import A",
+    "model/task": "import msgspec",
+    "store/__init__": "",
+    "store/contract": "from ramify.model import task",
+    "store/reads": "from ramify.model import task",
+    "store/open": "def open():\n    from ramify.store import sqlite, memory",
+    "store/memory/__init__": "from ramify.store.memory import rows",
+    "store/memory/rows": "from ramify.store.contract import A",
+    "store/sqlite/__init__": "from ramify.store.contract import A",
+    "store/sqlite/link": "import apsw",
+    "testing/__init__": "",
+    "testing/kit": "from ramify.store.open import open",
+    "testing/conformance/__init__": "from ramify.store.contract import A",
+    "testing/conformance/claim": "from ramify.store import reads",
+}
+
+# Floors that are drawn and may not be built yet.
+LATER = {
+    "kernel/__init__": "",
+    "kernel/loop": "from ramify.store.contract import A",
+    "shapes/__init__": "",
+    "shapes/dag": "from ramify.kernel import loop",
+    "inspect/__init__": "",
+    "inspect/audit": "from ramify.store import reads",
+    "engine": "from ramify.shapes import dag",
+    "cli/__init__": "",
+    "cli/main": "from ramify.engine import A",
+    "web/__init__": "",
+    "web/views": "from ramify.inspect import audit",
+}
+
+FLOORS = "Imports point down the floors, and rooms on one floor do not know each other"
+OPEN = "Only store/open.py names the backends"
+APART = "Backends do not know each other"
+REACH = "The contract and the conformance suite reach no backend at all"
+APSW = "apsw stays in its backend"
+SQLITE3 = "The standard library's sqlite3 is used nowhere"
+VALUES = "The model is values: no drivers, threads, processes or network"
+
+PLANTED = [
+    (FLOORS, "errors", "import ramify.model"),
+    (FLOORS, "model/task", "def f():\n    from ramify.store import contract"),
+    (FLOORS, "store/open", "from ramify.testing import kit"),
+    (FLOORS, "kernel/loop", "from ramify.shapes import dag"),
+    (FLOORS, "shapes/dag", "from ramify.inspect import audit"),
+    (FLOORS, "cli/main", "from ramify.web import views"),
+    (FLOORS, "attic", ""),
+    (OPEN, "store/contract", "from ramify.store.memory import rows"),
+    (OPEN, "store/__init__", "from ramify.store.sqlite import link"),
+    (OPEN, "testing/kit", "def f():\n    import ramify.store.memory"),
+    (OPEN, "kernel/loop", "import ramify.store.sqlite"),
+    (APART, "store/memory/rows", "from ramify.store.sqlite import link"),
+    (REACH, "testing/conformance/claim", "from ramify.store.sqlite import link"),
+    (REACH, "testing/conformance/claim", "from ramify.testing import kit"),
+    (REACH, "store/reads", "from ramify.store import open"),
+    (APSW, "store/open", "import apsw"),
+    (APSW, "testing/kit", "def f():\n    from apsw import VFS"),
+    (SQLITE3, "store/sqlite/link", "import apsw\nimport sqlite3"),
+    (VALUES, "model/task", "import threading"),
+    (VALUES, "errors", "from rich import print"),
+]
+
+
+def lint(root: Path, modules: dict[str, str]) -> tuple[int, list[str], str]:
+    """Write the tree, run the real linter on it, and answer with its code and the contracts it calls broken."""
+    for name, text in modules.items():
+        path = root / "src/ramify" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    shutil.copy(REPOSITORY / "pyproject.toml", root)
+    program = "import sys; sys.path.insert(0, 'src'); from importlinter.cli import lint_imports_command as main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--no-cache"], cwd=root, capture_output=True, text=True, timeout=120
+    )
+    printed = " ".join((done.stdout + done.stderr).split())
+    return done.returncode, [name for name in contracts() if f"{name} BROKEN" in printed], printed
+
+
+def contracts() -> list[str]:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    return [contract["name"] for contract in project["tool"]["importlinter"]["contracts"]]
+
+
+@pytest.mark.parametrize("modules", [SOUND, {**SOUND, **LATER}], ids=["of today", "with the floors to come"])
+def test_a_sound_tree_keeps_every_contract(modules: dict[str, str], tmp_path: Path) -> None:
+    code, broken, printed = lint(tmp_path, modules)
+    assert (code, broken) == (0, []), printed
+
+
+@pytest.mark.parametrize(("contract", "module", "text"), PLANTED)
+def test_a_contract_is_broken_by(contract: str, module: str, text: str, tmp_path: Path) -> None:
+    code, broken, printed = lint(tmp_path, {**SOUND, **LATER, module: text})
+    assert code == 1
+    assert contract in broken, printed
+
+
+def test_every_contract_has_a_planted_violation() -> None:
+    assert {contract for contract, _, _ in PLANTED} == set(contracts())

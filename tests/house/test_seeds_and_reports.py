@@ -1,0 +1,123 @@
+"""One number replays a run, and a report says what happened in it. Each test here runs a real pytest in a folder."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.planted import REPOSITORY
+
+DRAWS = '''"""Draws."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def test_a_draw(seed: random.Random, record_property: Callable[[str, object], None]) -> None:
+    print("drawn", seed.random())
+    record_property("kills", 3)
+
+
+def test_another_draw(seed: random.Random, record_property: Callable[[str, object], None]) -> None:
+    print("drawn", seed.random())
+    record_property("kills", 4)
+
+
+@given(st.integers())
+def test_what_hypothesis_draws(number: int) -> None:
+    print("drawn", number)
+
+
+@pytest.mark.full
+def test_a_long_one() -> None:
+    pass
+
+
+@pytest.mark.skip("no such server")
+def test_without_a_server() -> None:
+    pass
+'''
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "tests/crash").mkdir(parents=True)
+    (tmp_path / "tests/crash/test_draws.py").write_text(DRAWS)
+    shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
+    shutil.copy(REPOSITORY / "tests/conftest.py", tmp_path / "tests")
+    return tmp_path
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    shutil.rmtree(root / ".hypothesis", ignore_errors=True)
+    command = [sys.executable, "-m", "pytest", "-s", *arguments]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=120)
+
+
+def draws(printed: str) -> list[str]:
+    return re.findall(r"drawn (\S+)", printed)
+
+
+def report(root: Path) -> dict[str, Any]:
+    page: dict[str, Any] = json.loads((root / "reports/crash.json").read_text())
+    return page
+
+
+def test_a_seed_replays_the_whole_run_and_another_seed_is_another_run(root: Path) -> None:
+    first = run(root)
+    [seed] = re.findall(r"^seed: (\d+) \(replay with --seed \1\)$", first.stdout, re.MULTILINE)
+    assert draws(run(root, "--seed", seed).stdout) == draws(first.stdout)
+    assert draws(run(root, "--seed", str(int(seed) + 1)).stdout) != draws(first.stdout)
+
+
+def test_two_tests_of_one_run_draw_differently_and_alike_whatever_runs_beside_them(root: Path) -> None:
+    both = draws(run(root, "--seed", "7", "-k", "draw and not hypothesis").stdout)
+    alone = draws(run(root, "--seed", "7", "-k", "another_draw").stdout)
+    assert len(set(both)) == 2
+    assert alone == both[1:]
+
+
+def test_a_report_holds_counts_seeds_and_seconds_and_names_what_was_skipped(root: Path) -> None:
+    assert run(root, "--seed", "7", "--reports", "reports").returncode == 0
+    page = report(root)
+    assert page["seed"] == 7
+    assert page["exit"] == 0
+    assert page["outcomes"] == {"passed": 4, "skipped": 1}
+    assert page["counts"] == {"kills": 7}
+    assert page["seconds"] >= max(test["seconds"] for test in page["tests"])
+    by_name = {test["name"].rpartition("::")[2]: test for test in page["tests"]}
+    assert isinstance(by_name["test_a_draw"]["seed"], int)
+    assert by_name["test_without_a_server"]["reason"] == "no such server"
+
+
+def test_a_failure_and_a_failing_fixture_are_in_the_report(root: Path) -> None:
+    (root / "tests/crash/test_draws.py").write_text(
+        '"""Fails."""\n\nimport pytest\n\n\n@pytest.fixture\ndef broken() -> None:\n    raise OSError\n\n\n'
+        "def test_it() -> None:\n    raise AssertionError\n\n\ndef test_its_fixture(broken: None) -> None: ...\n"
+    )
+    assert run(root, "--reports", "reports").returncode == 1
+    assert report(root)["outcomes"] == {"failed": 2}
+    assert report(root)["exit"] == 1
+
+
+def test_what_was_left_out_or_skipped_is_said(root: Path) -> None:
+    printed = run(root, "-m", "not full").stdout
+    assert "not selected: 1 of the full tier (make test-full)" in printed
+    assert "no such server" in printed
+    assert "not selected: 3 by -m or -k" in run(root, "-k", "a_draw").stdout
+
+
+def test_no_report_is_written_unless_asked_for(root: Path) -> None:
+    run(root)
+    assert not (root / "reports").exists()

@@ -1,0 +1,34 @@
+"""Every case of every model. The tests and the command line read nothing else, so a new model is one line here."""
+
+from __future__ import annotations
+
+from tests.model import (
+    batch,
+    beat,
+    blame,
+    cancel_task,
+    core_cases,
+    dedupe,
+    join,
+    open_transaction,
+    outage,
+    reopen,
+    seal,
+    stage,
+)
+from tests.model.checker import Case
+
+CASES: tuple[Case, ...] = (
+    *core_cases.CASES,
+    *seal.CASES,
+    *join.CASES,
+    *dedupe.CASES,
+    *stage.CASES,
+    *cancel_task.CASES,
+    *batch.CASES,
+    *reopen.CASES,
+    *open_transaction.CASES,
+    *beat.CASES,
+    *outage.CASES,
+    *blame.CASES,
+)

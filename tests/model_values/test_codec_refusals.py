@@ -1,0 +1,471 @@
+"""What would not come back equal is refused at once, with the parameter, what is wrong and what to do."""
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypedDict
+
+import msgspec
+import pydantic
+import pytest
+
+from ramify.errors import BadPayload, RamifyError
+from ramify.model.codec import Signature
+from ramify.model.limits import MAX_BYTES
+
+
+class Plain(enum.Enum):
+    LOW = 1
+
+
+class Row(TypedDict):
+    name: str
+
+
+@dataclasses.dataclass
+class Page:
+    url: str
+    links: Any = None
+
+
+@dataclasses.dataclass
+class Draft(Page):
+    note: str = ""
+
+
+@dataclasses.dataclass
+class Node:
+    below: "Node | None" = None
+
+
+class Model(pydantic.BaseModel):
+    number: float
+    extra: Any = None
+
+
+class Secretive(pydantic.BaseModel):
+    password: pydantic.SecretStr
+
+
+class Broken(pydantic.BaseModel):
+    number: int = 1
+
+    @pydantic.model_serializer
+    def dump(self) -> dict[str, Any]:
+        raise RuntimeError("the dump is broken")
+
+
+class Quarrelsome(pydantic.BaseModel):
+    number: int = 1
+
+    def __eq__(self, other: object) -> bool:
+        raise ZeroDivisionError("no comparing")
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("cannot be said")
+
+
+class Mute(pydantic.BaseModel):
+    def __eq__(self, other: object) -> bool:
+        raise Unspeakable
+
+    def __repr__(self) -> str:
+        raise ValueError("cannot be shown")
+
+
+class Mangled(pydantic.BaseModel):
+    """Does not come back, and cannot be shown."""
+
+    number: int = 1
+
+    def __eq__(self, other: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        raise ValueError("cannot be shown")
+
+
+def taking(annotation: Any) -> Signature:
+    def handler(x: Any) -> Any: ...
+
+    handler.__annotations__ = {"x": annotation, "return": annotation}
+    return Signature.of(handler)
+
+
+def nested(levels: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def refusal(annotation: Any, value: Any) -> str:
+    """The text with which an argument is refused; a result must be refused for the same reason."""
+    signature = taking(annotation)
+    with pytest.raises(BadPayload) as argument:
+        signature.encode((value,), {})
+    with pytest.raises(BadPayload) as result:
+        signature.encode_result(value)
+    text = str(argument.value)
+    assert text.startswith("handler(): `x")
+    assert str(result.value) == text.replace("`x", "`return value")
+    return text
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "place"),
+    [
+        (float, NAN, "`x` is nan"),
+        (float, INF, "`x` is inf"),
+        (Any, -INF, "`x` is -inf"),
+        (float | None, NAN, "`x` is nan"),
+        (list[float], [1.0, NAN], "`x[1]` is nan"),
+        (list[float | None], [None, NAN], "`x[1]` is nan"),
+        (dict[str, float], {"a": INF}, "`x['a']` is inf"),
+        (Any, {"a": [{"b": NAN}]}, "`x['a'][0]['b']` is nan"),
+        (dict[float, int], {NAN: 1}, "`x key nan` is nan"),
+        (set[float], {NAN}, "`x{nan}` is nan"),
+        (Page, Page("", links=[NAN]), "`x.links[0]` is nan"),
+        (Model, Model(number=NAN), "`x['number']` is nan"),
+        (decimal.Decimal, decimal.Decimal("NaN"), "`x` is a NaN"),
+        (decimal.Decimal, decimal.Decimal("sNaN"), "`x` is a NaN"),
+    ],
+)
+def test_nan_and_infinity_are_refused(annotation: Any, value: Any, place: str) -> None:
+    assert place in refusal(annotation, value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "place"),
+    [
+        (int, 2**63, "`x` is an integer of 64 bits"),
+        (int, -(2**63) - 1, "`x` is an integer of 64 bits"),
+        (int, 2**70, "`x` is an integer of 71 bits"),
+        pytest.param(Any, 10**5000, "`x` is an integer of 16610 bits", id="10**5000"),
+        (int | None, 2**63, "`x` is an integer"),
+        (list[int], [0, 2**63], "`x[1]` is an integer"),
+        (list[int], [-(2**63) - 1], "`x[0]` is an integer"),
+        (dict[str, int | None], {"a": 2**64}, "`x['a']` is an integer"),
+        (dict[int, str], {2**64: "a"}, "`x key 18446744073709551616` is an integer"),
+        (list, [[2**63]], "`x[0][0]` is an integer"),
+        (tuple[int, ...], (1, 2**63), "`x[1]` is an integer"),
+        (Page, Page("", links=2**63), "`x.links` is an integer"),
+        (Model, Model(number=1, extra={"n": 2**63}), "`x['extra']['n']` is an integer"),
+    ],
+)
+def test_integers_beyond_64_bits_are_refused(annotation: Any, value: Any, place: str) -> None:
+    text = refusal(annotation, value)
+    assert place in text
+    assert "Pass it as a string" in text
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "place"),
+    [
+        (Any, {1: "a"}, "`x` has the key 1 (an int)"),
+        (dict, {"a": {None: 1}}, "`x['a']` has the key None (None)"),
+        (dict[str, int], {1: 1}, "does not fit|has the key 1"),
+        (Any, [None, {(1, 2): 1}], "`x[1]` has the key (1, 2) (a tuple)"),
+        (Any, {True: 1}, "`x` has the key True (a bool)"),
+        (dict[bool, int], {True: 1}, "`x"),
+        (Any, {1: "a", "1": "b"}, "`x` has the key 1"),
+        (Page, Page("", links={1.5: 1}), "`x.links` has the key 1.5"),
+    ],
+)
+def test_keys_that_would_come_back_as_strings_are_refused(annotation: Any, value: Any, place: str) -> None:
+    text = refusal(annotation, value)
+    assert any(part in text for part in place.split("|"))
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [
+        ((1, 2), "a tuple and would come back as a list"),
+        ([(1, 2)], "a tuple and would come back as a list"),
+        ({1, 2}, "a set and would come back as a list"),
+        (Page("u"), "a Page and would come back as a dict"),
+        (Path("a"), "a PosixPath and would come back as a str"),
+        (Plain.LOW, "a Plain and would come back as an int"),
+        (b"a", "a bytes and would come back as a str"),
+        (dt.date(2026, 1, 1), "a date and would come back as a str"),
+        (decimal.Decimal(1), "a Decimal and would come back as a str"),
+        (Model(number=1), "a Model and would come back as a dict"),
+    ],
+)
+@pytest.mark.parametrize("annotation", [Any, object])
+def test_without_an_annotation_only_json_values_are_taken(annotation: Any, value: Any, kinds: str) -> None:
+    text = refusal(annotation, value)
+    assert kinds in text
+    assert "Annotate it with its type" in text
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "place"),
+    [
+        (int, "3", "Expected `int`, got `str`"),
+        (int, True, "Expected `int`, got `bool`"),
+        (int, 1.0, "Expected `int`, got `float`"),
+        (bool, 1, "Expected `bool`, got `int`"),
+        (str, 3, "Expected `str`, got `int`"),
+        (str, b"ab", "a bytes and would come back as a str"),
+        (list[int], (1, 2), "a tuple and would come back as a list"),
+        (list[int], [1, "a"], "at `x[1]`"),
+        (list[str], ["a", None], "at `x[1]`"),
+        (dict[str, int], {"a": "b"}, "at `x[...]`"),
+        (dict[str, int], [1], "does not fit its annotation dict[str, int]"),
+        (float, 2**60 + 1, "`x` is a"),
+        (int, Plain.LOW, "a Plain and would come back as an int"),
+        (Literal["a"], "b", "does not fit"),
+        (Literal["a"], "\udcff", "`x`"),
+        (Annotated[int, msgspec.Meta(gt=3)], 2, "does not fit"),
+        (Row, {"name": "a", "size": 1}, "would come back without 'size'"),
+        (Row, {}, "missing required field `name`"),
+        (Page, Draft("u", note="n"), "a Draft and would come back as a Page"),
+        (Page, {"url": "u"}, "a dict and would come back as a Page"),
+        (Path, "a", "a str and would come back as a PosixPath"),
+        (Secretive, Secretive(password=pydantic.SecretStr("a")), "`x`"),
+        (dt.datetime, dt.datetime(2026, 1, 1, tzinfo=dt.timezone(dt.timedelta(seconds=30))), "not equal"),
+    ],
+)
+def test_what_does_not_fit_its_annotation_is_refused(annotation: Any, value: Any, place: str) -> None:
+    assert place in refusal(annotation, value)
+
+
+@pytest.mark.parametrize("value", [lambda: 1, object(), range(3), 1j, int, Ellipsis, NotImplemented, iter([])])
+@pytest.mark.parametrize("annotation", [Any, int, list[str]])
+def test_a_value_of_an_unknown_type_is_refused(annotation: Any, value: Any) -> None:
+    assert f"{type(value).__name__}, which cannot be stored" in refusal(annotation, value)
+    if annotation is Any:
+        assert "`x['a'][0]` is a" in refusal(annotation, {"a": [value]})
+
+
+def test_a_socket_is_refused() -> None:
+    with socket.socket() as open_socket:
+        assert "`x[1]` is a socket, which cannot be stored" in refusal(list[Any], [1, open_socket])
+
+
+def test_what_contains_itself_is_refused() -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    loop: dict[str, Any] = {}
+    loop["a"] = {"b": [loop]}
+    node = Node()
+    node.below = node
+    assert "`x` contains itself (at `x[1]`)" in refusal(Any, ring)
+    assert "`x` contains itself (at `x['a']['b'][0]`)" in refusal(dict, loop)
+    assert "`x` contains itself (at `x.below`)" in refusal(Node, node)
+    assert "`x` contains itself" in refusal(list[int], ring)
+    ring.insert(0, object())
+    assert "`x` contains itself" in refusal(Any, ring)
+
+
+@pytest.mark.parametrize("annotation", [Any, list, list[Any], object])
+def test_nesting_is_taken_to_64_levels_and_refused_beyond(annotation: Any) -> None:
+    signature = taking(annotation)
+    deep = nested(64)
+    assert signature.decode(signature.encode((deep,), {})) == ((deep,), {})
+    assert signature.decode_result(signature.encode_result(deep)) == deep
+    assert "nested more than 64 levels" in refusal(annotation, nested(65))
+
+
+def test_deep_nesting_among_many_shallow_parts_is_found() -> None:
+    shallow = [[n] for n in range(100)]
+    signature = taking(Any)
+    value: Any = [shallow, nested(63)]
+    assert signature.decode(signature.encode((value,), {})) == ((value,), {})
+    assert "nested more than 64 levels" in refusal(Any, [shallow, nested(64)])
+    assert "nested more than 64 levels" in refusal(Any, {"\udcff": nested(64)})
+
+
+def test_nested_objects_count_as_levels() -> None:
+    node = Node()
+    for _ in range(63):
+        node = Node(node)
+    signature = taking(Node)
+    assert signature.decode(signature.encode((node,), {})) == ((node,), {})
+    assert "nested more than 64 levels" in refusal(Node, Node(node))
+
+
+def test_keywords_and_positions_have_the_same_limit_of_depth() -> None:
+    def f(a: int = 0, *, b: Any = None) -> None: ...
+
+    signature = Signature.of(f)
+    assert signature.decode(signature.encode((), {"b": nested(64)})) == ((), {"b": nested(64)})
+    with pytest.raises(BadPayload, match="`b` is nested more than 64"):
+        signature.encode((), {"b": nested(65)})
+
+
+@pytest.mark.parametrize("annotation", [Any, list, list[list[int]], Node])
+def test_a_hundred_thousand_levels_raise_no_recursion_error(annotation: Any) -> None:
+    deep = nested(100_000)
+    assert "nested more than 64 levels" in refusal(annotation, deep)
+    while deep:  # else the interpreter frees it recursively, which older versions do not survive
+        deep = deep.pop()
+
+
+@contextmanager
+def frames_left(count: int) -> Iterator[None]:
+    before, depth = sys.getrecursionlimit(), 0
+    frame: Any = sys._getframe()
+    while frame:
+        frame, depth = frame.f_back, depth + 1
+    sys.setrecursionlimit(depth + count)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_64_levels_need_no_deep_stack() -> None:
+    signature = taking(Any)
+    deep = nested(64)
+    with frames_left(200):
+        assert signature.decode(signature.encode((deep,), {})) == ((deep,), {})
+        assert signature.decode(signature.encode(({"\udcff": deep[0]},), {})) == (({"\udcff": deep[0]},), {})
+
+
+@pytest.mark.parametrize("annotation", [str, Any, str | None, Literal["a"] | int])
+def test_a_payload_over_one_mebibyte_is_refused(annotation: Any) -> None:
+    signature = taking(annotation)
+    if annotation in (str, Any, str | None):
+        frame = len('[""]')
+        for size in (MAX_BYTES - 1, MAX_BYTES):
+            payload = signature.encode(("a" * (size - frame),), {})
+            assert len(payload) == size
+            assert signature.decode(payload) == (("a" * (size - frame),), {})
+        text = "a" * (MAX_BYTES - frame + 1)
+    else:
+        text = "a" * MAX_BYTES
+    with pytest.raises(BadPayload, match=r"`x` takes 1,048,5\d\d bytes.*1,048,576 \(1 MiB\).*pass a reference"):
+        signature.encode((text,), {})
+
+
+def test_a_result_over_one_mebibyte_is_refused() -> None:
+    signature = taking(bytes)
+    fits = b"a" * ((MAX_BYTES - 2) // 4 * 3)
+    assert signature.decode_result(signature.encode_result(fits)) == fits
+    with pytest.raises(BadPayload, match=r"`return value` takes .*1,048,576"):
+        signature.encode_result(fits + b"aaaa")
+
+
+def test_arguments_that_are_too_large_together_are_refused_by_the_largest() -> None:
+    def f(a: str, b: str, *, c: str = "") -> None: ...
+
+    signature = Signature.of(f)
+    half = "a" * (MAX_BYTES // 2)
+    with pytest.raises(BadPayload, match=r"`b` takes 524,297 bytes"):
+        signature.encode((half, half + "1234567"), {})
+    with pytest.raises(BadPayload, match=r"`a` takes 524,290 bytes"):
+        signature.encode((half, ""), {"c": half[:-20]})
+
+
+def test_escaping_that_makes_a_payload_too_large_is_refused() -> None:
+    signature = taking(str)
+    most = "\udcff" * ((MAX_BYTES - len('{"~":[""]}')) // 5)
+    assert signature.decode(signature.encode((most,), {})) == ((most,), {})
+    assert "1,048,576" in refusal(str, most + "\udcff\udcff")
+
+
+def test_an_exception_in_the_users_own_types_is_named_and_kept() -> None:
+    for value, name in ((Broken(), "the dump is broken"), (Quarrelsome(), "ZeroDivisionError: no comparing")):
+        signature = taking(type(value))
+        with pytest.raises(BadPayload, match=rf"`x` cannot be stored: .*{name}") as caught:
+            signature.encode((value,), {})
+        assert caught.value.__cause__ is not None
+
+
+def test_types_that_cannot_be_shown_do_not_break_the_refusal() -> None:
+    assert refusal(Mute, Mute()) == "handler(): `x` cannot be stored: Unspeakable"
+    with pytest.raises(BadPayload, match=r"handler\(\): `x` is <Mangled .*> and would come back as <Mangled .*>"):
+        taking(Mangled).encode((Mangled(),), {})
+
+
+def test_none_is_an_argument_only_where_it_is_annotated() -> None:
+    with pytest.raises(BadPayload, match="Expected `int`, got `null`"):
+        taking(int).encode((None,), {})
+
+
+def test_the_wrong_arguments_are_refused_with_the_name_of_the_function() -> None:
+    def fetch(url: str, depth: int = 0) -> None: ...
+
+    signature = Signature.of(fetch)
+    cases: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
+        ((), {}, r"fetch\(\): missing a required argument: 'url'. It takes \(url, depth\)"),
+        (("a", 1, 2), {}, r"fetch\(\): too many positional arguments"),
+        (("a",), {"dept": 1}, r"fetch\(\): got an unexpected keyword argument 'dept'"),
+        (("a",), {"url": "b"}, r"fetch\(\): multiple values for argument 'url'"),
+    ]
+    for args, kwargs, text in cases:
+        with pytest.raises(BadPayload, match=text):
+            signature.encode(args, kwargs)
+
+
+def test_a_positional_only_parameter_is_not_taken_by_name() -> None:
+    def f(a: int, /) -> None: ...
+
+    with pytest.raises(BadPayload, match=r"f\(\): .*positional"):
+        Signature.of(f).encode((), {"a": 1})
+
+
+def test_the_refused_parameter_is_named_among_good_ones() -> None:
+    def f(a: dict[Path, int], b: str, *rest: int, c: float = 0.0, **more: list[int]) -> None: ...
+
+    signature = Signature.of(f)
+    good = {Path("\udcff"): 1}
+    with pytest.raises(BadPayload, match=r"f\(\): `b` is an int and does not fit its annotation str"):
+        signature.encode((good, 1), {})
+    with pytest.raises(BadPayload, match=r"`rest` .*at `rest\[1\]`"):
+        signature.encode((good, "", 1, "a"), {})
+    with pytest.raises(BadPayload, match=r"`c` is nan"):
+        signature.encode((good, ""), {"c": NAN})
+    with pytest.raises(BadPayload, match=r"`more\['z'\]\[0\]` is an integer of 64 bits"):
+        signature.encode((good, ""), {"z": [2**63]})
+
+
+def test_a_refusal_is_both_a_ramify_error_and_a_type_error() -> None:
+    assert issubclass(BadPayload, RamifyError)
+    assert issubclass(BadPayload, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b'["a","b"]', "Expected `int`, got `str` - at `b`"),
+        (b"[]", "length"),
+        (b'["a",1,2]', "length"),
+        (b'{"a":"x"}', "missing required field `b`"),
+        (b'{"a":"x","b":1,"z":1}', "unknown field `z`"),
+        (b'{"~":["a","b"]}', "Expected `int`, got `str` - at `b`"),
+        (b'{"~":{"a":"x","b":1,"z":1}}', "unknown field `z`"),
+        (b'{"~', ""),
+        (b'{"~x":1,"y":2}', ""),
+        (b"", ""),
+        (b"\xff\x00", ""),
+        (b'["\xff",1]', ""),
+        (b"3", ""),
+        (b"[" * 100_000, ""),
+    ],
+)
+def test_a_stored_call_that_does_not_fit_is_refused(payload: bytes, text: str) -> None:
+    def f(a: str, b: int, *, c: int = 0) -> None: ...
+
+    with pytest.raises(BadPayload, match=r"f\(\): its stored call does not fit the function") as caught:
+        Signature.of(f).decode(payload)
+    assert text in str(caught.value)
+
+
+def test_a_stored_result_that_does_not_fit_is_refused() -> None:
+    for raw in (b'"a"', b"", b"{", b'{"~":"\\ud800"}', b'{"~":"a"}'):
+        with pytest.raises(BadPayload, match=r"handler\(\): its stored result does not fit"):
+            taking(int).decode_result(raw)
