@@ -1,8 +1,7 @@
 """Tempting shortcuts in the core protocol. Each class overrides one rule of `Core`, and each must break a promise.
 
-The first line of a class says what the shortcut is, the second why it is wrong; `python -m tests.model core/NAME` shows
-the shortest history that proves it. Nothing here is used by a right configuration, except `TokenAlone`, which removes
-a second fence to show that the token by itself is enough.
+A class says what the shortcut is; its case in `core_cases` says why it is wrong, and `python -m tests.model core/NAME`
+shows the shortest history that proves it. Two classes begin with "Right": they are variants that keep every promise.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The order of a set differs from process to process, and equal dicts may differ in theirs; here both are sorted.
 
-Promises: values that were read by one annotation have the same identity if they are equal with the same types inside, and
-another one if they differ. A set inside a pydantic model is the exception: a model is written as it dumps itself.
+Promises: two values that were read by one annotation have one identity if they are equal, with the same types inside,
+and two if they differ. A set inside a pydantic model is the exception: a model is written as it dumps itself.
 
 Does not give back the value: these bytes are only compared.
 """

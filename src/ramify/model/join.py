@@ -50,4 +50,4 @@ class Join(msgspec.Struct, frozen=True):
 
 def part_sizes(needs: int) -> list[int]:
     """The sizes of the parts of a join with `needs` slots."""
-    return [min(PART_SLOTS, needs - base) for base in range(0, needs, PART_SLOTS)]
+    return [min(PART_SLOTS, needs - slot) for slot in range(0, needs, PART_SLOTS)]

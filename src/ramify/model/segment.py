@@ -75,7 +75,7 @@ def mask_of(tasks: Sequence[int], first: int) -> int:
     """The mask, relative to `first`, with exactly the bits of `tasks` set."""
     if not tasks:
         return 0
-    if isinstance(tasks, range) and tasks.step == 1:
+    if is_unbroken(tasks):
         return full(len(tasks)) << (tasks[0] - first)
     # A base-2 literal is parsed in one linear C loop; shifting ints one by one would be quadratic.
     digits = bytearray(b"0") * (max(tasks) - first + 1)
@@ -85,9 +85,14 @@ def mask_of(tasks: Sequence[int], first: int) -> int:
     return int(digits, 2)
 
 
+def is_unbroken(tasks: Sequence[int]) -> bool:
+    """Whether the tasks are a rising range without gaps."""
+    return isinstance(tasks, range) and tasks.step == 1
+
+
 def bounds(tasks: Sequence[int]) -> tuple[int, int]:
     """The lowest and the highest of some tasks, without walking a range."""
-    return (tasks[0], tasks[-1]) if isinstance(tasks, range) else (min(tasks), max(tasks))
+    return (tasks[0], tasks[-1]) if is_unbroken(tasks) else (min(tasks), max(tasks))
 
 
 def tasks_in(first: int, last: int, left: int | None) -> Sequence[int]:

@@ -10,6 +10,7 @@ The values here are checked once, at the seam to a store, so that every store re
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -70,7 +71,7 @@ class Appended(msgspec.Struct, frozen=True):
     """What became of appended tasks: `ids[g][i]` is the id that task i of group g has, or that holds its key.
 
     `taken` are the positions `(g, i)` that were dropped in favour of an existing task. `already` when the whole call
-    had been applied before.
+    had been applied before; the id of a dropped task is then 0 if nobody holds its key any more.
     """
 
     ids: tuple[tuple[int, ...], ...] = ()
@@ -106,6 +107,14 @@ def check_name(what: str, name: object) -> str:
     if "\0" in name or (not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)):
         raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate; use plain text (a key or an argument may)")
     return name
+
+
+def check_apart(groups: Sequence[NewTasks]) -> None:
+    """Refuse groups of one call that claim the same ids."""
+    ranges = sorted((tasks.first, tasks.last) for tasks in groups)
+    for (_, last), (first, _) in pairwise(ranges):
+        if first <= last:
+            raise BadPayload(f"id {first} is in two groups of one call; reserve a range for each")
 
 
 def check_tasks(tasks: NewTasks) -> NewTasks:

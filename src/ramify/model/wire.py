@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from ramify.model.escape import MARK, escaped, unescaped
+from ramify.model.escape import MARK, PATH, escaped, unescaped
 from ramify.model.limits import MAX_BYTES, MAX_DEPTH, breaks_limits, children, field_names, may_break_limits
 
 
@@ -61,23 +61,10 @@ class Wire:
             raise TooLarge
         if may_break_limits(raw) and breaks_limits(as_builtins(value), self._max_depth):
             raise NotStorable("over a limit")
-        if self._gives_back(raw, value):
-            return raw
-        if raw.startswith(MARK):
-            return self._seal_typed_keys(raw, value)
-        raise NotStorable("would come back changed")
-
-    def _seal_typed_keys(self, raw: bytes, value: object) -> bytes:
-        raw = escaped(unescaped(raw), typed_keys=True)
-        if len(raw) > MAX_BYTES:
-            raise TooLarge
-        if self._gives_back(raw, value):
-            return raw
-        raise NotStorable("would come back changed")
-
-    def _gives_back(self, raw: bytes, value: object) -> bool:
         back = self.read(raw)
-        return bool(back == value) or difference(value, back, "") is None
+        if back == value or difference(value, back, "") is None:
+            return raw
+        raise NotStorable("would come back changed")
 
     def read(self, raw: bytes) -> Any:
         """The value of bytes that were written with this annotation."""
@@ -98,7 +85,7 @@ def write(value: object) -> bytes:
         raw = MARK
     if not raw.startswith(MARK):
         return raw
-    return escaped(msgspec.to_builtins(value, enc_hook=_flatten, str_keys=True))
+    return escaped(msgspec.to_builtins(value, enc_hook=_flatten_to_escape, str_keys=True))
 
 
 def as_builtins(value: object) -> object:
@@ -157,6 +144,10 @@ def _flatten(value: Any) -> object:
     if hasattr(type(value), "model_dump") and hasattr(type(value), "model_validate"):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise UnknownType(value)
+
+
+def _flatten_to_escape(value: Any) -> object:
+    return f"{PATH}{value}" if isinstance(value, PurePath) else _flatten(value)
 
 
 def _rebuild(annotation: Any, tree: object) -> object:

@@ -14,7 +14,7 @@ from ramify.model.key import Hold
 from ramify.model.policy import SECOND, deep_rank, rank_of
 from ramify.model.run import Order
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of
-from ramify.model.task import NewTasks
+from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.memory import joins, keys
 from ramify.store.memory.joins import Arrival
 from ramify.store.memory.place import Place, RunRow, SegmentRow, SpanRow
@@ -25,6 +25,7 @@ TAIL_SECONDS = 5
 
 def check_room(place: Place, groups: Sequence[NewTasks]) -> None:
     """Refuse ids that were never reserved or are in the log."""
+    check_apart(groups)
     for tasks in groups:
         if tasks.last >= place.next_id:
             raise BadPayload(f"ids {tasks.first} to {tasks.last} were not reserved from this store")
@@ -53,6 +54,7 @@ def add(
         _insert(place, run, _span(run, tasks, round, slot, tasks.first, range(len(tasks.bodies))), tasks.waits, now)
         place.count(run.new.id, tasks.kind, Tally.ADDED, process, len(tasks.bodies))
         return Added(tuple(tasks.ids), (), [])
+    in_place = tasks.join is not None or tasks.waits
     holders: dict[int, int] = {}
     kept: list[int] = []
     ids: list[int] = []
@@ -65,15 +67,15 @@ def add(
             holders[i] = other
             ids.append(other)
             continue
-        # Without a join the kept tasks close ranks, so that the range stays dense.
-        task = tasks.first + (i if tasks.join is not None else len(kept))
+        # Unless a join knows them by their place, the kept tasks close ranks, so that the range stays dense.
+        task = tasks.first + (i if in_place else len(kept))
         kept.append(i)
         ids.append(task)
         if key is not None:
             keys.take(place, stretch, task, key)
-    for chosen in _stretches(kept) if tasks.join is not None else [kept]:
+    for chosen in _stretches(kept) if in_place else [kept]:
         if chosen:
-            first = tasks.first + (chosen[0] if tasks.join is not None else 0)
+            first = tasks.first + (chosen[0] if in_place else 0)
             _insert(place, run, _span(run, tasks, round, slot, first, chosen), tasks.waits, now)
     place.count(run.new.id, tasks.kind, Tally.ADDED, process, len(kept))
     place.count(run.new.id, tasks.kind, Tally.DUPLICATE, process, len(holders))
@@ -111,7 +113,7 @@ def _span(
         hold=tasks.hold,
         keep=tasks.keep,
         join=tasks.join,
-        shift=slot - tasks.first,
+        shift=slot - tasks.first if tasks.join is not None else 0,
         bodies=[tasks.bodies[i] for i in chosen],
         parents=[parents[i] for i in chosen],
         keys=None if tasks.keys is None else [tasks.keys[i] for i in chosen],
@@ -141,7 +143,28 @@ def rank(run: RunRow, span: SpanRow, now: int) -> int:
     """The place in line of a span's tasks."""
     if run.new.order is Order.DEPTH_FIRST:
         return deep_rank(run.created, span.priority, span.round)
-    return rank_of(now if span.due is None else span.due, span.priority)
+    return rank_of(now, span.priority)
+
+
+def known(place: Place, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
+    """The answer to an append that was applied before: the ids its tasks have, or lost their keys to."""
+    ids: list[tuple[int, ...]] = []
+    taken: set[tuple[int, int]] = set()
+    for g, tasks in enumerate(groups):
+        task, found = tasks.first, []
+        for i in range(len(tasks.bodies)):
+            key = tasks.keys[i] if tasks.keys is not None else None
+            task = tasks.first + i if tasks.join is not None or tasks.waits else task
+            span = place.span_of(task)
+            if span is not None and (span.keys[task - span.first] if span.keys is not None else None) == key:
+                found.append(task)
+                task += 1
+            else:
+                other = keys.holder(place, tasks.hold, run, tasks.kind, key, now) if key is not None else None
+                found.append(other or 0)
+                taken.add((g, i))
+        ids.append(tuple(found))
+    return Appended(tuple(ids), frozenset(taken), already=True)
 
 
 def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> bool:
@@ -196,6 +219,8 @@ def stage(place: Place, run: RunRow, tasks: NewTasks, owner: SegmentRow) -> None
             and row.token == owner.token
             and row.span is before
             and _alike(before, span)
+            # Each parent publishes its own range, and perhaps not in the same commit.
+            and before.parents[-1] == span.parents[0]
         ):
             for ours, theirs in ((before.bodies, span.bodies), (before.parents, span.parents)):
                 ours.extend(theirs)  # type: ignore[arg-type]

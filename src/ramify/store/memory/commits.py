@@ -15,6 +15,7 @@ from ramify.model.event import Status
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, trim
+from ramify.model.task import NewTasks
 from ramify.store.memory import adding, joins, keys
 from ramify.store.memory.joins import Arrival
 from ramify.store.memory.place import Place, SegmentRow, SpanRow
@@ -25,6 +26,7 @@ def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
     """Refuse the whole batch, before anything is written, when a part that would be applied does not fit."""
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
+    children: list[NewTasks] = []
     for part in parts:
         check_part(part)
         row = holding(place, stamp.process, part.token)
@@ -33,10 +35,23 @@ def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
         left = full(row.last - row.first + 1) if row.left is None else row.left
         if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
             raise BadPayload("a part names a task that is not unfinished in its claim")
-        adding.check_room(place, part.children)
+        _check_late_slots(place, row, part)
         joins.check(place, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
             adding.staged(place, first, part.token)
+        children += part.children
+    adding.check_room(place, children)
+
+
+def _check_late_slots(place: Place, row: SegmentRow, part: Part) -> None:
+    """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
+    for tasks in part.children:
+        if tasks.join is not None and tasks.slot is None:
+            arriving = {join for join, _, _ in arrivals_of(place, row.span, part.ended(), part.withheld)}
+            if tasks.join not in arriving:
+                raise BadPayload(
+                    f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
+                )
 
 
 def holding(place: Place, process: int, token: bytes) -> SegmentRow | None:
@@ -106,7 +121,7 @@ def arrivals_of(
     if span.join is None and not place.waiters:
         return found
     for task in ended:
-        broken = place.events[task][-1].status is not Status.DONE
+        broken = task not in place.events or place.events[task][-1].status is not Status.DONE
         if span.join is not None and task not in withheld:
             found.append((span.join, task + span.shift, broken))
         found += ((join, slot, broken) for join, slot in place.waiters.get(task, ()))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from ramify.errors import BadPayload
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap
 from ramify.model.segment import SegmentState, mask_of, reoffer, tasks_in, trim
@@ -17,9 +16,10 @@ from ramify.store.memory.place import BEATS_KEPT, Place, SegmentRow, SessionRow
 
 
 def enter(place: Place, process: NewProcess, now: int, tick: int) -> None:
-    """Open a session."""
+    """Open a session; sent again, it stays as it is."""
     if process.id in place.sessions:
-        raise BadPayload(f"process {process.id:x} has entered before; an incarnation enters once")
+        place.session(process.id)
+        return
     place.sessions[process.id] = SessionRow(process, now, deque([tick], maxlen=BEATS_KEPT))
 
 
@@ -105,10 +105,14 @@ def remove_garbage(place: Place, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     for row in [row for row in place.segments.values() if row.state is SegmentState.GARBAGE]:
-        if removed and removed + row.count > limit:
-            break
-        removed += row.count
-        place.firsts.remove(row.span.first)
-        del place.spans[row.span.first]
-        place.drop_segment(row)
+        size = min(row.count, limit - removed)
+        removed += size
+        row.last -= size
+        for column in (row.span.bodies, row.span.parents, row.span.keys, row.span.mores):
+            if column is not None and size:
+                del column[-size:]
+        if row.last < row.first:
+            place.firsts.remove(row.span.first)
+            del place.spans[row.span.first]
+            place.drop_segment(row)
     return removed

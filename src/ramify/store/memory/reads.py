@@ -103,13 +103,13 @@ class MemoryReads:
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
     ) -> Page[Result]:
-        """Ended tasks of a run by id. Tasks ended by a sweep are listed by `sweeps`."""
+        """Ended tasks of a run by id, those ended by a sweep included."""
         with self._place.lock:
             self._place.run(run)
             rows = (
-                Result(task, status, self._place.events[task][-1].value)
+                Result(task, status, self._last_value(task, status))
                 for _, task in self._published(run, kind, after)
-                if self._place.events.get(task) and self._place.events[task][-1].status is status
+                if joins.ending(self._place, task) is status
             )
             return _page(rows, lambda r: r.task, after, limit)
 
@@ -195,6 +195,10 @@ class MemoryReads:
         """The newest refused parts."""
         with self._place.lock:
             return self._place.refusals[::-1][: page_size(limit)]
+
+    def _last_value(self, task: int, status: Status) -> bytes | None:
+        log = self._place.events.get(task)
+        return log[-1].value if log and log[-1].status is status else None
 
     def _published(self, run: int, kind: str | None, after: int) -> Iterable[tuple[SpanRow, int]]:
         for first in self._place.firsts:

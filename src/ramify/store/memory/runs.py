@@ -47,10 +47,10 @@ def live(place: Place, run: int) -> list[SegmentRow]:
 def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
     rows = live(place, run.new.id)
+    if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
+        return Advanced(run.state, run.round)
     if run.state is RunState.DRAINING:
         return _drain(place, run, rows, now)
-    if run.state is not RunState.OPEN or round != run.round:
-        return Advanced(run.state, run.round)
     working = [row for row in rows if row.state in WORKING]
     barrier = run.new.order is Order.ROUNDS or run.round < 0
     holding = [row for row in working if row.round <= round or not barrier]

@@ -127,7 +127,7 @@ class MemoryStore:
         with self._place.lock:
             row = self._place.run(run)
             if tasks and (known := self._place.span_of(tasks[0].first)) is not None and known.run == run:
-                return Appended(already=True)
+                return adding.known(self._place, run, tasks, self.now())
             if row.state.is_end or row.state is RunState.DRAINING:
                 raise RunEnded(
                     f"run {run} is {row.state.value} and takes no more tasks; reopen its tasks or start another"

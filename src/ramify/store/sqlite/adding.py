@@ -12,11 +12,12 @@ from ramify.model.event import Status, Tally
 from ramify.model.policy import SECOND, rank_of
 from ramify.model.run import Order, Run
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack
-from ramify.model.task import NewTasks
-from ramify.store.sqlite import bulk, joins, rows
+from ramify.model.task import Appended, NewTasks, check_apart
+from ramify.store.sqlite import bulk, joins, keys, rows
+from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.keys import Offer
-from ramify.store.sqlite.rows import CommitLog, Db, SegmentRow, SpanRow
+from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
 #: A tail row is extended only while it is this young, so that its rank stays true for all of its tasks.
 TAIL_SECONDS = 5
@@ -33,6 +34,7 @@ class Added:
 
 def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
     """Refuse ids that were never reserved or are in the log."""
+    check_apart(groups)
     if not groups:
         return
     (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
@@ -56,8 +58,8 @@ def add(db: Db, run: Run, tasks: NewTasks, round: int, process: int, now: int, *
         return Added(tasks.ids, (), [])
     offer = Offer(db, span, tasks.keys, now)
     kept = [i for i in range(len(tasks.bodies)) if i not in offer.held and i not in offer.repeats]
-    if tasks.join is None:
-        # The kept tasks close ranks, so that the range stays dense.
+    if tasks.join is None and not tasks.waits:
+        # No join knows them by their place: the kept tasks close ranks, so that the range stays dense.
         placed = {i: tasks.first + at for at, i in enumerate(kept)}
         stretches = [kept] if kept else []
     else:
@@ -93,8 +95,8 @@ def _stretches(kept: list[int]) -> list[list[int]]:
 def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SpanRow:
     return SpanRow(
         tasks.first, tasks.last, run.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, tasks.due,
-        tasks.hold, tasks.keep, tasks.join, slot - tasks.first, tasks.keys is not None, tasks.mores is not None,
-        published,
+        tasks.hold, tasks.keep, tasks.join, slot - tasks.first if tasks.join is not None else 0,
+        tasks.keys is not None, tasks.mores is not None, published,
     )  # fmt: skip
 
 
@@ -134,6 +136,27 @@ def insert_tasks(db: Db, first: int, tasks: NewTasks, chosen: Sequence[int] | No
     )
 
 
+def known(db: Db, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
+    """The answer to an append that was applied before: the ids its tasks have, or lost their keys to."""
+    ids: list[tuple[int, ...]] = []
+    taken: set[tuple[int, int]] = set()
+    for g, tasks in enumerate(groups):
+        held = keys.holders(db, tasks.hold, run, tasks.kind, tasks.keys or (), now)
+        task, found = tasks.first, []
+        for i in range(len(tasks.bodies)):
+            key = tasks.keys[i] if tasks.keys is not None else None
+            task = tasks.first + i if tasks.join is not None or tasks.waits else task
+            row = db.execute("SELECT key FROM task WHERE id = ?", (task,)).fetchone()
+            if row is not None and row[0] == key:
+                found.append(task)
+                task += 1
+            else:
+                found.append(held.get(key or b"", 0))
+                taken.add((g, i))
+        ids.append(tuple(found))
+    return Appended(tuple(ids), frozenset(taken), already=True)
+
+
 def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
     if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits:
@@ -142,7 +165,6 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
     if span is None or span.last != tasks.first - 1 or not span.published:
         return False
     mine = _span(run, tasks, round, 0)
-    mine.shift = span.shift
     row = rows.covering(db, span.last) if mine.shared() == span.shared() else None
     if row is None or not _may_grow(run, span, row, now):
         return False
@@ -173,7 +195,7 @@ def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
     span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
     insert_tasks(db, span.first, tasks, None)
     before = rows.span_of(db, span.first - 1)
-    if before is not None and before.last == span.first - 1 and before.shared() == span.shared():
+    if before is not None and _continues(db, before, span):
         grown = db.execute(
             "UPDATE segment SET last = ? WHERE token = ? AND state = 4 AND span = ?",
             (span.last, owner.token, before.first),
@@ -186,6 +208,14 @@ def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
     row = _segment(span, span.round, span.first, span.last, None, 0, SegmentState.STAGED)
     row.owner, row.token = owner.owner, owner.token
     row.insert(db)
+
+
+def _continues(db: Db, before: SpanRow, span: SpanRow) -> bool:
+    """Whether a staged range goes on where another ends, for the same parent: each parent publishes its own."""
+    if before.last != span.first - 1 or before.shared() != span.shared():
+        return False
+    parents = db.execute("SELECT parent FROM task WHERE id IN (?, ?) ORDER BY id", (before.last, span.first)).fetchall()
+    return bool(parents[0] == parents[1])
 
 
 def staged(db: Db, first: int, token: bytes) -> SegmentRow:

@@ -12,7 +12,7 @@ from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.store.contract import Reopened
 from ramify.store.sqlite import claims, rows
-from ramify.store.sqlite.rows import Db
+from ramify.store.sqlite.db import Db
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

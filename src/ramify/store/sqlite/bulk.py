@@ -16,7 +16,8 @@ from itertools import repeat
 import apsw
 
 from ramify.model.event import Status
-from ramify.store.sqlite.rows import Db
+from ramify.model.segment import is_unbroken
+from ramify.store.sqlite.db import Db
 
 #: Digits of a 64-bit id.
 WIDTH = 19
@@ -82,7 +83,7 @@ def _insert_alike(
     # Without values any array of the right length will do: the statement only counts its rows.
     column = apsw.carray(tuple(values)) if values is not None else apsw.carray(bytes(4 * len(tasks)), flags=INT32)
     value = VALUE if values is not None else "NULL"
-    if isinstance(tasks, range):
+    if is_unbroken(tasks):
         db.execute(RANGE_OF_EVENTS.format(value=value), (tasks[0] - 1, n, seq, status, column))
     else:
         db.execute(EVENTS.format(value=value), (_fixed_width(tasks), n, seq, status, column))

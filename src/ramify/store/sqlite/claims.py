@@ -18,7 +18,8 @@ from ramify.model.process import new_token
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState, take_head, tasks_in
 from ramify.store.sqlite import rows
-from ramify.store.sqlite.rows import SEGMENT_COLUMNS, Db, SegmentRow
+from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SegmentRow
 
 IS_READY = "state = 0 AND due IS NULL AND crashes = 0"
 IS_DUE = "state = 0 AND due IS NOT NULL AND crashes = 0"

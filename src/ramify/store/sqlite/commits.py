@@ -12,9 +12,11 @@ from ramify.model.event import Status
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import bounds, full, mask_of, trim
+from ramify.model.task import NewTasks
 from ramify.store.sqlite import adding, bulk, joins, keys, rows
+from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.joins import Arrival
-from ramify.store.sqlite.rows import CommitLog, Db, SegmentRow, SpanRow
+from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
 
 def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow]:
@@ -22,6 +24,7 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
     valid: dict[bytes, SegmentRow] = {}
+    children: list[NewTasks] = []
     for part in parts:
         check_part(part)
         row = holding(db, stamp.process, part.token)
@@ -32,11 +35,24 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
             left = full(row.last - row.first + 1) if row.left is None else row.left
             if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
                 raise BadPayload("a part names a task that is not unfinished in its claim")
-        adding.check_room(db, part.children)
+        _check_late_slots(db, row, part)
         joins.check(db, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
             adding.staged(db, first, part.token)
+        children += part.children
+    adding.check_room(db, children)
     return valid
+
+
+def _check_late_slots(db: Db, row: SegmentRow, part: Part) -> None:
+    """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
+    for tasks in part.children:
+        if tasks.join is not None and tasks.slot is None:
+            arrivals = arrivals_of(db, rows.span_at(db, row.span), _ended(part), part.withheld)
+            if tasks.join not in {join for join, _, _ in arrivals}:
+                raise BadPayload(
+                    f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
+                )
 
 
 def holding(db: Db, process: int, token: bytes) -> SegmentRow | None:

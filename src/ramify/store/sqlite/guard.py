@@ -39,8 +39,8 @@ class Guard:
     """The files that stores of this process have open, counted, and the audit hook that keeps others off them."""
 
     def __init__(self) -> None:
-        #: Held while a file is looked at, registered or released. Whoever opens and closes a file that may be live holds
-        #: it too, and asks `is_live` first.
+        #: Held while a file is checked, registered or released. Whoever opens and closes a file that may be live asks
+        #: `is_live` first, and holds it meanwhile.
         self.lock = threading.RLock()
         self._live: Counter[FileId] = Counter()
         self._paths: dict[FileId, str] = {}
@@ -50,7 +50,9 @@ class Guard:
         self._hooked = False
         forks.register(self)
 
-    def admit(self, path: str | os.PathLike[str], check: Callable[[str | os.PathLike[str]], Path]) -> tuple[Path, FileId]:
+    def admit(
+        self, path: str | os.PathLike[str], check: Callable[[str | os.PathLike[str]], Path]
+    ) -> tuple[Path, FileId]:
         """Check a path and register the file it names, as one step: no other store opens it in between."""
         with self.lock:
             place = check(path)

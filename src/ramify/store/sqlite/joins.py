@@ -12,7 +12,7 @@ from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter, part_sizes
 from ramify.model.segment import SegmentState, full, mask_of, trim, unpack
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import rows
-from ramify.store.sqlite.rows import Db
+from ramify.store.sqlite.db import Db
 
 Arrival = tuple[int, int, bool]
 EMPTY = b"\0"

@@ -13,7 +13,8 @@ import apsw
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest, digester
 from ramify.model.policy import SECOND
-from ramify.store.sqlite.rows import Db, SpanRow
+from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.rows import SpanRow
 
 HELD = "SELECT digest, task FROM key WHERE digest IN (SELECT value FROM carray(?)) AND (expires IS NULL OR expires > ?)"
 
@@ -50,6 +51,14 @@ class Offer:
             name = digester(Hold.LABEL, self._span.run, self._span.kind)
             rows = sorted((name(self._keys[i] or b""), task) for i, task in kept)
             self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", rows)
+
+
+def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None], now: int) -> dict[bytes, int]:
+    """Which of these keys are held now, and by whom."""
+    name = digester(hold, run, kind)
+    named = {name(key): key for key in keys if key is not None}
+    found = db.execute(HELD, (apsw.carray(tuple(named)), now)) if named else ()
+    return {named[digest_]: task for digest_, task in found}
 
 
 def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:

@@ -15,63 +15,44 @@ because closing them there could take the log away from under the parent.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import apsw
 
 from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
 from ramify.store.sqlite import forks, trouble
+from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard
 from ramify.store.sqlite.place import check_place, check_sqlite_version, live_folder
-from ramify.store.sqlite.turn import Turn, nap
+from ramify.store.sqlite.seat import Seat
+from ramify.store.sqlite.turn import Patience, Turn, nap
+
+T = TypeVar("T")
 
 #: Beyond this size the log is emptied by force. It normally stays at half of it.
 WAL_LIMIT = 64 * 1024 * 1024
-_CHECKPOINT_PAGES = 8192
 #: How long an emptying of the log may hold up writers while it waits for readers, and how long until the next try.
-_TRUNCATE_PATIENCE = 0.05
-_TRUNCATE_PAUSE = 1.0
-_BUSY_NAP = 0.0005
+_EMPTYING_PATIENCE = 0.05
+_EMPTYING_PAUSE = 1.0
 _STATEMENTS = 256
+_FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
 
 _SETTINGS = {
-    "synchronous": "FULL",
     "fullfsync": "ON",
     "foreign_keys": "OFF",
     "trusted_schema": "OFF",
     "cell_size_check": "ON",
     "temp_store": "MEMORY",
     "mmap_size": "0",
-    "wal_autocheckpoint": str(_CHECKPOINT_PAGES),
-    "journal_size_limit": str(WAL_LIMIT),
+    "wal_autocheckpoint": "8192",
 }
-
-
-class _Seat:
-    """One connection, and the turn of threads to use it."""
-
-    def __init__(self, purpose: str, **settings: str) -> None:
-        self.purpose = purpose
-        self.settings = settings
-        self.lock = threading.Lock()
-        self.owner: int | None = None
-        self.since = 0.0
-        self.db: apsw.Connection | None = None
-        self.stale = False
-
-    def drop(self) -> None:
-        """Close the connection; only with the seat's lock."""
-        db, self.db, self.stale = self.db, None, False
-        if db is not None:
-            with suppress(apsw.Error):
-                db.close(True)
 
 
 class Link:
@@ -84,33 +65,315 @@ class Link:
         durability: Literal["power", "process"] = "power",
         busy_timeout: float = 30.0,
         on_first_open: Callable[[apsw.Connection], None] | None = None,
-        writing: Callable[[bool], None] | None = None,
-        holder: Callable[[], str | None] | None = None,
+        wal_limit: int = WAL_LIMIT,
         vfs: str | None = None,
     ) -> None:
-        """Open the file, creating it if it is missing.
-
-        `on_first_open` creates or checks the schema, inside a transaction. `writing` hears when this link has the
-        write lock and when it no longer has; `holder` says in words who has it, for the text of a time-out.
-        """
+        """Open the file, creating it if it is missing. `on_first_open` makes or checks the schema, in a transaction."""
         check_sqlite_version(apsw.sqlite_lib_version())
-        self.path, self._file = guard.admit(path, check_place)
-        self._release = weakref.finalize(self, guard.release, self._file)
-        self._busy_timeout = self._patience = busy_timeout
-        self._prepare, self._on_writing, self._holder, self._vfs = on_first_open, writing, holder, vfs
-        synchronous = "FULL" if durability == "power" else "NORMAL"
-        self._writer = _Seat("write", synchronous=synchronous, cache_size="-65536")
-        self._reader = _Seat("read", synchronous=synchronous, cache_size="-16384", query_only="ON")
-        self._watcher = _Seat("watch", synchronous=synchronous, cache_size="-64", query_only="ON")
-        self._turn = Turn(live_folder(self.path) / "turn")
-        self._wal: FileId | None = None
+        #: Hears when this link gets the write lock (True) and when it lets it go (False).
+        self.on_writing: Callable[[bool], None] | None = None
+        #: Says in words who is writing, for the text of a time-out.
+        self.holder: Callable[[], str | None] | None = None
+        self._prepare, self._vfs = on_first_open, vfs
+        self._busy_timeout, self._wal_limit = busy_timeout, wal_limit
         self._doubtful = self._closed = self._orphaned = False
         self._opened = 0
-        self._next_truncate = 0.0
+        self._next_emptying = 0.0
+        self.path, self._file = guard.admit(path, check_place)
+        self._path, self._wal_path = str(self.path), f"{self.path}-wal"
+        self._wal: FileId | None = None
+        self._turn = Turn(f"{self.path}-live/turn")
+        self._let_go = weakref.finalize(self, _let_go, self._file, self._turn)
+        kept = _SETTINGS | {
+            "synchronous": "FULL" if durability == "power" else "NORMAL",
+            "journal_size_limit": str(wal_limit),
+        }
+        reads_only = kept | {"query_only": "ON"}
+        self._writer = Seat("write", Patience(busy_timeout, self._turn), kept | {"cache_size": "-65536"})
+        self._reader = Seat("read", Patience(busy_timeout), reads_only | {"cache_size": "-16384"})
+        self._watcher = Seat("watch", Patience(busy_timeout), reads_only | {"cache_size": "-64"})
         forks.register(self)
         try:
+            live_folder(self.path)
             with self._seated(self._writer):
                 pass
         except BaseException:
             self.close()
             raise
+
+    @contextmanager
+    def write(self) -> Iterator[Db]:
+        """One write transaction: committed when the block ends, rolled back when it raises.
+
+        A crash inside leaves nothing of it; a crash after the COMMIT began leaves all or nothing.
+        """
+        with self._seated(self._writer) as db:
+            try:
+                self._begin(db)
+                yield db
+                self._commit(db)
+            except BaseException:
+                self._roll_back(db)
+                raise
+            finally:
+                if self.on_writing is not None and not self._orphaned:
+                    self.on_writing(False)
+            self._bound_wal(db)
+
+    @contextmanager
+    def read(self) -> Iterator[Db]:
+        """One snapshot, which sees nothing of later commits. Keep it short: the log cannot shrink below it."""
+        with self._seated(self._reader) as db:
+            try:
+                db.execute("BEGIN DEFERRED")
+                yield db
+            finally:
+                self._roll_back(db)
+
+    def changed(self) -> int:
+        """A token that differs from an earlier one when any connection has committed since. Cheap enough to poll."""
+        with self._seated(self._watcher) as db:
+            (version,) = db.execute("PRAGMA data_version").fetchall()[0]
+        assert isinstance(version, int)
+        return (self._opened << 32) + version
+
+    def close(self) -> None:
+        """Close the connections, once threads that use them are done. What is committed stays committed."""
+        self._closed = True
+        if self._orphaned:
+            return
+        for seat in (self._watcher, self._reader, self._writer):
+            if seat.owner != threading.get_ident() and seat.lock.acquire(timeout=self._busy_timeout):
+                try:
+                    seat.drop()
+                finally:
+                    seat.lock.release()
+        self._finish_closing()
+
+    def orphan(self) -> None:
+        """In a forked child: refuse everything from now on, and never close what the parent uses."""
+        self._orphaned = True
+        self._let_go.detach()
+        for seat in (self._watcher, self._reader, self._writer):
+            if seat.db is not None:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(seat.db))
+            seat.lock, seat.owner = threading.Lock(), None
+
+    # seats: one thread at a time on each connection
+
+    @contextmanager
+    def _seated(self, seat: Seat) -> Iterator[apsw.Connection]:
+        lock = self._sit_down(seat)
+        try:
+            if seat.stale:
+                seat.drop()
+            if seat.db is None:
+                self._open(seat)
+            assert seat.db is not None
+            yield seat.db
+        except apsw.Error as error:
+            raise self._explain(seat, error) from error
+        finally:
+            self._stand_up(seat)
+            lock.release()
+
+    def _sit_down(self, seat: Seat) -> threading.Lock:
+        self._check_usable()
+        if seat.owner == threading.get_ident():
+            raise RuntimeError(f"{seat.purpose}() inside {seat.purpose}() of the same store and thread")
+        lock = seat.lock
+        if not lock.acquire(timeout=self._busy_timeout):
+            seconds = time.monotonic() - seat.since
+            raise StoreUnavailable(
+                f"{self.path}: another thread of this process has kept its {seat.purpose} connection for {seconds:.0f} "
+                "s; nothing was changed, try again"
+            )
+        if self._closed:
+            lock.release()
+            self._check_usable()
+        seat.owner, seat.since = threading.get_ident(), time.monotonic()
+        return lock
+
+    def _stand_up(self, seat: Seat) -> None:
+        if self._orphaned:
+            return
+        # A statement left half read would keep its snapshot, and with it the log, for as long as somebody refers to it.
+        if self._closed or seat.stale or (seat.db is not None and seat.db.txn_state() != apsw.SQLITE_TXN_NONE):
+            seat.drop()
+        seat.owner = None
+        if self._closed:
+            self._finish_closing()
+
+    def _finish_closing(self) -> None:
+        if all(seat.db is None for seat in (self._watcher, self._reader, self._writer)):
+            self._let_go()
+
+    def _check_usable(self) -> None:
+        if self._orphaned:
+            raise StoreRefused(
+                f"{self.path} was opened before this process was forked, and SQLite does not survive a fork; start the "
+                "child with subprocess or multiprocessing's 'spawn', or close the store before forking and open it "
+                "again in the child"
+            )
+        if self._closed:
+            raise StoreRefused(f"{self.path}: this store was closed; open it again")
+
+    # opening
+
+    def _open(self, seat: Seat) -> None:
+        self._check_in_place((self._path, self._file))
+        # Two processes that create one file get in each other's way where SQLite asks no busy handler.
+        seat.db = self._patiently(lambda: self._connect(seat))
+        self._opened += 1
+
+    def _connect(self, seat: Seat) -> apsw.Connection:
+        db = apsw.Connection(self._path, flags=_FLAGS, vfs=self._vfs, statementcachesize=_STATEMENTS)
+        try:
+            db.set_busy_handler(seat.patience)
+            db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+            for name, value in seat.settings.items():
+                db.execute(f"PRAGMA {name}={value}").fetchall()
+            if self._opened == 0:
+                self._create_or_check(db)
+            if seat is self._writer:
+                self._settle(db)
+        except BaseException:
+            db.close(True)
+            raise
+        return db
+
+    def _create_or_check(self, db: apsw.Connection) -> None:
+        if db.pragma("page_count") == 0:
+            # Only possible before the first page is written.
+            db.execute("PRAGMA page_size=4096")
+            db.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            self._use_wal(db)
+        if self._prepare is not None:
+            # A file that has its tables is only read, so that it opens also while somebody writes for long. A file of
+            # another program is refused here, before anything of it is changed.
+            db.execute("BEGIN DEFERRED" if db.pragma("user_version") else "BEGIN IMMEDIATE")
+            try:
+                self._prepare(db)
+                db.execute("COMMIT")
+            except BaseException:
+                self._roll_back(db)
+                raise
+        self._use_wal(db)
+
+    def _use_wal(self, db: apsw.Connection) -> None:
+        mode = db.pragma("journal_mode", "wal")
+        if mode != "wal":
+            raise StoreRefused(f"{self.path}: SQLite cannot keep a write-ahead log here (it answers {mode!r})")
+
+    def _settle(self, db: apsw.Connection) -> None:
+        """Make sure of the log: that it is the one with a name, and after an I/O error that the disk has it."""
+        if self._doubtful:
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+            self._doubtful = False
+        db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+        self._wal = _id_at(self._wal_path)
+
+    def _check_in_place(self, *expected: tuple[str, FileId | None]) -> None:
+        """Refuse to go on when a file was taken away: we would write where nobody can read."""
+        try:
+            in_place = all(_id_at(path) == file for path, file in expected)
+        except FileNotFoundError:
+            in_place = False
+        except OSError as error:
+            raise StoreUnavailable(f"{self.path} cannot be reached ({error.strerror})") from error
+        if not in_place:
+            raise StoreBroken(
+                f"{self.path} or its -wal was moved, replaced or deleted while it was open. Stop all processes that "
+                "use it and put the files back, or restore a backup; nothing more is written until then"
+            )
+
+    # transactions
+
+    def _begin(self, db: apsw.Connection) -> None:
+        with self._turn.taken():
+            db.execute("BEGIN IMMEDIATE")
+        if self.on_writing is not None:
+            self.on_writing(True)
+
+    def _commit(self, db: apsw.Connection) -> None:
+        self._check_usable()
+        if not db.in_transaction:
+            raise StoreUnavailable(f"{self.path}: SQLite gave the transaction up; nothing was changed, try again")
+        self._check_in_place((self._path, self._file), (self._wal_path, self._wal))
+        self._patiently(lambda: db.execute("COMMIT"))
+
+    def _roll_back(self, db: apsw.Connection) -> None:
+        if self._orphaned:
+            return
+        try:
+            # After a full disk and some other errors SQLite has rolled back by itself.
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+        except apsw.Error:
+            self._writer.stale = self._reader.stale = True
+
+    def _bound_wal(self, db: apsw.Connection) -> None:
+        """Empty the log when it has grown too long.
+
+        SQLite starts the log again at its beginning only when no reader needs what is in it, so one reader after
+        another, or one that never ends, lets it grow without bound. Emptying waits for readers, and writers wait
+        meanwhile, so it is given up soon and tried again later.
+        """
+        if time.monotonic() < self._next_emptying or _size_at(self._wal_path) <= self._wal_limit:
+            return
+        self._writer.patience.seconds = _EMPTYING_PATIENCE
+        try:
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.Error as error:
+            # The commit stands, so this is nobody's error but the disk's.
+            self._next_emptying = time.monotonic() + _EMPTYING_PAUSE
+            self._doubt(error)
+        finally:
+            self._writer.patience.seconds = self._busy_timeout
+
+    # trouble
+
+    def _patiently(self, do: Callable[[], T]) -> T:
+        end = time.monotonic() + self._busy_timeout
+        for tries in itertools.count():
+            try:
+                return do()
+            except trouble.BUSY:
+                if time.monotonic() > end:
+                    raise
+            nap(tries)
+        raise AssertionError
+
+    def _doubt(self, error: apsw.Error) -> None:
+        if trouble.is_doubtful(error):
+            self._writer.stale = self._reader.stale = self._watcher.stale = True
+            self._doubtful |= isinstance(error, apsw.IOError)
+
+    def _explain(self, seat: Seat, error: apsw.Error) -> StoreError:
+        self._doubt(error)
+        waited = self._waited() if isinstance(error, trouble.BUSY) else ""
+        return trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
+
+    def _waited(self) -> str:
+        who = None
+        if self.holder is not None:
+            with suppress(StoreError):
+                who = self.holder()
+        return f"waited {self._busy_timeout:g} s for its turn to write, but {who or 'another process is writing'}"
+
+
+def _let_go(file: FileId, turn: Turn) -> None:
+    turn.close()
+    guard.release(file)
+
+
+def _id_at(path: str) -> FileId:
+    found = os.lstat(path)
+    return found.st_dev, found.st_ino
+
+
+def _size_at(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0

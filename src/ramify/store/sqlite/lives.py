@@ -12,7 +12,8 @@ from ramify.model.run import Order, Run, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack, tasks_in, trim, unpack
 from ramify.store.contract import REOPEN_LIMIT, Reopened
 from ramify.store.sqlite import commits, joins, keys, rows, runs
-from ramify.store.sqlite.rows import CommitLog, Db, SegmentRow, SpanRow
+from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
 
 def check(db: Db, run: Run, tasks: Sequence[int]) -> None:

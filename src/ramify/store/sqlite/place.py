@@ -14,6 +14,7 @@ import ctypes
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ramify.errors import StoreRefused
@@ -85,9 +86,25 @@ def check_place(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] 
     return place
 
 
+def live_folder(place: Path) -> Path:
+    """The folder beside a database for its lock files, created if it is missing; nobody else may write in it."""
+    folder = Path(f"{place}-live")
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+    except OSError as error:
+        raise StoreRefused(f"{folder}: the folder for lock files cannot be created ({error.strerror})") from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise StoreRefused(f"{folder} must be a folder for lock files, and is not; move it away")
+    if found.st_mode & stat.S_IWOTH:
+        raise StoreRefused(f"{folder} may be written by everybody on this machine; first: chmod o-w {folder}")
+    return folder
+
+
 def file_system_type(path: Path) -> int:
     """The kernel's number for the file system that holds a path; 0 where it cannot be asked."""
-    if not os.uname().sysname == "Linux":
+    if os.uname().sysname != "Linux":
         return 0
     libc = ctypes.CDLL(None, use_errno=True)
     # `struct statfs` begins with the type and is 120 bytes long on 64-bit machines.
@@ -106,7 +123,9 @@ def _in_real_folder(path: str | os.PathLike[str]) -> Path:
         # SQLite refuses a path with a symbolic link anywhere in it, so folders are resolved first.
         folder = os.path.realpath(given.parent, strict=True)
     except OSError as error:
-        raise StoreRefused(f"{given}: its folder cannot be opened ({error.strerror}); create {given.parent} first") from error
+        raise StoreRefused(
+            f"{given}: its folder cannot be opened ({error.strerror}); create {given.parent} first"
+        ) from error
     place = Path(folder, given.name)
     if not os.path.isdir(folder):
         raise StoreRefused(f"{given}: {folder} is not a folder")

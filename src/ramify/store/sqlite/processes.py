@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ramify.errors import BadPayload, Reaped, StaleStamp
+from ramify.errors import Reaped, StaleStamp
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.segment import mask_of, reoffer, tasks_in, trim
 from ramify.store.sqlite import commits, rows
-from ramify.store.sqlite.rows import Db, SegmentRow
+from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.rows import SegmentRow
 
 
 def enter(db: Db, process: NewProcess, now: int) -> None:
-    """Open a session; the caller already holds its lock file."""
-    if db.execute("SELECT 1 FROM session WHERE process = ?", (process.id,)).fetchone():
-        raise BadPayload(f"process {process.id:x} has entered before; an incarnation enters once")
+    """Open a session; the caller already holds its lock file. Sent again, it stays as it is."""
+    known = db.execute("SELECT gone_at FROM session WHERE process = ?", (process.id,)).fetchone()
+    if known is not None and known[0] is not None:
+        raise Reaped(f"process {process.id:x} was reaped or has left; an incarnation enters once")
+    if known is not None:
+        return
     db.execute(
         "INSERT INTO session (process, pid, host, version, parent, entered) VALUES (?,?,?,?,?,?)",
         (process.id, process.pid, process.host, process.version, process.parent, now),
@@ -83,19 +87,22 @@ def _offer_again(db: Db, row: SegmentRow, announced: bool, blame: int | None) ->
     """The unfinished tasks of a dead process's row, in parts if they are suspect."""
     ran_alone = row.crashes > 0 and row.count == 1
     commits.put_back(db, row)
+    offered: list[SegmentRow] = []
     if not announced:
-        _replace(db, row, reoffer(row.first, row.last, row.left), row.crashes + 1, ran_alone)
+        for first, last, left in reoffer(row.first, row.last, row.left):
+            offered.append(replace(row, first=first, last=last, left=left, crashes=row.crashes + 1, alone=ran_alone))
     elif blame is not None and row.covers(blame):
+        offered.append(replace(row, first=blame, last=blame, left=None, crashes=row.crashes + 1, alone=True))
         rest = [task for task in tasks_in(row.first, row.last, row.left) if task != blame]
-        _replace(db, row, [(blame, blame, None)], row.crashes + 1, alone=True)
         if rest:
-            _replace(db, row, [trim(rest[0], mask_of(rest, rest[0]))], row.crashes, bool(row.alone))
-
-
-def _replace(db: Db, row: SegmentRow, parts: list[tuple[int, int, int | None]], crashes: int, alone: bool) -> None:
+            first, last, left = trim(rest[0], mask_of(rest, rest[0]))
+            offered.append(replace(row, first=first, last=last, left=left))
+    else:
+        return
+    # The old row goes first: SQLite may give its id to one of the new ones.
     rows.drop(db, row)
-    for first, last, left in parts:
-        replace(row, first=first, last=last, left=left, crashes=crashes, alone=alone).insert(db)
+    for piece in offered:
+        piece.insert(db)
 
 
 def forget_old(db: Db, now: int, seconds: int) -> list[int]:
@@ -108,12 +115,17 @@ def remove_garbage(db: Db, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     for row in rows.segments(db, "INDEXED BY garbage WHERE state = 5 ORDER BY first", ()):
-        if removed and removed + row.count > limit:
-            break
-        removed += row.count
-        db.execute("DELETE FROM task WHERE id BETWEEN ? AND ?", (row.first, row.last))
-        db.execute("DELETE FROM span WHERE first = ?", (row.span,))
-        rows.drop(db, row)
+        size = min(row.count, limit - removed)
+        removed += size
+        last = row.last - size
+        db.execute("DELETE FROM task WHERE id BETWEEN ? AND ?", (last + 1, row.last))
+        if last < row.first:
+            db.execute("DELETE FROM span WHERE first = ?", (row.span,))
+            rows.drop(db, row)
+            continue
+        db.execute("UPDATE span SET last = ? WHERE first = ?", (last, row.span))
+        db.execute("UPDATE segment SET last = ? WHERE id = ?", (last, row.id))
+        break
     return removed
 
 

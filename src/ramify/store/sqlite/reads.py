@@ -30,9 +30,9 @@ from ramify.store.reads import (
     page_size,
 )
 from ramify.store.sqlite import claims, joins, rows
+from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
-from ramify.store.sqlite.rows import Db
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ TASK = (
 #: The published spans of a run that reach beyond a cursor, then their tasks: ids come out in order.
 TASKS_OF_SPANS = " FROM span s CROSS JOIN task t ON t.id BETWEEN max(s.first, ?2 + 1) AND s.last"
 CHOSEN_SPANS = " AND s.published AND s.last > ?2 AND (?3 IS NULL OR s.kind = ?3)"
-LAST_EVENT = " JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
+LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
 
 
@@ -127,15 +127,22 @@ class SqliteReads:
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
     ) -> Page[Result]:
-        """Ended tasks of a run by id. Tasks ended by a sweep are listed by `sweeps`."""
+        """Ended tasks of a run by id, those ended by a sweep included."""
         with self._link.read() as db:
             rows.run_row(db, run)
+            swept = status is Status.CANCELLED and bool(_sweeps(db, "run = ? LIMIT 1", (run,)))
             found = db.execute(
-                f"SELECT t.id, CAST(e.value AS BLOB){TASKS_OF_SPANS}{LAST_EVENT} WHERE s.run = ?1{CHOSEN_SPANS}"
-                " AND e.status = ?4 ORDER BY s.first, t.id",
-                (run, after, kind, status),
+                f"SELECT t.id, CAST(e.value AS BLOB), e.status{TASKS_OF_SPANS}{LAST_EVENT}"
+                f" WHERE s.run = ?1{CHOSEN_SPANS} AND (e.status = ?4 OR ?5 AND ifnull(e.status, 8) > 5)"
+                " ORDER BY s.first, t.id",
+                (run, after, kind, status, swept),
             )
-            return _page((Result(task, status, value) for task, value in found), lambda r: r.task, after, limit)
+            ended = (
+                Result(task, status, value if last == status else None)
+                for task, value, last in found
+                if last == status or joins.swept_by(db, task) is not None
+            )
+            return _page(ended, lambda r: r.task, after, limit)
 
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot: of groups, and of waiters, which win where a group's task lost its key."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
 from ramify.model.run import Follows, Order, Run, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
+from ramify.store.sqlite.db import Db
 
 RUN = (
     "SELECT id, name, generation, shape, ordering, follows, lead, endless, params, roots, state, round, reason,"
@@ -36,22 +37,6 @@ INSERT_SEGMENT = (
     " alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-
-
-class Db(Protocol):
-    """A connection inside a transaction. What comes back is as dynamic as SQL is; each caller knows its own columns."""
-
-    def execute(self, statement: str, values: Any = ..., /) -> Any:
-        """Run one statement with bound values."""
-
-    def executemany(self, statement: str, values: Any, /) -> Any:
-        """Run one statement for each of many values."""
-
-    def changes(self) -> int:
-        """How many rows the last statement changed."""
-
-    def last_insert_rowid(self) -> int:
-        """The id of the last inserted row."""
 
 
 def read_run(row: tuple[Any, ...]) -> Run:
@@ -259,7 +244,7 @@ def rank(run: Run, span: SpanRow, now: int) -> int:
     """The place in line of a span's tasks."""
     if run.order is Order.DEPTH_FIRST:
         return deep_rank(run.created, span.priority, span.round)
-    return rank_of(now if span.due is None else span.due, span.priority)
+    return rank_of(now, span.priority)
 
 
 # The log

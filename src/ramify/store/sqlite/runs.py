@@ -11,7 +11,8 @@ from ramify.model.mark import CancelAnswer, Scope, reason_value
 from ramify.model.run import Advanced, NewRun, Order, Run, RunState
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
-from ramify.store.sqlite.rows import CommitLog, Db, SegmentRow
+from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.rows import CommitLog, SegmentRow
 
 WORKING = "state IN (0, 1, 3)"
 NAMED_JOINS = 10
@@ -36,10 +37,10 @@ def create(db: Db, new: NewRun, now: int) -> Run:
 
 def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
+    if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
+        return Advanced(run.state, run.round)
     if run.state is RunState.DRAINING:
         return _drain(db, run, now)
-    if run.state is not RunState.OPEN or round != run.round:
-        return Advanced(run.state, run.round)
     barrier = run.order is Order.ROUNDS or run.round < 0
     holding = _tasks(db, f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)", (run.id, round, barrier))
     if holding:

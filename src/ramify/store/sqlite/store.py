@@ -30,10 +30,11 @@ from ramify.store.contract import Beat, Description, Reopened, Vacuumed
 from ramify.store.sqlite import adding, answers, claims, commits, lives, processes, rows, runs, schema
 from ramify.store.sqlite import joins as join_rows
 from ramify.store.sqlite.answers import Answer
+from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Dead, Liveness
 from ramify.store.sqlite.reads import SqliteReads
-from ramify.store.sqlite.rows import CommitLog, Db
+from ramify.store.sqlite.rows import CommitLog
 
 SESSION_SECONDS = 86_400
 POLL_SECONDS = 0.02
@@ -179,7 +180,7 @@ class SqliteStore:
             row = rows.run_row(db, run)
             known = rows.span_of(db, tasks[0].first) if tasks else None
             if known is not None and known.run == run:
-                return Appended(already=True)
+                return adding.known(db, run, tasks, self.now())
             if row.state.is_end or row.state is RunState.DRAINING:
                 raise RunEnded(
                     f"run {run} is {row.state.value} and takes no more tasks; reopen its tasks or start another"

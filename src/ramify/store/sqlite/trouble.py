@@ -32,7 +32,9 @@ def explain(error: apsw.Error, place: Path, system_errno: int = 0, waited: str =
     cause = f" ({os.strerror(system_errno)})" if system_errno else ""
     match error:
         case apsw.BusyError() | apsw.LockedError() | apsw.ProtocolError():
-            return StoreUnavailable(f"{place}: {waited or 'another process is writing'}; nothing was changed, try again")
+            return StoreUnavailable(
+                f"{place}: {waited or 'another process is writing'}; nothing was changed, try again"
+            )
         case apsw.FullError():
             return _full(place)
         case apsw.IOError() if system_errno in _NO_ROOM:
@@ -49,7 +51,7 @@ def explain(error: apsw.Error, place: Path, system_errno: int = 0, waited: str =
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreUnavailable(
-                f"{place} can no longer be written{cause}: {error}. Look at the permissions of the file and of its "
+                f"{place} can no longer be written: {error}. Look at the permissions of the file and of its "
                 "folder, and whether the file system is mounted read-only"
             )
         case apsw.CantOpenError():

@@ -16,7 +16,6 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from ramify.store.sqlite import forks
 
@@ -24,6 +23,8 @@ from ramify.store.sqlite import forks
 PATIENCE = 1.0
 _FIRST_NAP = 0.0001
 _LONGEST_NAP = 0.001
+#: Only the holder of the turn sleeps this way, so it may look often: the sleep is what a hand-over costs.
+_LONGEST_BUSY_NAP = 0.0005
 
 
 def nap(tries: int, longest: float = _LONGEST_NAP) -> None:
@@ -31,10 +32,30 @@ def nap(tries: int, longest: float = _LONGEST_NAP) -> None:
     time.sleep(min(_FIRST_NAP * 2 ** min(tries, 10), longest) * random.uniform(0.5, 1.5))
 
 
+class Patience:
+    """A busy handler for SQLite: short naps until the time is up. It knows no link, so that it keeps none alive."""
+
+    def __init__(self, seconds: float, turn: Turn | None = None) -> None:
+        self.seconds = seconds
+        self._turn = turn
+        self._until = 0.0
+
+    def __call__(self, tries: int) -> bool:
+        now = time.monotonic()
+        if tries == 0:
+            self._until = now + self.seconds
+        if now >= self._until:
+            return False
+        if self._turn is not None:
+            self._turn.contended = True
+        nap(tries, _LONGEST_BUSY_NAP)
+        return True
+
+
 class Turn:
     """This link's place in the queue of writers."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str) -> None:
         self._path = path
         self._file: int | None = None
         #: Whether somebody else wanted to write lately: then let them go first.

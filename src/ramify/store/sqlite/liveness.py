@@ -1,0 +1,337 @@
+"""Liveness: who is alive, told by lock files beside the database.
+
+Each process holds a `flock` on a file of its own, `<database>-live/<process>.lock`, for as long as it lives:
+
+    lock free, or file gone   dead, for certain and at once: the kernel frees it with the process
+    lock held                 not known; the beat decides, for a forked child may have kept the lock
+
+A beat is a small write to that file (monotonic time, boot id, pid), not to the database: it waits behind no commit and
+costs no fsync. The file also tells whether its process is inside a write transaction, and since when.
+
+A process may call others dead for their silence only if it has itself beaten without a gap for as long
+(`clean_window`): after a suspended laptop or a stalled disk everybody looks silent to whoever wakes first.
+
+Nothing is decided here. A file that a cleaner removed is made again by the next beat; until then its process looks
+dead, which is safe: its claims are offered again and its own late commit is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ramify.errors import StoreRefused, StoreUnavailable
+from ramify.store.clock import Clock
+from ramify.store.contract import GAP_SHARE
+from ramify.store.sqlite import forks
+
+SECOND = 1_000_000
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+#: beat, since, writing since (-1: not writing), pid, boot id; a checksum follows.
+_RECORD = struct.Struct("<qqqq40s")
+_CHECK = struct.Struct("<I")
+#: A record may be read while it is written; then it is read again.
+_READS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The lock is held. `beat` is when its process last said so, `since` when its beats last had a gap."""
+
+    beat: int
+    since: int
+    boot_id: str
+    pid: int = 0
+    writing: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """The process is gone. `same_boot` is False when the machine was restarted since, or nothing is left to tell."""
+
+    certain: bool = False
+    same_boot: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The process that holds the write lock now, and since when (monotonic)."""
+
+    process: int
+    pid: int
+    since: int
+
+
+@dataclass(slots=True)
+class Gaps:
+    """The gaps between the beats of one process: enough of them to answer for any length of window.
+
+    Only a gap that no later one equals matters, so `ends` holds them in falling order of length, each with the time it
+    ended. Entering counts as a gap without beginning.
+    """
+
+    last: int
+    ends: list[tuple[float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ends.append((float("inf"), self.last))
+
+    def beat(self, now: int) -> None:
+        """Take note of a beat."""
+        gap = now - self.last
+        while self.ends[-1][0] <= gap:
+            self.ends.pop()
+        self.ends.append((gap, now))
+        self.last = now
+
+    def since(self, longest: int) -> int:
+        """When the last gap longer than `longest` ended."""
+        return next(end for gap, end in reversed(self.ends) if gap > longest)
+
+    def are_clean(self, now: int, window: int) -> bool:
+        """Whether there was no gap over its share of the window in the whole window up to now."""
+        longest = window // GAP_SHARE
+        return now - self.last <= longest and now - self.since(longest) >= window
+
+
+@dataclass(slots=True)
+class _Held:
+    """A lock file of this process."""
+
+    process: int
+    pid: int
+    path: Path
+    gaps: Gaps
+    file: int = -1
+    writing: int | None = None
+
+
+class Liveness:
+    """The lock files of one database: those this process holds, and those of others."""
+
+    def __init__(self, folder: Path, clock: Clock, *, boot_id: str | None = None, dead_after: float = 60.0) -> None:
+        """`dead_after` only decides which gaps `since` tells others about; the verdict takes its own."""
+        self._folder = folder
+        self._clock = clock
+        self._boot_id = this_boot() if boot_id is None else boot_id
+        self._longest_gap = int(dead_after * SECOND) // GAP_SHARE
+        self._lock = threading.Lock()
+        self._held: dict[int, _Held] = {}
+        self._orphaned = False
+        forks.register(self)
+
+    def enter(self, process: int, pid: int) -> None:
+        """Take this process's lock. Call it before its row is written, so that no row is ever without its lock."""
+        with self._mine():
+            held = _Held(process, pid, self._path(process), Gaps(self._clock.monotonic()))
+            self._create(held)
+            self._held[process] = held
+
+    def beat(self, process: int) -> None:
+        """Say "alive". Also mends a lock file that somebody removed."""
+        with self._mine():
+            held = self._held_by(process)
+            held.gaps.beat(self._clock.monotonic())
+            if _is_at(held.file, held.path):
+                self._write(held)
+            else:
+                self._create(held)
+
+    def leave(self, process: int) -> None:
+        """Let the lock go and remove its file. Does nothing for a process that did not enter here."""
+        with self._mine():
+            held = self._held.pop(process, None)
+            if held is not None:
+                with suppress(OSError):
+                    if _is_at(held.file, held.path):
+                        os.unlink(held.path)
+                os.close(held.file)
+
+    def close(self) -> None:
+        """Let all locks go; their processes are dead to others from now on. The files stay and tell of which boot."""
+        with self._lock:
+            for held in self._held.values():
+                os.close(held.file)
+            self._held.clear()
+
+    def writing(self, process: int, since: int | None) -> None:
+        """Note that this process got the write lock, or let it go. For people only, so trouble here is ignored."""
+        with self._mine():
+            held = self._held.get(process)
+            if held is not None:
+                held.writing = since
+                with suppress(StoreUnavailable):
+                    self._write(held)
+
+    def probe(self, process: int) -> Alive | Dead:
+        """What the lock file of any process tells."""
+        try:
+            file = os.open(self._path(process), os.O_RDONLY | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            return Dead(certain=True, same_boot=False)
+        except OSError as error:
+            raise self._trouble(error) from error
+        try:
+            # Shared, so that two who probe at once do not take each other for the process.
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read(file) or Alive(0, 0, "")
+        except OSError as error:
+            raise self._trouble(error) from error
+        else:
+            found = _read(file)
+            return Dead(certain=True, same_boot=found is not None and found.boot_id == self._boot_id)
+        finally:
+            os.close(file)
+
+    def last_beat(self, process: int) -> int | None:
+        """When a process last beat, by the monotonic clock; None when it is dead."""
+        found = self.probe(process)
+        return found.beat if isinstance(found, Alive) else None
+
+    def clean_window(self, process: int, dead_after: float) -> bool:
+        """Whether this process has beaten without a gap for `dead_after` seconds, and so may judge others by theirs."""
+        with self._mine():
+            held = self._held.get(process)
+            return held is not None and held.gaps.are_clean(self._clock.monotonic(), int(dead_after * SECOND))
+
+    def holder(self) -> Writer | None:
+        """The process that has been writing longest; None when no lock file says so."""
+        writers = []
+        for process in self.known():
+            found = self.probe(process)
+            if isinstance(found, Alive) and found.writing is not None:
+                writers.append(Writer(process, found.pid, found.writing))
+        return min(writers, key=lambda writer: writer.since, default=None)
+
+    def holder_in_words(self) -> str | None:
+        """Who is writing, for the text of a time-out."""
+        writer = self.holder()
+        if writer is None:
+            return None
+        seconds = (self._clock.monotonic() - writer.since) / SECOND
+        return f"process {writer.process:x} (pid {writer.pid}) has been writing for {seconds:.1f} s"
+
+    def known(self) -> list[int]:
+        """The processes that have a lock file, dead or alive."""
+        try:
+            names = os.listdir(self._folder)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._trouble(error) from error
+        found = []
+        for name in names:
+            with suppress(ValueError):
+                if name.endswith(".lock"):
+                    found.append(int(name.removesuffix(".lock"), 16))
+        return found
+
+    def forget(self, process: int) -> None:
+        """Remove the lock file of a dead process; that of a living one stays."""
+        if process not in self._held and isinstance(self.probe(process), Dead):
+            with suppress(OSError):
+                os.unlink(self._path(process))
+
+    def orphan(self) -> None:
+        """In a forked child: close the locks without unlocking, so that they end with the parent."""
+        self._orphaned = True
+        self._lock = threading.Lock()
+        for held in self._held.values():
+            with suppress(OSError):
+                os.close(held.file)
+        self._held.clear()
+
+    @contextmanager
+    def _mine(self) -> Iterator[None]:
+        if self._orphaned:
+            raise StoreRefused(
+                f"{self._folder}: this process was forked from the one that holds these locks; open the store anew"
+            )
+        with self._lock:
+            yield
+
+    def _held_by(self, process: int) -> _Held:
+        held = self._held.get(process)
+        if held is None:
+            raise StoreRefused(f"process {process:x} has not entered through this store, so it cannot beat through it")
+        return held
+
+    def _path(self, process: int) -> Path:
+        return self._folder / f"{process:016x}.lock"
+
+    def _create(self, held: _Held) -> None:
+        """A new lock file under its name, locked before anybody can see it."""
+        unnamed = held.path.with_suffix(".new")
+        try:
+            self._folder.mkdir(mode=0o700, exist_ok=True)
+            unnamed.unlink(missing_ok=True)
+            file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise self._trouble(error) from error
+        former, held.file = held.file, file
+        try:
+            os.fchmod(file, 0o600)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._write(held)
+            # CRASH: an unlocked `.new` file -> nobody looks at it, and it holds nothing.
+            os.rename(unnamed, held.path)
+        except BaseException as error:
+            held.file = former
+            os.close(file)
+            if isinstance(error, OSError):
+                raise self._trouble(error) from error
+            raise
+        if former >= 0:
+            os.close(former)
+
+    def _write(self, held: _Held) -> None:
+        record = _RECORD.pack(
+            held.gaps.last,
+            held.gaps.since(self._longest_gap),
+            -1 if held.writing is None else held.writing,
+            held.pid,
+            self._boot_id.encode()[:40],
+        )
+        try:
+            os.pwrite(held.file, record + _CHECK.pack(zlib.crc32(record)), 0)
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def _trouble(self, error: OSError) -> StoreUnavailable:
+        return StoreUnavailable(f"{self._folder}: a lock file cannot be used ({error.strerror}); try again")
+
+
+def this_boot() -> str:
+    """A name for the time since this machine was started; one for all times where the system does not tell."""
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def _read(file: int) -> Alive | None:
+    for _ in range(_READS):
+        content = os.pread(file, _RECORD.size + _CHECK.size, 0)
+        record, check = content[: _RECORD.size], content[_RECORD.size :]
+        if len(check) == _CHECK.size and _CHECK.unpack(check)[0] == zlib.crc32(record):
+            beat, since, writing, pid, boot_id = _RECORD.unpack(record)
+            return Alive(beat, since, boot_id.rstrip(b"\0").decode(), pid, None if writing < 0 else writing)
+    return None
+
+
+def _is_at(file: int, path: Path) -> bool:
+    try:
+        named = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    found = os.fstat(file)
+    return (named.st_dev, named.st_ino) == (found.st_dev, found.st_ino)

@@ -1,0 +1,32 @@
+"""A seat: one connection, and the turn of threads to use it. See `link.py` for when it is opened and dropped."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import apsw
+
+from ramify.store.sqlite.turn import Patience
+
+
+class Seat:
+    """A connection that one thread uses at a time; everything but the lock itself is touched only with the lock."""
+
+    def __init__(self, purpose: str, patience: Patience, settings: dict[str, str]) -> None:
+        self.purpose = purpose
+        self.patience = patience
+        self.settings = settings
+        self.lock = threading.Lock()
+        self.owner: int | None = None
+        self.since = 0.0
+        self.db: apsw.Connection | None = None
+        #: To be dropped by its next user; the only field that others set.
+        self.stale = False
+
+    def drop(self) -> None:
+        """Close the connection."""
+        db, self.db, self.stale = self.db, None, False
+        if db is not None:
+            with suppress(apsw.Error):
+                db.close(True)

@@ -1,0 +1,431 @@
+"""Broken doubles of the reference store: each breaks one promise, and names the cases that must notice.
+
+A conformance suite that has never failed proves nothing. `caught_by` files a double with the cases that catch it;
+`test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes, adding and reading;
+`doubles_working.py` those of claim and commit, `doubles_runs.py` those of everything else.
+
+The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+import msgspec
+
+from ramify.model.event import Status, Tally
+from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.key import Hold
+from ramify.model.process import NewProcess, Reap
+from ramify.model.run import NewRun, RunState, Started
+from ramify.model.segment import SegmentState
+from ramify.model.task import Appended, NewTasks, Row
+from ramify.store.contract import Beat, Description
+from ramify.store.memory import MemoryStore
+from ramify.store.memory import processes as graves
+from ramify.store.memory.place import SegmentRow
+from ramify.store.memory.reads import MemoryReads
+from ramify.store.reads import Page, Result, Tail
+
+DOUBLES: dict[type[MemoryStore], tuple[str, ...]] = {}
+Double = TypeVar("Double", bound=type[MemoryStore])
+
+
+def caught_by(*cases: str) -> Callable[[Double], Double]:
+    """File a double under the cases, as "verb: sentence", that must fail on it."""
+
+    def file(double: Double) -> Double:
+        DOUBLES[double] = cases
+        return double
+
+    return file
+
+
+class Damaged(MemoryStore):
+    """What the doubles share: a look at the rows, and a way to bend them for the length of one verb."""
+
+    def rows(self, *states: SegmentState) -> list[SegmentRow]:
+        """The rows in these states; all of them when none is named."""
+        return [row for row in self._place.segments.values() if not states or row.state in states]
+
+    @contextmanager
+    def bent(self, rows: list[SegmentRow], name: str, value: object) -> Iterator[None]:
+        """Give a field of these rows another value, and put it right again afterwards."""
+        before = [(row, getattr(row, name)) for row in rows]
+        for row in rows:
+            setattr(row, name, value)
+        yield
+        for row, old in before:
+            setattr(row, name, old)
+
+
+# time and processes
+
+
+@caught_by("now: now is the clock the store was given")
+class StoppedClock(Damaged):
+    """Reads the clock once, when it is opened."""
+
+    def now(self) -> int:
+        self._once = getattr(self, "_once", self._clock.now())
+        return self._once
+
+
+@caught_by("wait: wait does nothing but wait")
+class WaitGivesUp(Damaged):
+    """Puts claims back while it waits."""
+
+    def wait(self, seconds: float) -> None:
+        for row in self.rows(SegmentState.CLAIMED):
+            row.state, row.owner = SegmentState.READY, None
+
+
+@caught_by("describe: a store says what it is and what it keeps")
+class SaysNothing(Damaged):
+    """Does not say what it keeps."""
+
+    def describe(self) -> Description:
+        return Description("memory", "here", "", "")
+
+
+@caught_by("close: a closed client leaves its claims with its process")
+class CloseLeaves(Damaged):
+    """Closing a client ends the session of its process."""
+
+    def enter(self, process: NewProcess) -> None:
+        super().enter(process)
+        self._mine = process.id
+
+    def close(self) -> None:
+        if hasattr(self, "_mine"):
+            self.leave(self._mine)
+
+
+@caught_by("enter: a process that entered is listed with what it said")
+class EntersNameless(Damaged):
+    """Forgets what a process says about itself."""
+
+    def enter(self, process: NewProcess) -> None:
+        super().enter(NewProcess(process.id))
+
+
+@caught_by("leave: what a leaver holds is offered again without blame")
+class LeavesWithItsClaims(Damaged):
+    """Ends the session and leaves the claims with the dead."""
+
+    def leave(self, process: int) -> None:
+        self._place.sessions[process].gone_at = self.now()
+
+
+@caught_by("leave: what a leaver holds is offered again without blame")
+class BlamesLeavers(Damaged):
+    """Takes a leaver for a crash."""
+
+    def leave(self, process: int) -> None:
+        if self._place.sessions[process].gone_at is None:
+            graves.bury(self._place, process, self.now())
+
+
+@caught_by("leave: the stamps of a leaver are refused")
+class LeaversStay(Damaged):
+    """Still accepts the stamps of a process that has left."""
+
+    def leave(self, process: int) -> None:
+        super().leave(process)
+        self._place.sessions[process].gone_at = None
+
+
+@caught_by("announce: a death announced without blame costs no crash")
+class DoesNotListen(Damaged):
+    """Counts a crash although the death was announced."""
+
+    def announce(self, process: int, task: int | None) -> None:
+        super().announce(process, task)
+        self._place.sessions[process].blame_announced = False
+
+
+@caught_by("announce: a death announced with a task is blamed on that task only")
+class BlamesNobody(Damaged):
+    """Forgets which task was to blame."""
+
+    def announce(self, process: int, task: int | None) -> None:
+        super().announce(process, None)
+
+
+@caught_by("beat: a beat does not bring the dead back")
+class BeatRevives(Damaged):
+    """Lets a process that was reaped go on."""
+
+    def beat(self, process: int) -> Beat:
+        self._place.sessions[process].gone_at = None
+        return super().beat(process)
+
+
+@caught_by(
+    "beat: marks on runs that are not held are not told",
+    "cancel: those who hold are told by their next beat",
+    "cancel: a held task gets a mark that its holder hears of",
+)
+class BeatTellsNothing(Damaged):
+    """Keeps the marks to itself."""
+
+    def beat(self, process: int) -> Beat:
+        return Beat(super().beat(process).reaped)
+
+
+@caught_by("reap: who was silent itself buries nobody", "reap: a newcomer buries nobody")
+class ReapsAfterAnOutage(Damaged):
+    """Reaps on the strength of the others' silence alone."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        now = self._clock.monotonic()
+        beats = self._place.sessions[process].beats
+        beats.clear()
+        beats.extend(range(now - int(2e6 * dead_after), now + 1, 1_000_000))
+        return super().reap(process, dead_after)
+
+
+@caught_by("reap: who is silent for less than dead after is not buried")
+class ReapsTooSoon(Damaged):
+    """Has no patience."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        return super().reap(process, dead_after / 2)
+
+
+@caught_by("reap: what the dead had finished is not offered again", "joins: the members of a dead worker arrive once")
+class ReapsTheWholeRange(Damaged):
+    """Offers everything that was claimed, finished or not."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        for row in self.rows(SegmentState.CLAIMED):
+            row.left = None
+        return super().reap(process, dead_after)
+
+
+@caught_by("reap: the work of the dead is offered again")
+class BuriesWorkWithTheDead(Damaged):
+    """Marks the process and leaves its claims: nobody will ever look again."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        held, self._place.tokens = self._place.tokens, {}
+        answer = super().reap(process, dead_after)
+        self._place.tokens = held
+        return answer
+
+
+@caught_by("reap: it is offered in at most sixteen parts", "reap: every death counts")
+class ForgetsCrashes(Damaged):
+    """Offers the work of the dead as if nothing had happened."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        for session in self._place.sessions.values():
+            session.blame_announced = True
+        return super().reap(process, dead_after)
+
+
+@caught_by("reap: it writes no ends")
+class ReaperQuarantines(Damaged):
+    """Ends the tasks of the dead by itself."""
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        answer = super().reap(process, dead_after)
+        suspects = [row for row in self.rows(SegmentState.READY) if row.crashes]
+        if suspects:
+            self._place.new_commit(process, 0, self.now())
+        for row in suspects:
+            self._place.write_event(row.first, Status.QUARANTINED, None)
+        return answer
+
+
+# adding
+
+
+@caught_by("reserve: blocks never overlap")
+class ReusesIds(Damaged):
+    """Hands out the last id of each block twice."""
+
+    def reserve(self, count: int) -> int:
+        first = super().reserve(count)
+        self._place.next_id -= 1 if count > 1 else 0
+        return first
+
+
+@caught_by("start: started again by name it is the same run and nothing changes")
+class StartsTwice(Damaged):
+    """Does not look at names."""
+
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+        self._place.names.clear()
+        return super().start(run, tasks, joins)
+
+
+@caught_by("start: a follower starts with nothing open")
+class OpensFollowers(Damaged):
+    """Opens the first round of a follower."""
+
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+        return super().start(msgspec.structs.replace(run, follows=None), tasks, joins)
+
+
+class Appending(Damaged):
+    """An append that goes wrong in the first group."""
+
+    def append(
+        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
+    ) -> Appended:
+        return super().append(run, [self.bend(run, group) for group in tasks], joins, waiters)
+
+    def bend(self, run: int, group: NewTasks) -> NewTasks:
+        """What is appended instead."""
+        return group
+
+
+@caught_by(
+    "append: appended again after its tasks ended it still answers already",
+    "append: appended again after its run ended it still answers already",
+)
+class AppendsTwice(Appending):
+    """Takes an append that is sent again for a new one."""
+
+    def bend(self, run: int, group: NewTasks) -> NewTasks:
+        known = self._place.span_of(group.first) is not None
+        return msgspec.structs.replace(group, first=self.reserve(len(group.bodies))) if known else group
+
+
+@caught_by("append: an ended run refuses tasks")
+class EndedRunsTakeTasks(Appending):
+    """Lets an ended run grow."""
+
+    def bend(self, run: int, group: NewTasks) -> NewTasks:
+        self._place.runs[run].state = RunState.OPEN
+        return group
+
+
+@caught_by(
+    "append: in a run with rounds tasks go to the round after the present one", "append: an open round never grows"
+)
+class GrowsOpenRounds(Appending):
+    """Appends to the round that is open."""
+
+    def append(
+        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
+    ) -> Appended:
+        self._place.runs[run].round -= 1
+        answer = super().append(run, tasks, joins, waiters)
+        self._place.runs[run].round += 1
+        return answer
+
+
+@caught_by(
+    "append: a taken key drops its task and answers with the holder", "keys: once is for ever within its run and kind"
+)
+class KeysAreLabels(Appending):
+    """Does not hold keys for anybody."""
+
+    def bend(self, run: int, group: NewTasks) -> NewTasks:
+        return msgspec.structs.replace(group, hold=Hold.LABEL)
+
+
+@caught_by("append: a row of something else is not extended")
+class ExtendsWhateverIsThere(Appending):
+    """Gives a single task the priority of the row before it, to be able to extend that."""
+
+    def bend(self, run: int, group: NewTasks) -> NewTasks:
+        before = self._place.span_of(group.first - 1)
+        return group if before is None else msgspec.structs.replace(group, priority=before.priority)
+
+
+@caught_by("append: a claimed row is not extended")
+class ExtendsClaimedRows(Appending):
+    """Adds tasks to a row that somebody holds."""
+
+    def append(
+        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
+    ) -> Appended:
+        with self.bent(self.rows(SegmentState.CLAIMED), "state", SegmentState.READY):
+            return super().append(run, tasks, joins, waiters)
+
+
+@caught_by("append: five hundred single appends make one row")
+class NeverExtends(Appending):
+    """Adds a row for every single task."""
+
+    def append(
+        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
+    ) -> Appended:
+        with self.bent(self.rows(), "attempt", 1):
+            return super().append(run, tasks, joins, waiters)
+
+
+# reading
+
+
+class Misreading(Damaged):
+    """A store whose reads are not to be trusted."""
+
+    misreads: type[MemoryReads] = MemoryReads
+
+    def __init__(self, *given: object) -> None:
+        super().__init__(*given)  # type: ignore[arg-type]
+        self.reads = self.misreads(self._place)
+
+
+@caught_by("reads: tasks are paged by id and filtered by kind")
+class LosesARowBetweenPages(Misreading):
+    """Leaves one row out after each cursor."""
+
+    class misreads(MemoryReads):
+        def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
+            return super().tasks(run, kind=kind, after=after + 1 if after else 0, limit=limit)
+
+
+@caught_by("reads: results tell the present life")
+class RemembersOldLives(Misreading):
+    """Lists a task as failed although it lives again."""
+
+    class misreads(MemoryReads):
+        def results(
+            self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
+        ) -> Page[Result]:
+            found = [
+                Result(event.task, status, event.value)
+                for events in self._place.events.values()
+                for event in events
+                if event.status is status and event.task > after
+            ]
+            return Page(found, after, False)
+
+
+@caught_by("reads: counters say what happened", "reopen: counters move with a life")
+class CountsOnlyUp(Misreading):
+    """Counts what was added twice over, and never takes an end back."""
+
+    class misreads(MemoryReads):
+        def counts(self, run: int) -> dict[str, dict[int, int]]:
+            told = {kind: dict(by) for kind, by in super().counts(run).items()}
+            for by in told.values():
+                by[Tally.ADDED] *= 2
+            return told
+
+
+@caught_by("tail: a tail that keeps up sees every event once")
+class TailSkips(Misreading):
+    """Moves its cursor one commit too far."""
+
+    class misreads(MemoryReads):
+        def tail(self, after: int, *, limit: int = 100) -> Tail:
+            told = super().tail(after, limit=limit)
+            return msgspec.structs.replace(told, after=told.after + 1)
+
+
+@caught_by("tail: a page of the tail holds whole commits")
+class TailTearsCommits(Misreading):
+    """Pages by events, not by commits."""
+
+    class misreads(MemoryReads):
+        def tail(self, after: int, *, limit: int = 100) -> Tail:
+            told = super().tail(after, limit=limit)
+            return msgspec.structs.replace(told, events=told.events[:limit])

@@ -1,0 +1,115 @@
+"""Parts of a commit: every outcome a worker may report, and all that may follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ramify.model.commit import Later, Part
+from ramify.model.event import Status
+from ramify.model.outcome import Failure
+from ramify.model.task import NewTasks
+from tests.store.machine.choices import Choices
+from tests.store.machine.pair import Worker
+from tests.store.machine.scene import Scene, Work
+
+OUTCOMES = tuple(status for status in Status if status is not Status.REOPENED)
+VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
+
+
+@dataclass
+class Following:
+    """What comes with the outcomes of a part."""
+
+    work: Work = field(default_factory=Work)
+    withheld: set[int] = field(default_factory=set)
+
+
+def draw_part(choose: Choices, scene: Scene, worker: Worker, token: bytes) -> Part:
+    """A part for one claim of the worker; whether its token is still valid is none of its business."""
+    claim = worker.claims[token]
+    tasks = _tasks(choose, worker.left[token])
+    statuses: Status | list[Status] = choose.one(OUTCOMES)
+    if choose.chance():
+        statuses = [choose.one(OUTCOMES) for _ in tasks]
+    column = [statuses] * len(tasks) if isinstance(statuses, Status) else statuses
+    ended = [task for task, status in zip(tasks, column, strict=True) if status.is_end]
+    following = _following(choose, scene, claim.run, tasks, ended)
+    staged = choose.some(scene.staged(worker, token))
+    kept = choose.number(0, len(staged))
+    return Part(
+        token,
+        tasks,
+        statuses,
+        [choose.one(VALUES) for _ in tasks] if choose.chance() else None,
+        following.work.groups,
+        following.work.joins,
+        following.work.waiters,
+        _later(choose, scene, [task for task in tasks if task not in ended]),
+        staged[:kept],
+        staged[kept:],
+        frozenset(following.withheld),
+    )
+
+
+def _tasks(choose: Choices, left: list[int]) -> Sequence[int]:
+    """Some of the tasks that are left, in one of the forms a sequence may have."""
+    dense = bool(left) and left == list(range(left[0], left[-1] + 1))
+    match choose.number(0, 3):
+        case 0:
+            return range(left[0], left[-1] + 1) if dense else list(left)
+        case 1:
+            return choose.some(left)
+        case 2 if dense:
+            return range(left[-1], left[0] - 1, -1)
+        case _:
+            return range(left[0], left[-1] + 1, 2) if dense else left[::2]
+
+
+def _later(choose: Choices, scene: Scene, waiting: list[int]) -> list[Later]:
+    """Some of the tasks that have not ended leave memory, for one or two times."""
+    moved = choose.some(waiting)
+    cut = choose.number(0, len(moved))
+    return [Later(tasks, scene.later(choose)) for tasks in (moved[:cut], moved[cut:]) if tasks]
+
+
+def _following(choose: Choices, scene: Scene, run: int, tasks: Sequence[int], ended: list[int]) -> Following:
+    """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child."""
+    following = Following()
+    if not choose.chance():
+        return following
+    following.work = scene.some_work(choose, list(tasks)[:2])
+    for task in ended:
+        found = scene.waiting_join(run, task)
+        if found is None or not choose.chance():
+            continue
+        join, slot = found
+        if choose.chance():
+            following.withheld.add(task)
+            following.work.groups.append(_member(choose, scene, task, 1, join.id, slot))
+        else:
+            following.work.groups.append(_member(choose, scene, task, choose.number(1, 2), join.id, None))
+    return following
+
+
+def _member(choose: Choices, scene: Scene, parent: int, count: int, join: int, slot: int | None) -> NewTasks:
+    return scene.group(choose, scene.ids(choose, count), count, [parent], join=join, slot=slot)
+
+
+def settle(worker: Worker, parts: Sequence[Part], refused: Sequence[bytes]) -> None:
+    """What the worker knows after a commit: what ended or left is no longer its own."""
+    for part in parts:
+        if part.token in refused or part.token not in worker.left:
+            continue
+        moved = {task for later in part.later for task in later.tasks}
+        moved |= set(part.ended())
+        worker.left[part.token] = [task for task in worker.left[part.token] if task not in moved]
+        if not worker.left[part.token]:
+            forget(worker, part.token)
+
+
+def forget(worker: Worker, token: bytes) -> None:
+    """The worker no longer has this claim."""
+    worker.left.pop(token, None)
+    worker.claims.pop(token, None)
+    worker.staged.pop(token, None)

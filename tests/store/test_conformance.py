@@ -1,0 +1,71 @@
+"""Every store keeps every promise of the contract, and the suite that says so is complete in itself.
+
+The cases live in `ramify.testing.conformance`; here they meet our own stores. A store that exists but cannot be
+imported fails the collection: there is no quiet skipping.
+"""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from ramify.store.contract import Store
+from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.testing import conformance
+from ramify.testing.conformance import Case, House
+
+
+def memory(folder: Path) -> House:
+    place = MemoryPlace()
+    return House(open=lambda clock: MemoryStore(place, clock), kill=lambda store: None)
+
+
+HOUSES: dict[str, Callable[[Path], House]] = {"memory": memory}
+
+if find_spec("ramify.store.sqlite") is not None:
+    from ramify.store.sqlite import SqliteStore
+
+    def sqlite(folder: Path) -> House:
+        # A client that is closed without having left has let go of its lock file, as the kernel does at a death.
+        return House(open=lambda clock: SqliteStore(folder / "house.db", clock=clock), kill=lambda store: store.close())
+
+    HOUSES["sqlite"] = sqlite
+
+CASES = conformance.cases()
+VERBS = ["now", "wait", "describe", "close", "enter", "leave", "beat", "announce", "reap", "reserve", "start", "append", "claim", "stage", "commit", "release", "advance", "cancel", "pause", "reopen", "vacuum", "reads", "tail", "keys", "joins"]
+
+
+@pytest.mark.parametrize("store", HOUSES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.verb}-{case.name}")
+def test_the_store_keeps_the_promise(
+    case: Case, store: str, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("store", store)
+    record_property("verb", case.verb)
+    conformance.prove(case, HOUSES[store](tmp_path))
+
+
+def test_every_verb_of_the_contract_has_cases() -> None:
+    assert {case.verb for case in CASES} == set(VERBS)
+    in_contract = {name for name in vars(Store) if not name.startswith("_")}
+    # `resume` is proven with `pause`.
+    assert in_contract - {"resume"} <= set(VERBS)
+
+
+def test_every_file_of_the_suite_is_read_and_begins_with_its_promise() -> None:
+    folder = Path(conformance.__file__).parent
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "house", "registry"}
+    assert files == set(conformance.FILES)
+    for case in CASES:
+        module = case.check.__module__.rpartition(".")[2]
+        assert module in files, case
+        assert (folder / f"{module}.py").read_text().startswith('"""'), module
+
+
+def test_the_suite_knows_no_backend() -> None:
+    folder = Path(conformance.__file__).parent.parent
+    for path in folder.rglob("*.py"):
+        text = path.read_text()
+        assert "store.memory" not in text, path
+        assert "store.sqlite" not in text, path
