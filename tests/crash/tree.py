@@ -71,9 +71,12 @@ KINDS = frozenset({"node", "keyed", "gather"})
 class Tree:
     """All nodes that follow from a seed. It is drawn again until it has at least `fewest` and at most `most` nodes."""
 
-    def __init__(self, seed: int, fewest: int = 40, most: int = 400) -> None:
+    def __init__(self, seed: int, fewest: int = 40, most: int = 0) -> None:
+        luck = random.Random(seed)
+        most = most or luck.randint(80, 400)
         self.seed = seed
         self.roots = tuple(f"r{i}" for i in range(ROOTS))
+        self._failures = luck.choice((0.0, 0.03))
         for draw in range(10_000):
             self._draw = draw
             self.nodes = self._grow(most)
@@ -106,7 +109,7 @@ class Tree:
         luck = random.Random(f"{self.seed}/{self._draw}/{name}")
         setbacks = luck.choices((0, 1, 2), (10, 2, 1))[0]
         events = tuple(luck.choice((Status.RETRYING, Status.DEFERRED)) for _ in range(setbacks))
-        if luck.random() < 0.03 and name not in self.roots:
+        if luck.random() < self._failures and name not in self.roots:
             return Node(name, Way.PLAIN, (), (*events, Status.FAILED))
         way = luck.choice(tuple(Way))
         count = luck.randint(0, FAN_OUT[min(_depth(name), len(FAN_OUT) - 1)])

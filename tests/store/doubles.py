@@ -1,8 +1,9 @@
 """Broken doubles of the reference store: each breaks one promise, and names the cases that must notice.
 
 A conformance suite that has never failed proves nothing. `caught_by` files a double with the cases that catch it;
-`test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes, adding and reading;
-`doubles_working.py` those of claim and commit, `doubles_runs.py` those of everything else.
+`test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes and adding; the files
+beside it hold those of claim and commit (`doubles_working.py`), of stage, release and joins (`doubles_joins.py`), of
+runs, lives and vacuum (`doubles_runs.py`), and of reads (`doubles_reads.py`).
 
 The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
 """
@@ -11,23 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from ramify.model.event import Status, Tally
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.event import Status
+from ramify.model.join import NewJoin
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Reap
 from ramify.model.run import NewRun, RunState, Started
 from ramify.model.segment import SegmentState
-from ramify.model.task import Appended, NewTasks, Row
+from ramify.model.task import Appended, NewTasks
 from ramify.store.contract import Beat, Description
 from ramify.store.memory import MemoryStore
 from ramify.store.memory import processes as graves
 from ramify.store.memory.place import SegmentRow
-from ramify.store.memory.reads import MemoryReads
-from ramify.store.reads import Page, Result, Tail
 
 DOUBLES: dict[type[MemoryStore], tuple[str, ...]] = {}
 Double = TypeVar("Double", bound=type[MemoryStore])
@@ -273,10 +272,8 @@ class OpensFollowers(Damaged):
 class Appending(Damaged):
     """An append that goes wrong in the first group."""
 
-    def append(
-        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
-    ) -> Appended:
-        return super().append(run, [self.bend(run, group) for group in tasks], joins, waiters)
+    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
+        return super().append(run, [self.bend(run, group) for group in tasks], *rest, **more)
 
     def bend(self, run: int, group: NewTasks) -> NewTasks:
         """What is appended instead."""
@@ -310,11 +307,9 @@ class EndedRunsTakeTasks(Appending):
 class GrowsOpenRounds(Appending):
     """Appends to the round that is open."""
 
-    def append(
-        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
-    ) -> Appended:
+    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
         self._place.runs[run].round -= 1
-        answer = super().append(run, tasks, joins, waiters)
+        answer = super().append(run, tasks, *rest, **more)
         self._place.runs[run].round += 1
         return answer
 
@@ -342,90 +337,15 @@ class ExtendsWhateverIsThere(Appending):
 class ExtendsClaimedRows(Appending):
     """Adds tasks to a row that somebody holds."""
 
-    def append(
-        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
-    ) -> Appended:
+    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
         with self.bent(self.rows(SegmentState.CLAIMED), "state", SegmentState.READY):
-            return super().append(run, tasks, joins, waiters)
+            return super().append(run, tasks, *rest, **more)
 
 
 @caught_by("append: five hundred single appends make one row")
 class NeverExtends(Appending):
     """Adds a row for every single task."""
 
-    def append(
-        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
-    ) -> Appended:
+    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
         with self.bent(self.rows(), "attempt", 1):
-            return super().append(run, tasks, joins, waiters)
-
-
-# reading
-
-
-class Misreading(Damaged):
-    """A store whose reads are not to be trusted."""
-
-    misreads: type[MemoryReads] = MemoryReads
-
-    def __init__(self, *given: object) -> None:
-        super().__init__(*given)  # type: ignore[arg-type]
-        self.reads = self.misreads(self._place)
-
-
-@caught_by("reads: tasks are paged by id and filtered by kind")
-class LosesARowBetweenPages(Misreading):
-    """Leaves one row out after each cursor."""
-
-    class misreads(MemoryReads):
-        def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
-            return super().tasks(run, kind=kind, after=after + 1 if after else 0, limit=limit)
-
-
-@caught_by("reads: results tell the present life")
-class RemembersOldLives(Misreading):
-    """Lists a task as failed although it lives again."""
-
-    class misreads(MemoryReads):
-        def results(
-            self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
-        ) -> Page[Result]:
-            found = [
-                Result(event.task, status, event.value)
-                for events in self._place.events.values()
-                for event in events
-                if event.status is status and event.task > after
-            ]
-            return Page(found, after, False)
-
-
-@caught_by("reads: counters say what happened", "reopen: counters move with a life")
-class CountsOnlyUp(Misreading):
-    """Counts what was added twice over, and never takes an end back."""
-
-    class misreads(MemoryReads):
-        def counts(self, run: int) -> dict[str, dict[int, int]]:
-            told = {kind: dict(by) for kind, by in super().counts(run).items()}
-            for by in told.values():
-                by[Tally.ADDED] *= 2
-            return told
-
-
-@caught_by("tail: a tail that keeps up sees every event once")
-class TailSkips(Misreading):
-    """Moves its cursor one commit too far."""
-
-    class misreads(MemoryReads):
-        def tail(self, after: int, *, limit: int = 100) -> Tail:
-            told = super().tail(after, limit=limit)
-            return msgspec.structs.replace(told, after=told.after + 1)
-
-
-@caught_by("tail: a page of the tail holds whole commits")
-class TailTearsCommits(Misreading):
-    """Pages by events, not by commits."""
-
-    class misreads(MemoryReads):
-        def tail(self, after: int, *, limit: int = 100) -> Tail:
-            told = super().tail(after, limit=limit)
-            return msgspec.structs.replace(told, events=told.events[:limit])
+            return super().append(run, tasks, *rest, **more)

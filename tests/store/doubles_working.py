@@ -159,7 +159,7 @@ class CompanyForSuspects(Damaged):
             return super().claim(stamp, want)
 
 
-@caught_by("claim: tokens are fresh every time", "commit: a void token changes nothing")
+@caught_by("claim: tokens are fresh every time")
 class ReusesTokens(Damaged):
     """Gives a row the token it had before."""
 
@@ -261,7 +261,6 @@ class WritesChildrenOfRefusedParts(Committing):
 @caught_by(
     "commit: sent again with the same stamp it answers as the first time",
     "commit: sent again after its row was finished it still answers as the first time",
-    "joins: a commit sent again arrives once",
 )
 class ForgetsTheStampOfACommit(Damaged):
     """Takes a commit that is sent again for a new one."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from ramify.model.event import ENDS, UNTRIED, Event, History, Status, Tally, fold
+from ramify.model.event import UNTRIED, Event, History, Status, Tally, fold
 from ramify.model.join import Join
 from ramify.model.run import Order, Run, RunState
 from ramify.model.segment import LIVE_STATES, MASK_WIDTH, Segment, SegmentState, tasks_in
@@ -118,9 +118,11 @@ class _Account:
             truth[kind, Tally.ADDED] += 1
             if (ended := self.fate(task).ended) is not None:
                 truth[kind, ended] += 1
+            for event in self.histories.get(task, ()):
+                truth[kind, event.status] += not event.status.is_end
         told = self.reads.counts(self.run.id)
         for kind in sorted({*told, *self.kinds.values()}):
-            for what in (Tally.ADDED, *ENDS):
+            for what in (Tally.ADDED, *Status):
                 if (says := told.get(kind, {}).get(what, 0)) != truth[kind, what]:
                     yield f"counter {what.name} of {kind!r} says {says}; there are {truth[kind, what]}"
 

@@ -1,11 +1,11 @@
 """Bad input: calls that every store must refuse as such, before anything is written.
 
-Each function makes one such call from what is there; None when the scene has not what it needs.
+All of them may use the same reserved ids, because none of them must ever be written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import structs
@@ -16,177 +16,130 @@ from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
+from ramify.store.contract import REOPEN_LIMIT
 from tests.store.machine.pair import Client, Worker
 from tests.store.machine.scene import EVERYTHING, Scene
 
 FAR = 2**40
-Call = tuple[Client, str, tuple[Any, ...]]
-Columns = dict[str, Any]
+Call = tuple[Client, str, tuple[Any, ...], dict[str, Any]]
 
 #: Columns of a group of two tasks that do not fit.
-COLUMNS: dict[str, Columns] = {
-    "no tasks": {"bodies": []},
-    "ids that nobody reserved": {"first": FAR},
-    "an id below 1": {"first": 0},
-    "an unknown priority": {"priority": 1001},
-    "an empty kind": {"kind": ""},
-    "a kind with a NUL": {"kind": "a\0b"},
-    "a queue with a lone surrogate": {"queue": "a\udc80"},
-    "a long lane": {"lane": "x" * (MAX_NAME + 1)},
-    "a short column of keys": {"keys": [b"a"]},
-    "a long column of mores": {"mores": [None] * 3},
-    "a short column of parents": {"parents": [1]},
-    "a body that is too large": {"bodies": [b"", bytes(MAX_PAYLOAD + 1)]},
-    "a key that is too large": {"keys": [None, bytes(MAX_KEY + 1)]},
-    "a wait with a due time": {"waits": True, "due": 1},
-    "a wait for nothing": {"waits": True},
-    "a join that is not there": {"join": FAR},
-}
-
-#: Joins that cannot be, by their needs, task and outer join, relative to the id.
-JOINS: dict[str, tuple[int, int | None, tuple[int, int] | None]] = {
-    "fewer than no arrivals": (-1, 0, None),
-    "a join that leads nowhere": (1, None, None),
-    "a join under another id than its task": (1, 1, None),
-}
+COLUMNS: tuple[dict[str, Any], ...] = (
+    {"bodies": []},
+    {"first": FAR},
+    {"first": 0},
+    {"first": -5},
+    {"priority": 1001},
+    {"kind": ""},
+    {"kind": "a\0b"},
+    {"queue": "a\udc80"},
+    {"lane": "x" * (MAX_NAME + 1)},
+    {"keys": [b"a"]},
+    {"mores": [None] * 3},
+    {"parents": [1]},
+    {"bodies": [b"", bytes(MAX_PAYLOAD + 1)]},
+    {"keys": [None, bytes(MAX_KEY + 1)]},
+    {"waits": True, "due": 1},
+    {"waits": True},
+    {"join": FAR},
+)
 
 
-def _group(scene: Scene, count: int = 2, **columns: Any) -> NewTasks:
-    first = scene.front.ask("reserve", count)
-    return structs.replace(NewTasks(first, "walk", [b"1"] * count), **columns)
-
-
-def append_calls(scene: Scene) -> dict[str, Callable[[int], Call]]:
-    """Ways to append badly to a run."""
-    front = scene.front
-
-    def append(make: Callable[[], tuple[Any, ...]]) -> Callable[[int], Call]:
-        return lambda run: (front, "append", (run, *make()))
-
-    calls = {
-        name: append(lambda columns=columns: ([_group(scene, **columns)],)) for name, columns in COLUMNS.items()  # type: ignore[misc]
-    }
-
-    def joined(needs: int, task: int | None, outer: tuple[int, int] | None) -> tuple[Any, ...]:
-        tasks = _group(scene)
-        return [tasks], [NewJoin(tasks.first, needs, None if task is None else tasks.first + task, outer)]
-
-    calls |= {name: append(lambda shape=shape: joined(*shape)) for name, shape in JOINS.items()}  # type: ignore[misc]
-
-    def overlapping() -> tuple[Any, ...]:
-        tasks = _group(scene, 3)
-        return ([structs.replace(tasks, bodies=[b""]), structs.replace(tasks, first=tasks.first, bodies=[b"", b""])],)
-
-    def twice() -> tuple[Any, ...]:
-        tasks = _group(scene, 1, waits=True)
-        return [tasks], [NewJoin(tasks.first, 1, tasks.first), NewJoin(tasks.first, 2, tasks.first)]
-
-    def too_many() -> tuple[Any, ...]:
-        task = _group(scene, 1, waits=True)
-        return [task, _group(scene, join=task.first)], [NewJoin(task.first, 1, task.first)]
-
-    def late_slots() -> tuple[Any, ...]:
-        task = _group(scene, 1, waits=True)
-        return [task, _group(scene, join=task.first, slot=None)], [NewJoin(task.first, 2, task.first)]
-
-    def waiter(task: int | None, slot: int) -> tuple[Any, ...]:
-        tasks = _group(scene, 1, waits=True)
-        join = tasks.first
-        return [tasks], [NewJoin(join, 1, join)], [NewWaiter(join if task is None else task, join, slot)]
-
-    return calls | {
-        "groups that overlap": append(overlapping),
-        "a join that is created twice": append(twice),
-        "more members than slots": append(too_many),
-        "slots added from outside": append(late_slots),
-        "a wait for a task that is not there": append(lambda: waiter(FAR, 0)),
-        "a waiter beyond the last slot": append(lambda: waiter(None, 1)),
-    }
-
-
-def front_calls(scene: Scene) -> dict[str, Callable[[], Call]]:
-    """Bad calls that name no run and no claim."""
-    front = scene.front
-
-    def start(number: int | None = None, **columns: Any) -> Call:
-        return front, "start", (NewRun(front.ask("reserve", 1) if number is None else number, **columns),)
-
-    def circle() -> Call:
-        number = front.ask("reserve", 1)
-        return start(number, follows=Follows(number))
-
-    return {
-        "no ids": lambda: (front, "reserve", (0,)),
-        "a run under an id that nobody reserved": lambda: start(FAR),
-        "a run without a name in its name": lambda: start(name=""),
-        "a run that follows itself": circle,
-    }
-
-
-def worker_calls(scene: Scene, worker: Worker) -> dict[str, Callable[[], Call]]:
-    """Bad calls of a process, whatever it holds."""
-    client, stamp = worker.client, Stamp(worker.process, worker.n + 1)
-    last = Stamp(worker.process, worker.n)
-    calls: dict[str, Callable[[], Call]] = {
-        "a process that enters twice": lambda: (client, "enter", (NewProcess(worker.process),)),
-        "a stamp of number 0": lambda: (client, "claim", (Stamp(worker.process, 0), EVERYTHING)) if not worker.n else (client, "reserve", (-1,)),
-        "two parts under one token": lambda: (client, "commit", (stamp, [Part(b"x", []), Part(b"x", [])])),
-        "a task twice": lambda: (client, "commit", (stamp, [Part(b"x", [1, 1])])),
-        "an end that only reopen writes": lambda: (client, "commit", (stamp, [Part(b"x", [1], Status.REOPENED)])),
-        "a short column of values": lambda: (client, "commit", (stamp, [Part(b"x", [1, 2], values=[None])])),
-        "an end that comes back": lambda: (client, "commit", (stamp, [Part(b"x", [1], later=[Later([1], 0)])])),
-        "withheld, but not in the part": lambda: (
-            client,
-            "commit",
-            (stamp, [Part(b"x", [1], withheld=frozenset({2}))]),
-        ),
-        "a staged task that waits": lambda: (client, "stage", (stamp, b"x", _group(scene, waits=True))),
-        "a staged task that adds slots": lambda: (client, "stage", (stamp, b"x", _group(scene, join=1, slot=None))),
-    }
-    if worker.sent and worker.sent[-1].verb != "release":
-        calls["a stamp that was used for another verb"] = lambda: (client, "release", (last, b"x"))
-    return calls
-
-
-def claim_calls(scene: Scene, worker: Worker, token: bytes) -> dict[str, Callable[[], Call]]:
-    """Bad parts of a claim that the worker holds."""
-    client, stamp = worker.client, Stamp(worker.process, worker.n + 1)
-    claim, left = worker.claims[token], worker.left[token]
-
-    def commit(*tasks: int, **rest: Any) -> Call:
-        return client, "commit", (stamp, [Part(token, tasks, **rest)])
-
-    def overlapping() -> Call:
-        tasks = _group(scene, 3)
-        return commit(children=[structs.replace(tasks, bodies=[b"", b""]), tasks])
-
-    return {
-        "a task of another claim": lambda: commit(max(claim.tasks) + 1),
-        "a task before the first of the claim": lambda: commit(left[0], min(claim.tasks) - 1),
-        "a range that nobody staged": lambda: commit(publish=[FAR]),
-        "a range that is published and discarded": lambda: commit(
-            publish=scene.staged(worker, token)[:1] or [FAR], discard=scene.staged(worker, token)[:1]
-        ),
-        "children that are in the log": lambda: commit(left[0], children=[NewTasks(claim.tasks[0], "walk", [b""])]),
-        "children that overlap": overlapping,
-        "children of a join that is not there": lambda: commit(left[0], children=[_group(scene, join=FAR)]),
-        "staged tasks that are in the log": lambda: (
-            client,
-            "stage",
-            (stamp, token, NewTasks(claim.tasks[0], "walk", [b""])),
-        ),
-    }
-
-
-def run_calls(scene: Scene, worker: Worker, run: int) -> dict[str, Callable[[], Call]]:
-    """Bad calls about a run."""
-    stamp = Stamp(worker.process, worker.n + 1)
+def bad_calls(scene: Scene, worker: Worker, run: int) -> Iterator[Call]:
+    """Everything that can be said wrongly to a run and by a process, and about a claim if it holds one."""
+    free = scene.front.ask("reserve", 3)
     strangers = [task for other in scene.runs() if other.id != run for task in scene.tasks(other.id)]
-    front = scene.front
-    return {
-        "tasks of another run to reopen": lambda: (worker.client, "reopen", (stamp, run, (strangers or [FAR])[:1])),
-        "a task to reopen that is not there": lambda: (worker.client, "reopen", (stamp, run, [FAR])),
-    } | {
-        f"a cancel into {state}": lambda state=state: (front, "cancel_into", (run, state))  # type: ignore[misc]
-        for state in (RunState.DONE, RunState.OPEN)
-    }
+    for args in _appends(free):
+        yield scene.front, "append", (run, *args), {}
+    for new in _runs(free):
+        yield scene.front, "start", (new,), {}
+    for into in (RunState.DONE, RunState.PAUSED):
+        yield scene.front, "cancel", (run,), {"into": into}
+    yield scene.front, "reserve", (0,), {}
+    stamp = Stamp(worker.process, worker.n + 1)
+    for tasks in ([FAR], strangers[:1] or [0], [free] * (REOPEN_LIMIT + 1)):
+        yield worker.client, "reopen", (stamp, run, tasks), {}
+    for verb, *rest in _of_process(worker, free):
+        yield worker.client, verb, tuple(rest), {}
+    for token in list(worker.left)[:1]:
+        for verb, *rest in _of_claim(scene, worker, token, free):
+            yield worker.client, verb, (stamp, *rest), {}
+
+
+def _runs(free: int) -> Iterator[NewRun]:
+    yield NewRun(FAR)
+    yield NewRun(0)
+    yield NewRun(free, name="")
+    yield NewRun(free, name="\udc80")
+    yield NewRun(free, follows=Follows(free))
+
+
+def _appends(free: int) -> Iterator[tuple[Any, ...]]:
+    two, one = NewTasks(free, "walk", [b"1", b"2"]), NewTasks(free + 2, "walk", [b"3"])
+    task = structs.replace(one, waits=True)
+    join = NewJoin(task.first, 1, task.first)
+    for columns in COLUMNS:
+        yield ([structs.replace(two, **columns)],)
+        yield ([one, structs.replace(two, **columns)],)
+    yield ([two, structs.replace(one, first=free + 1)],)
+    yield ([structs.replace(one, first=free + 1), two],)
+    for needs, its_task, outer in ((-1, free + 2, None), (1, None, None), (1, free, None)):
+        yield [task], [NewJoin(task.first, needs, its_task, outer)]
+    yield [task], [join, join]
+    yield [task, structs.replace(two, join=task.first)], [join]
+    yield [task, structs.replace(two, join=task.first, slot=None)], [join]
+    yield [task], [join], [NewWaiter(FAR, task.first, 0)]
+    yield [task], [join], [NewWaiter(task.first, task.first, 1)]
+    yield [task], [join], [NewWaiter(task.first, FAR, 0)]
+
+
+def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
+    """Verbs that are wrong whatever the process holds."""
+    stamp, last = Stamp(worker.process, worker.n + 1), Stamp(worker.process, worker.n)
+    two = NewTasks(free, "walk", [b"1", b"2"])
+    yield "enter", NewProcess(worker.process)
+    if not worker.sent:
+        yield "claim", Stamp(worker.process, 0), EVERYTHING
+    elif worker.sent[-1].verb != "release":
+        yield "release", last, b"x"
+    for parts in (
+        [Part(b"x", []), Part(b"x", [])],
+        [Part(b"x", [1, 1])],
+        [Part(b"x", [1], Status.REOPENED)],
+        [Part(b"x", [1, 2], values=[None])],
+        [Part(b"x", [1, 2], [Status.DONE])],
+        [Part(b"x", [1], later=[Later([1], 0)])],
+        [Part(b"x", [1], Status.RETRYING, later=[Later([1], 0), Later([1], 1)])],
+        [Part(b"x", [1], withheld=frozenset({2}))],
+        [Part(b"x", [1], values=[bytes(MAX_PAYLOAD + 1)])],
+        [Part(b"x", [1], children=[structs.replace(two, kind="")])],
+    ):
+        yield "commit", stamp, parts
+    yield "stage", stamp, b"x", structs.replace(two, waits=True)
+    yield "stage", stamp, b"x", structs.replace(two, join=1, slot=None)
+
+
+def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator[tuple[Any, ...]]:
+    """Verbs that do not fit the claim; the second part of each commit would have been right."""
+    claim, left = worker.claims[token], worker.left[token]
+    two, one = NewTasks(free, "walk", [b"1", b"2"]), NewTasks(free + 1, "walk", [b"3"])
+    known = NewTasks(claim.tasks[0], "walk", [b""])
+    staged = scene.staged(worker, token)[:1]
+    wrong: list[dict[str, Any]] = [
+        {"tasks": [max(claim.tasks) + 1]},
+        {"tasks": [left[0], min(claim.tasks) - 1]},
+        {"publish": [FAR]},
+        {"discard": [free]},
+        {"publish": staged or [FAR], "discard": staged},
+        {"publish": (staged or [FAR]) * 2},
+        {"children": [known]},
+        {"children": [two, one]},
+        {"children": [structs.replace(two, join=FAR)]},
+        {"joins": [NewJoin(free, 1, free), NewJoin(free, 1, free)]},
+    ]
+    others = [Part(other, worker.left[other]) for other in list(worker.left)[1:2]]
+    for columns in wrong:
+        yield "commit", [structs.replace(Part(token, left[:1]), **columns), *others]
+    if others:
+        yield "commit", [Part(token, left, children=[two]), structs.replace(others[0], children=[one])]
+    yield "stage", token, known

@@ -301,4 +301,6 @@ class Scene:
 
 def as_told(claim: Claim) -> Part:
     """The whole claim, as its marks say or else as done."""
-    return Part(claim.token, claim.tasks, [claim.marks[t].status if t in claim.marks else Status.DONE for t in claim.tasks])
+    return Part(
+        claim.token, claim.tasks, [claim.marks[t].status if t in claim.marks else Status.DONE for t in claim.tasks]
+    )

@@ -53,6 +53,9 @@ def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
         return _drain(place, run, rows, now)
     working = [row for row in rows if row.state in WORKING]
     barrier = run.new.order is Order.ROUNDS or run.round < 0
+    if run.new.endless and not barrier:
+        # A queue has no rounds and no end to judge, and may be long: nothing of it is counted.
+        return Advanced(run.state, run.round, _ungate(run, rows))
     holding = [row for row in working if row.round <= round or not barrier]
     if holding:
         moved = _ungate(run, rows)

@@ -131,6 +131,8 @@ class Liveness:
     def enter(self, process: int, pid: int) -> None:
         """Take this process's lock. Call it before its row is written, so that no row is ever without its lock."""
         with self._mine():
+            if process in self._held:
+                return
             held = _Held(process, pid, self._path(process), Gaps(self._clock.monotonic()))
             self._create(held)
             self._held[process] = held

@@ -42,6 +42,9 @@ def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     if run.state is RunState.DRAINING:
         return _drain(db, run, now)
     barrier = run.order is Order.ROUNDS or run.round < 0
+    if run.endless and not barrier:
+        # A queue has no rounds and no end to judge, and may be long: nothing of it is counted.
+        return Advanced(run.state, run.round, _ungate(db, run, run.round))
     holding = _tasks(db, f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)", (run.id, round, barrier))
     if holding:
         return Advanced(run.state, run.round, _ungate(db, run, run.round), holding)

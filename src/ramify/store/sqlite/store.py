@@ -50,11 +50,16 @@ class SqliteStore:
         durability: Literal["power", "process"] = "power",
         clock: Clock | None = None,
         busy_timeout: float = 30.0,
+        vfs: str | None = None,
     ) -> None:
+        """Open the file, creating it if it is missing. `vfs` names a file layer registered with SQLite, for tests."""
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
-        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=schema.prepare)
+        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=schema.prepare, vfs=vfs)
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
+        self._link.holder = self._liveness.holder_in_words
+        self._link.on_writing = self._note_writing
+        self._entered: int | None = None
         self._turn = 0
         self._seen = -1
         self.reads = SqliteReads(self._link, self._liveness)
@@ -87,6 +92,7 @@ class SqliteStore:
     def enter(self, process: NewProcess) -> None:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
         self._liveness.enter(process.id, process.pid)
+        self._entered = process.id
         # CRASH: a lock file without a row -> its lock is free; the next reaper of this file removes it.
         with self._link.write() as db:
             processes.enter(db, process, self.now())
@@ -132,6 +138,11 @@ class SqliteStore:
         for number in buried:
             self._liveness.forget(number)
         return Reap(tuple(buried), tasks, clean)
+
+    def _note_writing(self, writing: bool) -> None:
+        """Let others see who holds the write lock, for the text of their time-outs."""
+        if self._entered is not None:
+            self._liveness.writing(self._entered, self._clock.monotonic() if writing else None)
 
     def _is_dead(self, reaper: int, process: int, dead_after: float) -> Dead | None:
         found = self._liveness.probe(process)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ramify.testing.conformance.house import House
+from ramify.testing.conformance.house import House, only
 from ramify.testing.conformance.registry import case
 
 
@@ -16,12 +16,12 @@ def a_beat_is_seen_by_everybody(house: House) -> None:
     beat = worker.beat()
     assert not beat.reaped
     assert beat.marks == ()
-    (seen,) = house.client().reads.processes()
+    seen = only(house.client().reads.processes())
     assert seen.beat is not None
     before = seen.beat
     house.clock.advance(10)
     worker.beat()
-    (seen,) = house.client().reads.processes()
+    seen = only(house.client().reads.processes())
     assert seen.beat is not None
     assert seen.beat > before
 

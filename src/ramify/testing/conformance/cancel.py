@@ -16,7 +16,7 @@ from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, refused, tasks_of
+from ramify.testing.conformance.house import House, only, refused, tasks_of
 from ramify.testing.conformance.registry import case
 
 
@@ -40,7 +40,7 @@ def a_run_nobody_works_on_is_swept_and_ends(house: House) -> None:
     assert house.segments(run) == []
     assert [house.ended(task) for task in tasks.ids] == [Status.CANCELLED] * 3
     assert house.count(run, Status.CANCELLED) == 3
-    (sweep,) = house.store.reads.sweeps(run)
+    sweep = only(house.store.reads.sweeps(run))
     assert (sweep.run, sweep.first, sweep.last) == (run, tasks.first, tasks.last)
     page = house.store.reads.results(run, status=Status.CANCELLED)
     assert [result.task for result in page.rows] == list(tasks.ids)
@@ -202,7 +202,7 @@ def those_who_hold_are_told_by_their_next_beat(house: House) -> None:
     worker = house.worker()
     worker.take()
     assert house.store.cancel(run, reason="enough") is CancelAnswer.REQUESTED
-    (mark,) = worker.beat().marks
+    mark = only(worker.beat().marks)
     assert (mark.run, mark.scope, mark.status, mark.reason) == (run, Scope.RUN, Status.CANCELLED, "enough")
 
 

@@ -15,7 +15,7 @@ from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, refused, want
+from ramify.testing.conformance.house import House, only, refused, want
 from ramify.testing.conformance.registry import case
 
 
@@ -102,7 +102,7 @@ def a_held_task_gets_a_mark_that_its_holder_hears_of(house: House) -> None:
     claim = worker.take()
     target = claim.tasks[1]
     assert house.store.cancel(run, target, reason="wrong") is CancelAnswer.REQUESTED
-    (heard,) = worker.beat().marks
+    heard = only(worker.beat().marks)
     assert (heard.scope, heard.task, heard.status, heard.reason) == (Scope.TASK, target, Status.CANCELLED, "wrong")
     answer = worker.done(claim, claim.tasks[:1])
     assert [(mark.scope, mark.task) for mark in answer.marks] == [(Scope.TASK, target)]
@@ -247,7 +247,7 @@ def a_held_task_and_all_below_it_is_a_request(house: House) -> None:
     worker = house.worker()
     root = worker.take()
     assert house.store.cancel(run, root.tasks[0], below=True) is CancelAnswer.REQUESTED
-    (mark,) = worker.beat().marks
+    mark = only(worker.beat().marks)
     assert (mark.scope, mark.task, mark.status) == (Scope.SUBTREE, root.tasks[0], Status.CANCELLED)
     child = house.tasks(parents=root.tasks[0])
     worker.done(root, children=[child])

@@ -13,7 +13,7 @@ from ramify.model.commit import Part
 from ramify.model.event import Status, Tally
 from ramify.model.process import Stamp, new_token
 from ramify.model.run import Order
-from ramify.testing.conformance.house import House, plain, refused, tasks_of, want
+from ramify.testing.conformance.house import House, only, plain, refused, tasks_of, want
 from ramify.testing.conformance.registry import case
 
 
@@ -139,7 +139,7 @@ def a_refused_part_is_recorded(house: House) -> None:
     claim = worker.take()
     worker.release(claim)
     worker.commit(Part(claim.token, claim.tasks))
-    (refusal,) = house.store.reads.refusals()
+    refusal = only(house.store.reads.refusals())
     assert (refusal.process, refusal.n, refusal.token) == (worker.process, worker.n, claim.token)
     assert (refusal.tasks, refusal.at) == (3, house.clock.now())
 
@@ -153,7 +153,7 @@ def the_late_commit_of_a_reaped_process_is_refused_and_recorded(house: House) ->
     house.write_off(frozen)
     with house.nothing_changes(), refused(Reaped):
         frozen.commit(Part(claim.token, claim.tasks, children=[house.tasks(parents=claim.tasks[0])]))
-    (refusal,) = house.store.reads.refusals()
+    refusal = only(house.store.reads.refusals())
     assert (refusal.process, refusal.n, refusal.token, refusal.tasks) == (frozen.process, frozen.n, claim.token, 2)
     assert len(house.offered()) == 1
 

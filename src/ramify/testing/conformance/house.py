@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -31,6 +31,8 @@ from ramify.testing.paging import every
 KINDS = frozenset({"walk", "copy", "sum"})
 DEAD_AFTER = 60.0
 MANY = 1_000_000
+
+T = TypeVar("T")
 
 
 def want(
@@ -59,6 +61,12 @@ def refused(*errors: type[Exception]) -> Iterator[None]:
     except errors:
         return
     raise AssertionError(f"expected {' or '.join(e.__name__ for e in errors)}, but it was accepted")
+
+
+def only(found: Sequence[T]) -> T:
+    """The one thing that was found."""
+    assert len(found) == 1, f"expected exactly one, found {len(found)}: {found}"
+    return found[0]
 
 
 def tasks_of(claims: Iterable[Claim]) -> list[int]:
@@ -112,9 +120,7 @@ class Worker:
 
     def take(self, limit: int = 100, kinds: Iterable[str] = KINDS) -> Claim:
         """`claim`, where exactly one row is to be had."""
-        claims = self.claim(limit, kinds)
-        assert len(claims) == 1, f"expected one claim, got {len(claims)}: {claims}"
-        return claims[0]
+        return only(self.claim(limit, kinds))
 
     def commit(self, *parts: Part, then: Want | None = None) -> Committed:
         """`commit` under the next stamp."""

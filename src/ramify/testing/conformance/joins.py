@@ -12,7 +12,7 @@ from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
-from ramify.testing.conformance.house import House, Worker, want
+from ramify.testing.conformance.house import House, Worker, only, want
 from ramify.testing.conformance.registry import case
 
 
@@ -60,7 +60,7 @@ def a_join_that_needs_nobody_fires_at_once(house: House) -> None:
 def a_join_fires_in_the_commit_that_fills_it(house: House) -> None:
     _, worker, join = fan(house, 2)
     claim = worker.take()
-    (next,) = worker.commit(Part(claim.token, claim.tasks), then=want()).claimed.claims
+    next = only(worker.commit(Part(claim.token, claim.tasks), then=want()).claimed.claims)
     assert list(next.tasks) == [join]
 
 

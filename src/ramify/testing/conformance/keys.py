@@ -13,7 +13,7 @@ from ramify.model.event import Status, Tally
 from ramify.model.join import NewJoin
 from ramify.model.key import Hold
 from ramify.model.task import NewTasks
-from ramify.testing.conformance.house import House, want
+from ramify.testing.conformance.house import House, only, want
 from ramify.testing.conformance.registry import case
 
 
@@ -299,5 +299,5 @@ def _keyed(house: House, hold: Hold, kind: str = "walk", keep: int = 0) -> NewTa
 def _end(house: House, run: int, status: Status) -> None:
     """End the "walk" of the run that is to be had."""
     worker = house.worker()
-    (claim,) = worker.ask(want(kinds=["walk"], runs=[run])).claims
+    claim = only(worker.ask(want(kinds=["walk"], runs=[run])).claims)
     worker.end(claim, status=status)

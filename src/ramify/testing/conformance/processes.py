@@ -11,7 +11,7 @@ from __future__ import annotations
 from ramify.errors import RamifyError, Reaped
 from ramify.model.process import Blame, NewProcess, Stamp, new_process_id
 from ramify.model.segment import SegmentState
-from ramify.testing.conformance.house import House, refused, want
+from ramify.testing.conformance.house import House, only, refused, want
 from ramify.testing.conformance.registry import case
 
 
@@ -19,7 +19,7 @@ from ramify.testing.conformance.registry import case
 def a_process_that_entered_is_listed_with_what_it_said(house: House) -> None:
     process = new_process_id()
     house.store.enter(NewProcess(process, pid=17, host="mill"))
-    (seen,) = house.store.reads.processes()
+    seen = only(house.store.reads.processes())
     assert (seen.id, seen.pid, seen.host, seen.entered) == (process, 17, "mill", house.clock.now())
     assert not seen.reaped
     assert seen.blame is None

@@ -15,7 +15,7 @@ from ramify.model.run import RunState
 from ramify.model.task import Row
 from ramify.store.reads import PAGE_LIMIT
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, refused
+from ramify.testing.conformance.house import House, only, refused
 from ramify.testing.conformance.registry import case
 from ramify.testing.paging import every
 
@@ -75,7 +75,7 @@ def a_task_is_read_as_it_was_added(house: House) -> None:
     assert house.store.reads.task(one) == Row(one, run, 0, "walk", "slow", "a.org", -3, due, None, b"a", None, b"m")
     assert house.store.reads.task(two) == Row(two, run, 0, "walk", "slow", "a.org", -3, due, 9, b"\0", b"k", None)
     assert house.store.reads.task(house.store.reserve(1)) is None
-    (span,) = house.store.reads.spans(run=run).rows
+    span = only(house.store.reads.spans(run=run).rows)
     assert (span.first, span.last, span.run, span.round, span.kind) == (one, two, run, 0, "walk")
     assert (span.queue, span.lane, span.priority, span.due) == ("slow", "a.org", -3, due)
 
@@ -271,5 +271,5 @@ def a_process_is_seen_with_the_last_number_it_used(house: House) -> None:
     worker = house.worker()
     worker.claim()
     worker.claim()
-    (seen,) = house.store.reads.processes()
+    seen = only(house.store.reads.processes())
     assert seen.last == worker.n == 2

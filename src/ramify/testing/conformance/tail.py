@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.testing.conformance.house import House
+from ramify.testing.conformance.house import House, only
 from ramify.testing.conformance.registry import case
 
 
@@ -56,7 +56,7 @@ def a_commit_row_says_who_when_and_how_much(house: House) -> None:
     claim = worker.take()
     house.clock.advance(7)
     seq = worker.done(claim).seq
-    (row,) = house.store.reads.tail(0).commits
+    row = only(house.store.reads.tail(0).commits)
     assert (row.seq, row.process, row.n, row.at, row.events) == (seq, worker.process, worker.n, house.clock.now(), 3)
 
 

@@ -1,0 +1,155 @@
+"""`kill -9` at random moments of real processes: the next one goes on, and nothing is lost or recorded twice.
+
+After each kill of the only process the files are copied and looked at as they are; when a run has ended, everything is
+compared with the tree that was drawn for it and with what the witness heard.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ramify.store.sqlite import SqliteStore
+from ramify.testing import oracle
+from ramify.testing.paging import every
+from tests.crash import judge
+from tests.crash.client import APPEND_RUN, APPENDED
+from tests.crash.clients import LIMIT, STORE, WITNESS, Client, Clients
+from tests.crash.tree import Tree
+from tests.crash.witness import Said, Witness
+
+LATE = 0.120
+#: Kills within this many seconds hit the opening of the store, its recovery and the burial of the predecessor.
+EARLY = 0.050
+
+
+class Chase:
+    """One store whose clients are killed until their work is done."""
+
+    def __init__(self, folder: Path, clients: Clients, luck: random.Random, work: str = "tree") -> None:
+        folder.mkdir()
+        self.folder, self.work = folder, work
+        self._clients, self._luck = clients, luck
+        self.seed = luck.randrange(2**31)
+        self.kills = 0
+        print(f"{folder.name}: tree seed {self.seed}")
+
+    def begin(self) -> Client:
+        """Set another client to work."""
+        client = self._clients.next()
+        client.begin(self.work, self.folder, self.seed)
+        return client
+
+    def survives(self, client: Client, latest: float) -> bool:
+        """Kill a client within `latest` seconds, unless it has ended by then."""
+        if client.ends_within(self._luck.uniform(0, latest)):
+            return True
+        client.kill()
+        self.kills += 1
+        return False
+
+    def lines(self) -> Witness:
+        """What was said so far."""
+        return Witness(self.folder / WITNESS)
+
+    def look(self) -> list[str]:
+        """What is wrong in a copy of the files as the last kill left them."""
+        copy = self.folder / "copy"
+        copy.mkdir()
+        for name in (STORE, f"{STORE}-wal"):
+            if (self.folder / name).exists():
+                shutil.copyfile(self.folder / name, copy / name)
+                (copy / name).chmod(0o600)
+        store = SqliteStore(copy / STORE)
+        complaints = judge.in_between(store, Tree(self.seed), self.lines().lines())
+        store.close()
+        shutil.rmtree(copy)
+        return complaints
+
+    def verdict(self) -> list[str]:
+        """What is wrong when the work is done."""
+        store = SqliteStore(self.folder / STORE)
+        complaints = judge.at_the_end(store, Tree(self.seed), self.lines().lines(), self.kills)
+        store.close()
+        return complaints
+
+
+Hunt = Callable[[Chase], None]
+
+
+def alone(chase: Chase) -> None:
+    """One process at a time, killed whenever."""
+    while not chase.survives(chase.begin(), LATE):
+        assert chase.look() == []
+
+
+def at_the_start(chase: Chase) -> None:
+    """One process at a time, mostly killed before it is well under way."""
+    turn = 0
+    while not chase.survives(chase.begin(), LATE if turn % 4 == 3 else EARLY):
+        turn += 1
+        assert chase.look() == []
+
+
+def in_pairs(chase: Chase) -> None:
+    """Two processes at a time, one of them killed and replaced while the other goes on."""
+    pair = [chase.begin(), chase.begin()]
+    turn = 0
+    while not chase.survives(pair[turn], LATE):
+        pair[turn] = chase.begin()
+        turn = 1 - turn
+    assert pair[1 - turn].ends_within(LIMIT)
+
+
+def hunt_until(kills: int, hunt: Hunt, folder: Path, clients: Clients, luck: random.Random) -> int:
+    """Chase one store after the other until that many kills have happened; the kills."""
+    done = 0
+    number = 0
+    while done < kills:
+        chase = Chase(folder / f"store-{number}", clients, luck)
+        hunt(chase)
+        assert chase.verdict() == []
+        done += chase.kills
+        number += 1
+    return done
+
+
+HUNTS = pytest.mark.parametrize("hunt", [alone, at_the_start, in_pairs], ids=lambda hunt: hunt.__name__)
+
+
+@HUNTS
+def test_killed_processes_lose_nothing_and_record_nothing_twice(
+    hunt: Hunt, tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("kills", hunt_until(8, hunt, tmp_path, clients, seed))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(600)
+@HUNTS
+def test_many_killed_processes_lose_nothing_and_record_nothing_twice(
+    hunt: Hunt, tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("kills", hunt_until(100, hunt, tmp_path, clients, seed))
+
+
+def test_a_killed_producer_appends_each_task_once(
+    tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    chase = Chase(tmp_path / "store", clients, seed, "append")
+    while not chase.survives(chase.begin(), LATE):
+        pass
+    lines = chase.lines().lines()
+    assert sum(line.said is Said.APPEND_ACK for line in lines) >= APPENDED
+    store = SqliteStore(chase.folder / STORE)
+    run = store.reads.find_run(APPEND_RUN)
+    assert run is not None
+    rows = every(lambda after: store.reads.tasks(run.id, after=after))
+    assert [int(row.body) for row in rows] == list(range(APPENDED))
+    assert oracle.check(store) == []
+    store.close()
+    record_property("kills", chase.kills)

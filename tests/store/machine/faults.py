@@ -1,0 +1,126 @@
+"""The faults: crashes, lost replies, late deliveries, verbs of the dead, and calls that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis.stateful import precondition, rule
+
+from ramify.errors import BadPayload, Reaped, StaleStamp
+from ramify.model.commit import Committed
+from ramify.model.process import Stamp
+from ramify.model.segment import SegmentState
+from tests.store.machine.bad import bad_calls
+from tests.store.machine.choices import Choices
+from tests.store.machine.pair import Refused, Sent, Worker, claims_of, plain_claim, same_token
+from tests.store.machine.rules import WorkMachine, has, step
+from tests.store.machine.scene import DEAD_AFTER, EVERYTHING
+
+
+class FaultMachine(WorkMachine):
+    """Everything that happens, and all that can go wrong."""
+
+    # who dies
+
+    @precondition(has("workers"))
+    @step
+    def crash(self, choose: Choices) -> None:
+        self.scene.crash(choose.one(self.scene.workers))
+
+    @rule()
+    def crash_everything(self) -> None:
+        self.scene.crash_all()
+        self.before = self.now
+
+    @step
+    def reap_after_a_watch(self, choose: Choices) -> None:
+        """Some are silent for too long, the crashed among them; somebody who was not buries them."""
+        silent = choose.some(self.scene.workers)
+        awake = [worker for worker in self.scene.workers if worker not in silent]
+        reaper = choose.one(awake) if awake else self.scene.enter()
+        self.scene.watch(silent)
+        self.scene.reap(reaper)
+        assert not self.scene.crashed
+        assert not set(map(id, silent)) & set(map(id, self.scene.workers))
+
+    @precondition(lambda machine: machine.scene.workers and not machine.scene.crashed)
+    @step
+    def reap_at_once(self, choose: Choices) -> None:
+        """Whether the window is clean or not. (Of the crashed the SQLite store knows more than the reference.)"""
+        self.scene.reap(choose.one(self.scene.workers))
+
+    # what is delivered when
+
+    @precondition(lambda machine: any(worker.sent for worker in machine.scene.workers + machine.scene.crashed))
+    @step
+    def send_the_last_again(self, choose: Choices) -> None:
+        """A reply was lost and others went on meanwhile; the verb is sent again."""
+        worker = choose.one([worker for worker in self.scene.workers + self.scene.crashed if worker.sent])
+        first = worker.sent[-1]
+        again = worker.client.deliver(first.verb, first.args, first.options)
+        assert again.reference == first.reference
+        if claims_of(first.reference) or isinstance(first.reference, Committed):
+            self._same_claims(worker, first, again)
+        else:
+            assert again.sqlite == first.sqlite
+        self.before = self.now
+
+    def _same_claims(self, worker: Worker, first: Sent, again: Sent) -> None:
+        """The SQLite store reads claims anew: it may leave out what the worker has lost, and shows the marks of now."""
+        held = [s for s in self.scene.segments() if s.state is SegmentState.CLAIMED and s.owner == worker.process]
+        still = [c for c in claims_of(first.reference) if any(set(c.tasks) & set(row.tasks) for row in held)]
+        known = self.scene.pair.tokens.known
+        ours = [plain_claim(claim, same_token) | {"marks": None} for claim in still]
+        theirs = [plain_claim(claim, known) | {"marks": None} for claim in claims_of(again.sqlite)]
+        assert ours == theirs, f"{first.verb} again:\n  then {ours}\n  now  {theirs}"
+        if isinstance(first.reference, Committed):
+            assert again.sqlite.seq == first.reference.seq
+            assert tuple(map(known, again.sqlite.refused)) == first.reference.refused
+
+    @precondition(lambda machine: any(len(w.sent) > 1 for w in machine.scene.workers + machine.scene.crashed))
+    @step
+    def deliver_an_older_one(self, choose: Choices) -> None:
+        """A verb was held up on its way and arrives after later ones of the same process."""
+        worker = choose.one([w for w in self.scene.workers + self.scene.crashed if len(w.sent) > 1])
+        late = choose.one(worker.sent[:-1])
+        assert worker.client.ask(late.verb, *late.args, **late.options) == Refused(StaleStamp)
+        self.before = self.now
+
+    @precondition(has("crashed"))
+    @step
+    def a_last_verb_of_a_crashed_process_arrives(self, choose: Choices) -> None:
+        """It was sent before the crash, and nobody has declared the process dead yet: it counts."""
+        worker = choose.one(self.scene.crashed)
+        if worker.left and choose.chance():
+            worker.send("release", next(iter(worker.left)))
+        else:
+            worker.send("claim", self._want(choose))
+
+    @precondition(has("gone"))
+    @step
+    def a_verb_of_a_dead_process_arrives(self, choose: Choices) -> None:
+        worker = choose.one(self.scene.gone)
+        stamp = Stamp(worker.process, worker.n + 1)
+        verbs: list[tuple[Any, ...]] = [
+            ("claim", stamp, EVERYTHING),
+            ("announce", worker.process, None),
+            ("reap", worker.process, DEAD_AFTER),
+            ("release", stamp, b"void"),
+            ("reopen", stamp, self.scene.runs()[0].id, []),
+            *((sent.verb, *sent.args) for sent in worker.sent[-4:]),
+        ]
+        verb, *args = choose.one(verbs)
+        assert worker.client.ask(verb, *args) == Refused(Reaped)
+        assert worker.client.ask("beat", worker.process).reaped
+        assert worker.client.ask("leave", worker.process) is None
+        if verb != "commit":
+            self.before = self.now
+
+    @precondition(has("workers"))
+    @step
+    def make_no_sense(self, choose: Choices) -> None:
+        worker = choose.one(self.scene.workers)
+        for client, verb, args, options in bad_calls(self.scene, worker, choose.one(self.scene.runs()).id):
+            answer = client.ask(verb, *args, **options)
+            assert answer == Refused(BadPayload), f"{verb}{args}{options} was not refused as it should: {answer}"
+        self.before = self.now

@@ -1,0 +1,83 @@
+"""What only the SQLite store does: files, other connections, waiting."""
+
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ramify.errors import StoreUnavailable
+from ramify.model.claim import Want
+from ramify.model.commit import Part
+from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.model.run import NewRun
+from ramify.model.task import NewTasks
+from ramify.store.sqlite import SqliteStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteStore]:
+    opened = SqliteStore(tmp_path / "walk.db", busy_timeout=0.2)
+    yield opened
+    opened.close()
+
+
+def started(store: SqliteStore, count: int = 1) -> int:
+    run = store.reserve(1)
+    store.start(NewRun(run), [NewTasks(store.reserve(count), "walk", [b"[]"] * count)])
+    return run
+
+
+def test_every_file_of_a_store_is_its_owners_alone(store: SqliteStore, tmp_path: Path) -> None:
+    process = new_process_id()
+    store.enter(NewProcess(process))
+    started(store)
+    found = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert {"walk.db", "walk.db-wal", "walk.db-shm", "walk.db-live"} <= found.keys()
+    assert {mode & 0o077 for mode in found.values()} == {0}
+
+
+def test_a_store_that_is_opened_again_has_everything(store: SqliteStore, tmp_path: Path) -> None:
+    run = started(store, 3)
+    before = store.reads.tasks(run)
+    store.close()
+    again = SqliteStore(tmp_path / "walk.db")
+    assert again.reads.tasks(run) == before
+    again.close()
+
+
+def test_waiting_ends_when_another_client_commits(store: SqliteStore, tmp_path: Path) -> None:
+    other = SqliteStore(tmp_path / "walk.db")
+    store.wait(0)
+    waiting = threading.Thread(target=store.wait, args=(60,))
+    waiting.start()
+    began = time.monotonic()
+    started(other)
+    waiting.join(30)
+    assert not waiting.is_alive()
+    assert time.monotonic() - began < 30
+    other.close()
+
+
+def test_whoever_waits_too_long_to_write_is_told_who_is_in_the_way(store: SqliteStore, tmp_path: Path) -> None:
+    other = SqliteStore(tmp_path / "walk.db")
+    process = new_process_id()
+    other.enter(NewProcess(process, pid=4711))
+    with other._link.write(), pytest.raises(StoreUnavailable, match=r"\(pid 4711\) has been writing for"):
+        store.reserve(1)
+    assert store.reserve(1) > 0
+    other.close()
+
+
+def test_the_file_stays_small(store: SqliteStore, tmp_path: Path) -> None:
+    """The bar of the benchmark is 200 bytes a task over millions; a few thousand must not be far from it."""
+    process = new_process_id()
+    store.enter(NewProcess(process))
+    started(store, 20_000)
+    n = 0
+    while claims := store.claim(Stamp(process, n := n + 1), Want(frozenset({"walk"}), 8192)).claims:
+        store.commit(Stamp(process, n := n + 1), [Part(claim.token, claim.tasks) for claim in claims])
+    store.close()
+    assert (tmp_path / "walk.db").stat().st_size / 20_000 < 60

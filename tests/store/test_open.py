@@ -1,0 +1,88 @@
+"""From a URL to a store."""
+
+from pathlib import Path
+
+import pytest
+
+from ramify.errors import ConfigError, StoreRefused
+from ramify.store.open import open_store
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        ("walk.db", "walk.db"),
+        ("sqlite:///walk.db", "walk.db"),
+        ("sqlite:///a%20b.db", "a b.db"),
+        ("no ending", "no ending"),
+    ],
+)
+def test_a_file_name_is_a_sqlite_store(url: str, file: str) -> None:
+    store = open_store(url)
+    assert (store.describe().name, Path(file).exists()) == ("sqlite", True)
+    store.close()
+
+
+def test_four_slashes_are_an_absolute_path(tmp_path: Path) -> None:
+    store = open_store(f"sqlite:///{tmp_path}/walk.db")
+    assert (tmp_path / "walk.db").exists()
+    store.close()
+
+
+def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "memory:")
+    assert store.describe().name == "sqlite"
+    store.close()
+
+
+def test_the_default_is_ramify_db_in_this_folder() -> None:
+    open_store().close()
+    assert Path("ramify.db").exists()
+
+
+def test_memory_keeps_nothing_and_says_so() -> None:
+    store = open_store("memory:")
+    assert "nothing" in store.describe().keeps
+    store.close()
+
+
+def test_the_durability_is_said_at_start() -> None:
+    power, process = open_store("a.db"), open_store("b.db", durability="process")
+    assert "through power loss" in power.describe().keeps
+    assert "except power loss" in process.describe().keeps
+    power.close()
+    process.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("", "neither a file name nor a store URL"),
+        ("a\0b", "neither"),
+        ("postgresql://host/x", "PostgreSQL store is not built yet"),
+        ("redis://host", "Redis store is not built yet"),
+        ("big.duckdb", "DuckDB store is not built yet"),
+        ("mysql://host", "no store knows this scheme"),
+        ("sqlite:walk.db", "write sqlite:///name.db"),
+        ("sqlite:///", "write sqlite:///name.db"),
+    ],
+)
+def test_what_is_no_store_is_refused_with_what_to_give(url: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        open_store(url)
+    assert list(Path().iterdir()) == []
+
+
+def test_a_durability_nobody_offers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="durability='fast'"):
+        open_store("a.db", durability="fast")  # type: ignore[arg-type]
+
+
+def test_a_folder_that_is_missing_is_named() -> None:
+    with pytest.raises(StoreRefused, match="create missing first"):
+        open_store("missing/walk.db")
