@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Bar:
-    """A target in words, and whether this measurement met it. It is set for the full size."""
+    """A target in words, and whether this measurement met it. Targets are set for the full size and judged at any."""
 
     text: str
     met: bool
@@ -38,7 +39,11 @@ class Bar:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the report. `more` holds what only this figure has."""
+    """One line of the report. `more` holds what only this figure has.
+
+    `load` is the machine's load when the figure was done: well above the benchmark's own one or two processes, somebody
+    else was working too, and two processes had no two cores.
+    """
 
     name: str
     value: float
@@ -49,6 +54,7 @@ class Figure:
     repeat: int
     bar: Bar | None = None
     more: Mapping[str, object] = field(default_factory=dict)
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
 
     @property
     def spread(self) -> float | None:
@@ -64,23 +70,35 @@ class Figure:
             "ratios": {against: significant(ratio.median) for against, ratio in self.ratios.items()},
             "spread": None if self.spread is None else significant(self.spread),
             "durability": self.durability,
-            "bar": self.bar,
+            "bar": self._judged(),
             "scale": self.scale,
             "repeat": self.repeat,
+            "load": round(self.load, 1),
             **self.more,
         }
         return msgspec.json.encode(page).decode()
 
     def words(self) -> str:
         """The figure as a few lines for people."""
-        spread = "one turn, no spread" if self.spread is None else f"spread {self.spread:.0%}"
-        lines = [f"{self.name:<28}{significant(self.value):>12,} {self.unit}   ({spread}, {self.repeat} turns)"]
+        spread = "one turn, no spread" if self.spread is None else f"{self.repeat} turns, spread {self.spread:.0%}"
+        value = f"{significant(self.value):>12,} {self.unit}"
+        lines = [f"{self.name:<28}{value}   ({spread}, load {self.load:.1f})"]
         lines += [f"{'':<28}{significant(ratio.median):>12,} x {against}" for against, ratio in self.ratios.items()]
         lines += [f"{'':<30}{name}: {value}" for name, value in self.more.items()]
         lines += [f"{'':<30}{name} paid for: {kept}" for name, kept in self.durability.items()]
         if self.bar is not None:
-            lines.append(f"{'':<30}{'met' if self.bar.met else 'NOT MET'}: {self.bar.text}")
+            verdict = "met" if self.bar.met else "NOT MET"
+            lines.append(f"{'':<30}{verdict}{'' if self._is_full else ' at this scale'}: {self.bar.text}")
         return "\n".join(lines)
+
+    @property
+    def _is_full(self) -> bool:
+        return self.scale >= 1
+
+    def _judged(self) -> dict[str, object] | None:
+        if self.bar is None:
+            return None
+        return {"text": self.bar.text, "met": self.bar.met, "full_size": self._is_full}
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def machine(folder: Path) -> str:
     return (
         f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
         f"SQLite {apsw.sqlite_lib_version()}, {folder} on {file_system(folder)}, "
-        f"fsync {fsync_seconds(folder) * 1e3:.2f} ms"
+        f"fsync {fsync_seconds(folder) * 1e3:.2f} ms, load {os.getloadavg()[0]:.1f}"
     )
 
 

@@ -33,7 +33,7 @@ from ramify.model.task import NewTasks
 from ramify.store.contract import Store
 from ramify.store.sqlite import SqliteStore
 from tests.crash.disk import GO, Answer, Change, Disk, Fault, Step
-from tests.crash.tree import Tree
+from tests.crash.tree import grow
 from tests.crash.witness import Said, Witness
 from tests.crash.worker import Worker
 
@@ -61,7 +61,7 @@ def work_on_tree(store: Store, witness: Witness, seed: int, grow: str | None) ->
 
     luck = random.Random()
     order = tuple(Order)[seed % len(Order)]
-    worker = Worker(store, witness, Tree(seed), luck, recover=recover, order=order)
+    worker = Worker(store, witness, grow(seed), luck, recover=recover, order=order)
     worker.work()
     worker.leave()
 

@@ -96,6 +96,11 @@ GO = Answer()
 Fault = Callable[[Step], Answer]
 
 
+def let(step: Step) -> Answer:
+    """No fault."""
+    return GO
+
+
 def fail(step: Step) -> Answer:
     """The error that a broken disk would give."""
     return Answer(step.change.value)
@@ -109,7 +114,7 @@ def tear(step: Step) -> Answer:
 class Disk:
     """The files below `folder`, for as long as the `with` block lasts. Only one at a time."""
 
-    def __init__(self, folder: Path, fault: Fault = lambda _: GO, *, really_sync: bool = False) -> None:
+    def __init__(self, folder: Path, fault: Fault = let, *, really_sync: bool = False) -> None:
         self.folder = folder.resolve()
         self.fault = fault
         self.steps: list[Step] = []

@@ -19,7 +19,7 @@ from ramify.testing.paging import every
 from tests.crash import judge
 from tests.crash.client import APPEND_RUN, APPENDED
 from tests.crash.clients import LIMIT, STORE, WITNESS, Client, Clients
-from tests.crash.tree import Tree
+from tests.crash.tree import MOST, draw_seed, grow
 from tests.crash.witness import Said, Witness
 
 LATE = 0.120
@@ -34,7 +34,7 @@ class Chase:
         folder.mkdir()
         self.folder, self.work = folder, work
         self._clients, self._luck = clients, luck
-        self.seed = luck.randrange(2**31)
+        self.seed = draw_seed(luck, most=luck.randint(60, MOST))
         self.kills = 0
         print(f"{folder.name}: tree seed {self.seed}")
 
@@ -65,7 +65,7 @@ class Chase:
                 shutil.copyfile(self.folder / name, copy / name)
                 (copy / name).chmod(0o600)
         store = SqliteStore(copy / STORE)
-        complaints = judge.in_between(store, Tree(self.seed), self.lines().lines())
+        complaints = judge.in_between(store, grow(self.seed), self.lines().lines())
         store.close()
         shutil.rmtree(copy)
         return complaints
@@ -73,7 +73,7 @@ class Chase:
     def verdict(self) -> list[str]:
         """What is wrong when the work is done."""
         store = SqliteStore(self.folder / STORE)
-        complaints = judge.at_the_end(store, Tree(self.seed), self.lines().lines(), self.kills)
+        complaints = judge.at_the_end(store, grow(self.seed), self.lines().lines(), self.kills)
         store.close()
         return complaints
 

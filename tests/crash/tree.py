@@ -9,6 +9,7 @@ several parents; some nodes are set back a few times before they end, and some f
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,6 +17,7 @@ from ramify.model.event import Status
 
 ROOTS = 3
 KEYS = 8
+MOST = 400
 #: The most children of a node, by depth.
 FAN_OUT = (20, 12, 5, 0)
 
@@ -33,9 +35,9 @@ class Node:
     """One node: its children, how it adds them, and the events it has in the end."""
 
     name: str
-    way: Way
-    children: tuple[str, ...]
-    events: tuple[Status, ...]
+    way: Way = Way.PLAIN
+    children: tuple[str, ...] = ()
+    events: tuple[Status, ...] = (Status.DONE,)
 
     @property
     def gather(self) -> str | None:
@@ -69,20 +71,11 @@ KINDS = frozenset({"node", "keyed", "gather"})
 
 
 class Tree:
-    """All nodes that follow from a seed. It is drawn again until it has at least `fewest` and at most `most` nodes."""
+    """A set of nodes that is complete: whatever a node offers is in it."""
 
-    def __init__(self, seed: int, fewest: int = 40, most: int = 0) -> None:
-        luck = random.Random(seed)
-        most = most or luck.randint(80, 400)
-        self.seed = seed
-        self.roots = tuple(f"r{i}" for i in range(ROOTS))
-        self._failures = luck.choice((0.0, 0.03))
-        for draw in range(10_000):
-            self._draw = draw
-            self.nodes = self._grow(most)
-            if len(self.nodes) >= fewest:
-                return
-        raise AssertionError(f"no tree of {fewest} to {most} nodes from seed {seed}")
+    def __init__(self, roots: Sequence[str], nodes: Iterable[Node]) -> None:
+        self.roots = tuple(roots)
+        self.nodes = {node.name: node for node in nodes}
 
     @property
     def fails(self) -> bool:
@@ -93,32 +86,45 @@ class Tree:
         """The nodes that may have added this one."""
         return frozenset(node.name for node in self.nodes.values() if name in node.offered)
 
-    def _grow(self, most: int) -> dict[str, Node]:
-        """Every node; none at all when there would be more than `most`."""
-        grown: dict[str, Node] = {}
-        waiting = list(self.roots)
-        while waiting:
-            node = self._node(waiting.pop())
-            grown[node.name] = node
-            waiting += (name for name in node.offered if name not in grown and name not in waiting)
-            if len(grown) + len(waiting) > most:
-                return {}
-        return grown
 
-    def _node(self, name: str) -> Node:
-        luck = random.Random(f"{self.seed}/{self._draw}/{name}")
-        setbacks = luck.choices((0, 1, 2), (10, 2, 1))[0]
-        events = tuple(luck.choice((Status.RETRYING, Status.DEFERRED)) for _ in range(setbacks))
-        if luck.random() < self._failures and name not in self.roots:
-            return Node(name, Way.PLAIN, (), (*events, Status.FAILED))
-        way = luck.choice(tuple(Way))
-        count = luck.randint(0, FAN_OUT[min(_depth(name), len(FAN_OUT) - 1)])
-        if name not in self.roots and luck.random() < 0.4:
-            count = 0
-        children = [f"{name}.{i}" for i in range(count)]
-        if count and _depth(name) < 2:
-            children += (f"k{k}" for k in luck.sample(range(KEYS), luck.randint(0, 3)))
-        return Node(name, way, tuple(children), (*events, Status.DONE))
+def grow(seed: int) -> Tree:
+    """The tree of a seed; an empty one when there would be more than `MOST` nodes."""
+    roots = [f"r{i}" for i in range(ROOTS)]
+    failures = random.Random(seed).choice((0.0, 0.03))
+    grown: dict[str, Node] = {}
+    waiting = list(roots)
+    while waiting:
+        node = _node(waiting.pop(), seed, failures)
+        grown[node.name] = node
+        waiting += (name for name in node.offered if name not in grown and name not in waiting)
+        if len(grown) + len(waiting) > MOST:
+            return Tree((), ())
+    return Tree(roots, grown.values())
+
+
+def draw_seed(luck: random.Random, fewest: int = 40, most: int = MOST) -> int:
+    """A seed whose tree has a certain size, so that others can grow it without a search."""
+    while True:
+        seed = luck.randrange(2**31)
+        if fewest <= len(grow(seed).nodes) <= most:
+            return seed
+
+
+def _node(name: str, seed: int, failures: float) -> Node:
+    luck = random.Random(f"{seed}/{name}")
+    is_root = _depth(name) == 0
+    setbacks = luck.choices((0, 1, 2), (10, 2, 1))[0]
+    events = tuple(luck.choice((Status.RETRYING, Status.DEFERRED)) for _ in range(setbacks))
+    if luck.random() < failures and not is_root:
+        return Node(name, Way.PLAIN, (), (*events, Status.FAILED))
+    way = luck.choice(tuple(Way))
+    count = luck.randint(0, FAN_OUT[min(_depth(name), len(FAN_OUT) - 1)])
+    if luck.random() < 0.4 and not is_root:
+        count = 0
+    children = [f"{name}.{i}" for i in range(count)]
+    if count and _depth(name) < 2:
+        children += (f"k{k}" for k in luck.sample(range(KEYS), luck.randint(0, 3)))
+    return Node(name, way, tuple(children), (*events, Status.DONE))
 
 
 def _depth(name: str) -> int:

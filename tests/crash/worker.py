@@ -32,6 +32,7 @@ RUN_NAME = "tree"
 DEAD_AFTER = 3600.0
 #: How far ahead a setback is put, in microseconds: far enough to be a row of its own, near enough not to be waited for.
 SOON = 2_000
+ID_BLOCK = 64
 
 T = TypeVar("T")
 Recover = Callable[[StoreUnavailable, Store], Store]
@@ -95,7 +96,7 @@ class Worker:
         self._largest_claim = largest_claim
         self._n = 0
         self._claims: list[Claim] = []
-        self._kept: list[Claim] = []
+        self._ids = range(0)
 
     # sending
 
@@ -123,7 +124,7 @@ class Worker:
 
     def start(self) -> int:
         """The run of the tree, begun if nobody did yet."""
-        first = self.send(lambda store: store.reserve(1 + len(self._tree.roots)))
+        first = self._reserve(1 + len(self._tree.roots))
         run = NewRun(first, RUN_NAME, order=self._order)
         roots = self._group("node", first + 1, [Body(name) for name in self._tree.roots], None)
         return self.send(lambda store: store.start(run, [roots])).run.id
@@ -198,7 +199,7 @@ class Worker:
         outcome.tasks.append(task)
         outcome.statuses.append(status)
         if not status.is_end:
-            if self._luck.random() < 0.7:
+            if status is Status.DEFERRED or self._luck.random() < 0.5:
                 outcome.later.append(task)
         elif node.children and node.way is Way.STAGE:
             return self._stage(outcome, claim, task, node)
@@ -247,7 +248,12 @@ class Worker:
     # children
 
     def _reserve(self, count: int) -> int:
-        return self.send(lambda store: store.reserve(count))
+        """The first of some fresh ids, from a block that is renewed when it runs out."""
+        if len(self._ids) < count:
+            first = self.send(lambda store: store.reserve(ID_BLOCK))
+            self._ids = range(first, first + ID_BLOCK)
+        taken, self._ids = self._ids[:count], self._ids[count:]
+        return taken[0]
 
     def _group(self, kind: str, first: int, bodies: Sequence[Body], parent: int | None, **more: Any) -> NewTasks:
         keyed = kind == "keyed"

@@ -111,6 +111,10 @@ class Amount(int):
     """A subclass of int with nothing added."""
 
 
+class Ratio(float):
+    """A subclass of float with nothing added, as numpy has them."""
+
+
 UserId = NewType("UserId", int)
 PARIS = zoneinfo.ZoneInfo("Europe/Paris")
 ORDER = Order(orderNumber=7, when=dt.datetime(2026, 1, 2, tzinfo=dt.UTC), folder=pathlib.Path("a/b"), sizes={3, 4})
@@ -207,6 +211,8 @@ ROUND_TRIPS = [
     (str, Url("https://x")),
     (Url, Url("https://x")),
     (int, Amount(5)),
+    (float, Ratio(0.1)),
+    (Ratio, Ratio(0.1)),
     (Amount, Amount(5)),
     (str, Mode.FAST),
     (dict[str, int], OrderedDict(b=1, a=2)),
@@ -279,6 +285,8 @@ def test_a_result_that_looks_like_the_escaped_form_is_not_taken_for_it() -> None
     signature = taking(dict[str, Any])
     for value in ({"~": "~0041"}, {"~": ["~0041"], "b": 1}, {"~": {"~": "\udcff"}}):
         assert signature.decode_result(signature.encode_result(value)) == value
+    proven = taking(dict[str, int])
+    assert proven.decode_result(proven.encode_result({"~": 1})) == {"~": 1}
 
 
 def test_equal_calls_have_one_payload_however_they_are_spelled() -> None:

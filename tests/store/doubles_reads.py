@@ -47,9 +47,9 @@ class RemembersOldLives(Misreading):
             return Page(found, after, False)
 
 
-@caught_by("reads: counters say what happened", "reopen: counters move with a life")
-class CountsOnlyUp(Misreading):
-    """Counts what was added twice over, and never takes an end back."""
+@caught_by("reads: counters say what happened")
+class CountsTwice(Misreading):
+    """Counts what was added twice over."""
 
     class misreads(MemoryReads):
         def counts(self, run: int) -> dict[str, dict[int, int]]:

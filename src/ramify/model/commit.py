@@ -96,6 +96,8 @@ def check_part(part: Part) -> Part:
         moved = [t for later in part.later for t in later.tasks]
         if len(set(moved)) != len(moved) or not waiting.issuperset(moved):
             raise BadPayload("`later` names a task twice, or one that has no RETRYING or DEFERRED event in this part")
+    if len({*part.publish, *part.discard}) != len(part.publish) + len(part.discard):
+        raise BadPayload("a staged range is published or discarded twice in one part")
     if part.withheld and not part.withheld.issubset(part.tasks):
         raise BadPayload("`withheld` names a task that has no event in this part")
     for tasks in part.children:

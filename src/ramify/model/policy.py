@@ -16,6 +16,8 @@ PRIORITY_SECONDS = 60
 #: The due time of a task that waits for a person or for another run: live, never claimable by the clock.
 PARKED = 2**62
 LEVELS = range(-1000, 1001)
+#: How long a row of single appends goes on growing.
+TAIL_SECONDS = 5
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -58,6 +60,11 @@ def rank_of(added: int, priority: int) -> int:
 def deep_rank(opened: int, priority: int, round: int) -> int:
     """The place in line in a depth-first run: as if each round down had been added a second before its parent's."""
     return rank_of(opened, priority) - round * SECOND
+
+
+def is_young(rank: int, now: int, priority: int) -> bool:
+    """Whether a row with that rank may still take a task added now: the rank must stay true for all of its tasks."""
+    return rank_of(now, priority) - rank <= TAIL_SECONDS * SECOND
 
 
 def due_bucket(now: int, wait: float) -> int:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -32,6 +33,7 @@ class RunState(StrEnum):
         return self in RUN_ENDS
 
 
+NAMED_TASKS = 10
 RUN_ENDS = frozenset({RunState.DONE, RunState.FAILED, RunState.CANCELLED, RunState.HALTED})
 
 
@@ -84,6 +86,12 @@ class Run(msgspec.Struct, frozen=True):
     reason: str | None
     created: int
     ended: int | None
+
+
+def stalled(tasks: Sequence[int]) -> str:
+    """Why a run ended although these tasks never ran."""
+    named = ", ".join(map(str, tasks[:NAMED_TASKS])) + (", …" if len(tasks) > NAMED_TASKS else "")
+    return f"stalled: {len(tasks)} tasks wait for joins that can never fill: {named}"
 
 
 class Started(msgspec.Struct, frozen=True):

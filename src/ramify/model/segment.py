@@ -18,7 +18,7 @@ This module holds values and pure functions; it never touches a store.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -136,6 +136,17 @@ def cut_mask(first: int, last: int, left: int | None, cut: int) -> tuple[int | N
     if left is None:
         return None, None
     return left & full(cut - first), left >> (cut - first)
+
+
+def stretches(positions: Iterable[int]) -> list[list[int]]:
+    """Rising positions grouped into runs of consecutive ones."""
+    found: list[list[int]] = []
+    for position in positions:
+        if found and found[-1][-1] == position - 1:
+            found[-1].append(position)
+        else:
+            found.append([position])
+    return found
 
 
 def reoffer(first: int, last: int, left: int | None) -> list[tuple[int, int, int | None]]:

@@ -41,6 +41,8 @@ from ramify.store.reads import Reads
 
 #: A process that has not beaten for this share of `dead_after` has a gap and must not reap on the strength of it.
 GAP_SHARE = 2
+#: How long a session outlives its process, so that late deliveries still meet it.
+SESSION_SECONDS = 86_400
 #: The most tasks one `reopen` takes; callers go on with the next page.
 REOPEN_LIMIT = 8192
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.join import NewJoin, NewWaiter
-from ramify.model.process import NewProcess, Stamp
+from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
 from ramify.store.contract import REOPEN_LIMIT
@@ -97,7 +97,6 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
     """Verbs that are wrong whatever the process holds."""
     stamp, last = Stamp(worker.process, worker.n + 1), Stamp(worker.process, worker.n)
     two = NewTasks(free, "walk", [b"1", b"2"])
-    yield "enter", NewProcess(worker.process)
     if not worker.sent:
         yield "claim", Stamp(worker.process, 0), EVERYTHING
     elif worker.sent[-1].verb != "release":

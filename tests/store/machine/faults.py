@@ -27,6 +27,7 @@ class FaultMachine(WorkMachine):
     def crash(self, choose: Choices) -> None:
         self.scene.crash(choose.one(self.scene.workers))
 
+    @precondition(has("workers"))
     @rule()
     def crash_everything(self) -> None:
         self.scene.crash_all()
@@ -116,11 +117,11 @@ class FaultMachine(WorkMachine):
         if verb != "commit":
             self.before = self.now
 
-    @precondition(has("workers"))
+    @precondition(lambda machine: machine.scene.workers and machine.scene.growing_runs())
     @step
     def make_no_sense(self, choose: Choices) -> None:
-        worker = choose.one(self.scene.workers)
-        for client, verb, args, options in bad_calls(self.scene, worker, choose.one(self.scene.runs()).id):
+        worker, run = choose.one(self.scene.workers), choose.one(self.scene.growing_runs())
+        for client, verb, args, options in bad_calls(self.scene, worker, run.id):
             answer = client.ask(verb, *args, **options)
             assert answer == Refused(BadPayload), f"{verb}{args}{options} was not refused as it should: {answer}"
         self.before = self.now

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hypothesis import note
 from msgspec import structs
 
 from ramify.errors import RamifyError
@@ -135,6 +136,7 @@ class Client:
 
     def deliver(self, verb: str, args: tuple[Any, ...], options: dict[str, Any]) -> Sent:
         """Send a verb to both and compare nothing."""
+        note(f"{verb} {args} {options or ''}"[:2000])
         reference = _try(self.reference, verb, args, options)
         sqlite = _try(self.sqlite, verb, self._tokens.translate(verb, args), options)
         return Sent(verb, args, options, reference, sqlite)

@@ -35,7 +35,9 @@ def step(body: Callable[[M, Choices], None]) -> Callable[[M], None]:
     """A rule that makes choices."""
 
     def stepping(machine: M, source: st.DataObject) -> None:
+        machine.at_peace = False
         body(machine, Choices(source))
+        machine.at_peace = True
 
     stepping.__name__ = body.__name__
     return rule(source=st.data())(stepping)
@@ -61,6 +63,8 @@ class WorkMachine(RuleBasedStateMachine):
         self.scene = Scene(Pair(self.folder, type(self).opener))
         #: what must still be seen after a step that may change nothing
         self.before: Picture | None = None
+        #: False inside a step, and so for good after one that failed
+        self.at_peace = True
         self.now: Picture = {}
 
     @initialize(source=st.data())
@@ -71,26 +75,31 @@ class WorkMachine(RuleBasedStateMachine):
 
     @invariant()
     def both_stores_show_the_same(self) -> None:
+        self.at_peace = False
         front = self.scene.front
         ours = picture(front.reference, same_token)
         theirs = picture(front.sqlite, self.scene.pair.tokens.known)
         assert not (found := difference(ours, theirs)), f"reference, then sqlite; {found}"
         if self.before is not None:
             assert not (found := difference(self.before, ours)), f"this should have changed nothing; {found}"
-        self.before, self.now = None, ours
+        self.before, self.now, self.at_peace = None, ours, True
 
     def teardown(self) -> None:
         try:
-            self.scene.finish()
-            self.both_stores_show_the_same()
-            front = self.scene.front
-            found = difference(close_up(front.reference), close_up(front.sqlite))
-            assert not found, f"reference, then sqlite; {found}"
-            assert check(front.reference) == []
-            assert check(front.sqlite) == []
+            if self.at_peace:
+                self._finish()
         finally:
             self.scene.close()
             shutil.rmtree(self.folder)
+
+    def _finish(self) -> None:
+        self.scene.finish()
+        self.both_stores_show_the_same()
+        front = self.scene.front
+        found = difference(close_up(front.reference), close_up(front.sqlite))
+        assert not found, f"reference, then sqlite; {found}"
+        assert check(front.reference) == []
+        assert check(front.sqlite) == []
 
     # runs
 
@@ -126,6 +135,7 @@ class WorkMachine(RuleBasedStateMachine):
         run = choose.one(self.scene.runs())
         self.scene.front.ask("advance", run.id, choose.one((run.round, run.round, run.round - 1, run.round + 1)))
 
+    @precondition(lambda machine: len(machine.scene.open_runs()) > 1)
     @step
     def cancel_a_run(self, choose: Choices) -> None:
         into = choose.one((RunState.CANCELLED, RunState.HALTED))

@@ -10,10 +10,15 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 
 import apsw
 import pytest
+
+
+#: Where children run, so that they find this module.
+_ROOT = Path(__file__).parents[3]
 
 
 class Child:
@@ -21,7 +26,7 @@ class Child:
 
     def __init__(self, program: str, *args: object) -> None:
         command = [sys.executable, "-c", textwrap.dedent(program), *map(str, args)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
         self.pid = self._process.pid
 
     def __enter__(self) -> Child:
@@ -91,7 +96,7 @@ def with_own_mounts(script: str, *args: object) -> str:
     if unshare is None or subprocess.run([unshare, "-m", "sh", "-c", probe], capture_output=True).returncode != 0:
         pytest.skip("needs unshare -m and the right to mount")
     command = [unshare, "-m", "sh", "-ec", textwrap.dedent(script), "sh", sys.executable, *map(str, args)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
 

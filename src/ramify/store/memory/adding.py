@@ -11,16 +11,13 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
-from ramify.model.policy import SECOND, deep_rank, rank_of
+from ramify.model.policy import deep_rank, is_young, rank_of
 from ramify.model.run import Order
-from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of
+from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.memory import joins, keys
 from ramify.store.memory.joins import Arrival
 from ramify.store.memory.place import Place, RunRow, SegmentRow, SpanRow
-
-#: A tail row is extended only while it is this young, so that its rank stays true for all of its tasks.
-TAIL_SECONDS = 5
 
 
 def check_room(place: Place, groups: Sequence[NewTasks]) -> None:
@@ -42,6 +39,12 @@ class Added:
     ids: tuple[int, ...]
     taken: Collection[int]
     arrivals: list[Arrival]
+
+    def moved(self, tasks: NewTasks) -> dict[int, int]:
+        """The tasks of the group that have another id than it gave them: dropped for another, or closer in rank."""
+        if tasks.keys is None:
+            return {}
+        return {given: task for given, task in zip(tasks.ids, self.ids, strict=True) if given != task}
 
 
 def add(
@@ -73,7 +76,7 @@ def add(
         ids.append(task)
         if key is not None:
             keys.take(place, stretch, task, key)
-    for chosen in _stretches(kept) if in_place else [kept]:
+    for chosen in stretches(kept) if in_place else [kept]:
         if chosen:
             first = tasks.first + (chosen[0] if in_place else 0)
             _insert(place, run, _span(run, tasks, round, slot, first, chosen), tasks.waits, now)
@@ -84,17 +87,6 @@ def add(
         for i, other in holders.items():
             arrivals += joins.wait_for(place, other, tasks.join, slot + i)
     return Added(tuple(ids), holders.keys(), arrivals)
-
-
-def _stretches(kept: list[int]) -> list[list[int]]:
-    """Positions grouped into runs of consecutive ones."""
-    out: list[list[int]] = []
-    for i in kept:
-        if out and out[-1][-1] == i - 1:
-            out[-1].append(i)
-        else:
-            out.append([i])
-    return out
 
 
 def _span(
@@ -181,7 +173,7 @@ def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process:
     if row is None or not _may_grow(run, row, tasks.priority, now):
         return False
     key = tasks.keys[0] if tasks.keys is not None else None
-    if (span.keys is None) != (key is None) or (span.mores is None) != (tasks.mores is None):
+    if (span.keys is None) != (tasks.keys is None) or (span.mores is None) != (tasks.mores is None):
         return False
     if key is not None:
         if keys.holder(place, tasks.hold, run.new.id, tasks.kind, key, now) is not None:
@@ -201,7 +193,7 @@ def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process:
 def _may_grow(run: RunRow, row: SegmentRow, priority: int, now: int) -> bool:
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
     untouched = not row.crashes and not row.attempt and row.last == row.span.last
-    young = run.new.order is Order.DEPTH_FIRST or rank_of(now, priority) - row.rank <= TAIL_SECONDS * SECOND
+    young = run.new.order is Order.DEPTH_FIRST or is_young(row.rank, now, priority)
     return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from ramify.errors import BadPayload
 from ramify.model.commit import Part, check_part
 from ramify.model.event import Status
+from ramify.model.join import NewJoin
+from ramify.model.links import check_once
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, trim
@@ -27,6 +29,7 @@ def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
     children: list[NewTasks] = []
+    new_joins: list[NewJoin] = []
     for part in parts:
         check_part(part)
         row = holding(place, stamp.process, part.token)
@@ -40,6 +43,8 @@ def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
         for first in (*part.publish, *part.discard):
             adding.staged(place, first, part.token)
         children += part.children
+        new_joins += part.joins
+    check_once(new_joins)
     adding.check_room(place, children)
 
 
@@ -75,11 +80,14 @@ def apply(place: Place, stamp: Stamp, row: SegmentRow, part: Part, now: int) -> 
     highest = write_ends(place, row.span, part.tasks, part.status_column(), part.value_column(), process, now)
     joins.create(place, row.run, part.joins)
     arrivals: list[Arrival] = []
+    became: dict[int, int] = {}
     for tasks in part.children:
         of = joins.add_slots(place, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        arrivals += adding.add(place, run, tasks, below, process, now, of=of).arrivals
+        added = adding.add(place, run, tasks, below, process, now, of=of)
+        arrivals += added.arrivals
+        became.update(added.moved(tasks))
     for waiter in part.waiters:
-        arrivals += joins.wait_for(place, waiter.task, waiter.join, waiter.slot)
+        arrivals += joins.wait_for(place, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
     for first in part.discard:
         adding.discard(adding.staged(place, first, part.token))
     for first in part.publish:

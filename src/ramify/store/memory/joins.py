@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
-from ramify.errors import BadPayload
 from ramify.model.event import Status, fold
 from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter, part_sizes
+from ramify.model.links import check_links
 from ramify.model.segment import SegmentState, mask_of, trim
 from ramify.model.task import NewTasks
 from ramify.store.memory.place import JoinRow, PartRow, Place, SegmentRow
+from ramify.store.reads import Sweep
 
 Arrival = tuple[int, int, bool]
 
@@ -23,29 +24,14 @@ def create(place: Place, run: int, joins: Iterable[NewJoin]) -> None:
 
 
 def check(place: Place, groups: Sequence[NewTasks], new_joins: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
-    """Refuse joins that cannot be created, and tasks or waiters that name a join or a task that is not there."""
-    for new in new_joins:
-        if new.needs < 0:
-            raise BadPayload(f"join {new.id} needs {new.needs} arrivals; give 0 or more")
-        if new.task is None and new.outer is None:
-            raise BadPayload(f"join {new.id} has neither a task nor an outer join: nothing would follow")
-        if new.task not in (None, new.id):
-            raise BadPayload(f"join {new.id} has task {new.task}; a join and its task share one id")
-        if new.id in place.joins:
-            raise BadPayload(f"join {new.id} exists; reserve a fresh id for it")
-    fresh = {new.id: new for new in new_joins}
-    for tasks in groups:
-        if tasks.waits and not all(task in fresh for task in tasks.ids):
-            raise BadPayload(f"{tasks.kind!r} tasks wait for joins that are not created with them")
-        if tasks.join in fresh and tasks.slot is not None and tasks.slot + len(tasks.bodies) > fresh[tasks.join].needs:
-            raise BadPayload(f"join {tasks.join} needs {fresh[tasks.join].needs} arrivals; its members have more slots")
-    named = {tasks.join for tasks in groups if tasks.join is not None} | {waiter.join for waiter in waiters}
-    for join in sorted(named - fresh.keys() - place.joins.keys()):
-        raise BadPayload(f"join {join} does not exist")
-    appended = {task for tasks in groups for task in tasks.ids} if waiters else set()
-    for waiter in waiters:
-        if waiter.task not in appended and place.published(waiter.task) is None:
-            raise BadPayload(f"task {waiter.task} is not in the log; nobody can wait for it")
+    """Refuse links that do not fit."""
+    check_links(
+        groups, new_joins, waiters, sizes_of=lambda join: _sizes(place.joins.get(join)), has_task=place.is_published
+    )
+
+
+def _sizes(join: JoinRow | None) -> list[int] | None:
+    return None if join is None else [part.size for part in join.parts]
 
 
 def add_slots(place: Place, join: int, count: int) -> int:
@@ -64,20 +50,27 @@ def wait_for(place: Place, task: int, join: int, slot: int) -> list[Arrival]:
     return [] if ended is None else [(join, slot, ended is not Status.DONE)]
 
 
+def memberships(place: Place, task: int) -> list[tuple[int, int]]:
+    """The join slots that the end of a task fills."""
+    span = place.span_of(task)
+    assert span is not None
+    own = [] if span.join is None else [(span.join, task + span.shift)]
+    return [pair for pair in own + place.waiters.get(task, []) if pair[0] in place.joins]
+
+
 def ending(place: Place, task: int) -> Status | None:
-    """How a task ended, sweeps included; None while it is unfinished."""
-    ended = fold(place.events.get(task, ())).ended
+    """How a task ended, sweeps included; None while it is unfinished. A sweep ends the life that was present then."""
+    events = place.events.get(task, ())
+    ended = fold(events).ended
     if ended is not None:
         return ended
-    span = place.span_of(task)
-    swept = span is not None and any(
-        covers_swept(s.first, s.last, s.left, task) for s in place.sweeps.get(span.run, ())
-    )
-    return Status.CANCELLED if swept else None
+    span, since = place.span_of(task), events[-1].seq if events else 0
+    sweeps = place.sweeps.get(span.run, ()) if span is not None else ()
+    return Status.CANCELLED if any(s.seq > since and _sweeps(s, task) for s in sweeps) else None
 
 
-def covers_swept(first: int, last: int, left: int | None, task: int) -> bool:
-    """Whether a sweep's mask holds `task`."""
+def _sweeps(sweep: Sweep, task: int) -> bool:
+    first, last, left = sweep.first, sweep.last, sweep.left
     return first <= task <= last and (left is None or bool(left >> (task - first) & 1))
 
 
@@ -120,7 +113,7 @@ def _arrive(join: JoinRow, slot: int, broken: bool) -> bool:
 
 def _publish(place: Place, tasks: list[int], run: int, round: int, now: int) -> None:
     rows: dict[int, list[int]] = defaultdict(list)
-    for task in tasks:
+    for task in sorted(tasks):
         row = place.covering(task)
         if row is not None and row.state is SegmentState.WAITING:
             rows[row.id].append(task)

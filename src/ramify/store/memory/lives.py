@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState
-from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, tasks_in, trim
+from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import REOPEN_LIMIT, Reopened
 from ramify.store.memory import claims, commits, joins, keys, runs
 from ramify.store.memory.adding import rank
 from ramify.store.memory.place import JoinRow, Place, RunRow
-from ramify.store.reads import Sweep
 
 
 def check(place: Place, run: RunRow, tasks: Sequence[int]) -> None:
@@ -58,7 +58,7 @@ def reopen(
     _offer(place, run, [*ended, *again], at, now)
     if settle is not None:
         place.marks[run.new.id] += (
-            Mark(run.new.id, Scope.TASK, task, settle.status, settle.reason, settle.value) for task in ended
+            Mark(run.new.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value) for task in ended
         )
     runs.advance(place, run, run.round, now)
     return Reopened(tuple(ended), tuple(superseded), at)
@@ -67,25 +67,9 @@ def reopen(
 def _write_reopened(place: Place, task: int, status: Status, reason: str, process: int) -> None:
     span = place.published(task)
     assert span is not None
-    if not place.events.get(task) or not place.events[task][-1].status.is_end:
-        # It ended in a sweep: give it the end as an event of its own, so that its history stays in one place.
-        _unsweep(place, span.run, task)
-        place.write_event(task, Status.CANCELLED, None)
     place.write_event(task, Status.REOPENED, reason_value(reason))
     place.count(span.run, span.kind, status, process, -1)
     place.count(span.run, span.kind, Status.REOPENED, process)
-
-
-def _unsweep(place: Place, run: int, task: int) -> None:
-    kept: list[Sweep] = []
-    for s in place.sweeps[run]:
-        if joins.covers_swept(s.first, s.last, s.left, task):
-            rest = [t for t in tasks_in(s.first, s.last, s.left) if t != task]
-            for chunk in (rest[i : i + MASK_WIDTH] for i in range(0, len(rest), MASK_WIDTH)):
-                kept.append(Sweep(run, *trim(chunk[0], mask_of(chunk, chunk[0])), s.seq))
-        else:
-            kept.append(s)
-    place.sweeps[run] = kept
 
 
 def _set_back(place: Place, ended: Iterable[int], chosen: set[int]) -> list[int]:
@@ -95,7 +79,7 @@ def _set_back(place: Place, ended: Iterable[int], chosen: set[int]) -> list[int]
     """
     slots: dict[int, list[int]] = defaultdict(list)
     for task in ended:
-        for join, slot in memberships(place, task):
+        for join, slot in joins.memberships(place, task):
             slots[join].append(slot)
     waiting: list[int] = []
     for name, members in slots.items():
@@ -108,14 +92,6 @@ def _set_back(place: Place, ended: Iterable[int], chosen: set[int]) -> list[int]
             _take_back(place, row.task)
             waiting.append(row.task)
     return waiting
-
-
-def memberships(place: Place, task: int) -> list[tuple[int, int]]:
-    """The join slots that the end of a task fills."""
-    span = place.span_of(task)
-    assert span is not None
-    own = [] if span.join is None else [(span.join, task + span.shift)]
-    return [pair for pair in own + place.waiters.get(task, []) if pair[0] in place.joins]
 
 
 def _take_back(place: Place, task: int) -> None:

@@ -229,6 +229,16 @@ class Place:
         span = self.span_of(task)
         return span if span is not None and span.published else None
 
+    def is_published(self, task: int) -> bool:
+        """Whether `task` is in the log for everybody to see."""
+        return self.published(task) is not None
+
+    def has_any(self, run: int, first: int, last: int) -> bool:
+        """Whether any task of that run lies in a range of ids."""
+        at = bisect_right(self.firsts, last)
+        span = self.spans[self.firsts[at - 1]] if at else None
+        return span is not None and span.last >= first and span.run == run
+
     # segments
 
     def add_segment(self, span: SpanRow, **fields: object) -> SegmentRow:

@@ -28,7 +28,7 @@ def bury(place: Place, process: int, now: int) -> int:
     session = place.sessions[process]
     session.gone_at = now
     tasks = 0
-    for row in place.held_by(process):
+    for row in sorted(place.held_by(process), key=lambda row: row.id):
         tasks += row.count
         _offer_again(place, row, session)
     return tasks
@@ -50,7 +50,7 @@ def reap(place: Place, process: int, dead_after: float, now: int, tick: int) -> 
         return Reap(clean_window=False)
     dead = [
         number
-        for number, session in place.sessions.items()
+        for number, session in sorted(place.sessions.items())
         if number != process and session.gone_at is None and tick - session.beats[-1] > limit
     ]
     return Reap(tuple(dead), sum(bury(place, number, now) for number in dead))
@@ -104,7 +104,8 @@ def forget_old(place: Place, before: int) -> int:
 def remove_garbage(place: Place, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
-    for row in [row for row in place.segments.values() if row.state is SegmentState.GARBAGE]:
+    garbage = [row for row in place.segments.values() if row.state is SegmentState.GARBAGE]
+    for row in sorted(garbage, key=lambda row: row.first):
         size = min(row.count, limit - removed)
         removed += size
         row.last -= size

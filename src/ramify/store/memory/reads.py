@@ -119,7 +119,7 @@ class MemoryReads:
             waiting = {s: t for t, pairs in self._place.waiters.items() for j, s in pairs if j == join}
             grouped = {
                 task + span.shift: task
-                for span in self._place.spans.values()
+                for span in map(self._place.spans.__getitem__, self._place.firsts)
                 if span.join == join and span.published
                 for task in range(span.first, span.last + 1)
             }

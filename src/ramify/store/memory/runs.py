@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState
+from ramify.model.run import Advanced, NewRun, Order, Run, RunState, stalled
 from ramify.model.segment import SegmentState, tasks_in
 from ramify.store.memory import claims, commits, joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
 from ramify.store.reads import Sweep
 
 WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
-NAMED_JOINS = 10
 
 
 def create(place: Place, new: NewRun, now: int) -> RunRow:
@@ -93,8 +92,7 @@ def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Adva
     )
     if waiting:
         stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
-        named = ", ".join(map(str, stuck[:NAMED_JOINS])) + (", …" if len(stuck) > NAMED_JOINS else "")
-        run.reason = f"stalled: {len(stuck)} tasks wait for joins that can never fill: {named}"
+        run.reason = stalled(stuck)
         sweep(place, run, waiting, now)
     run.state = RunState.FAILED if waiting or failures else RunState.DONE
     run.ended = now
@@ -127,9 +125,9 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
         place.sweeps[row.run].append(swept)
         place.commits[-1][2].append(swept)
         place.count(row.run, row.span.kind, Status.CANCELLED, 0, row.count)
-        for task in tasks_in(row.first, row.last, row.left) if row.span.keys or place.waiters else ():
+        for task in tasks_in(row.first, row.last, row.left):
             keys.release(place, row.span, task, Status.CANCELLED, now)
-            arrivals += ((join, slot, True) for join, slot in place.waiters.get(task, ()))
+            arrivals += ((join, slot, True) for join, slot in joins.memberships(place, task))
         place.drop_segment(row)
     elsewhere = [a for a in arrivals if a[0] in place.joins and place.joins[a[0]].run != run.new.id]
     joins.settle(place, elsewhere, (), run.new.id, run.round + 1, now)

@@ -14,18 +14,18 @@ from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, RunState, Started
-from ramify.model.task import Appended, NewTasks, check_name, check_tasks
+from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_tasks
 from ramify.store.clock import Clock, SystemClock
-from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.memory import adding, claims, commits, lives, processes, runs
 from ramify.store.memory import joins as join_rows
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
 
-SESSION_SECONDS = 86_400
 T = TypeVar("T")
 
 
@@ -126,7 +126,7 @@ class MemoryStore:
         """Publish tasks from outside."""
         with self._place.lock:
             row = self._place.run(run)
-            if tasks and (known := self._place.span_of(tasks[0].first)) is not None and known.run == run:
+            if applied_before(tasks, lambda first, last: self._place.has_any(run, first, last)):
                 return adding.known(self._place, run, tasks, self.now())
             if row.state.is_end or row.state is RunState.DRAINING:
                 raise RunEnded(
@@ -226,6 +226,7 @@ class MemoryStore:
         """Cancel a run, a task, or a task with its descendants."""
         if into not in (RunState.CANCELLED, RunState.HALTED):
             raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
+        reason = storable(reason)
         with self._place.lock:
             row = self._place.run(run)
             if task is None:
@@ -264,7 +265,7 @@ class MemoryStore:
                 return _same(again.answer, Reopened)
             row = self._place.run(run)
             lives.check(self._place, row, tasks)
-            answer = lives.reopen(self._place, row, tasks, settle, reason, stamp.process, self.now())
+            answer = lives.reopen(self._place, row, tasks, settle, storable(reason), stamp.process, self.now())
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer
@@ -301,8 +302,10 @@ class MemoryStore:
         join_rows.create(self._place, run, new)
         added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]
         arrivals = [arrival for group in added for arrival in group.arrivals]
+        became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
         for waiter in waiters:
-            arrivals += join_rows.wait_for(self._place, waiter.task, waiter.join, waiter.slot)
+            task = became.get(waiter.task, waiter.task)
+            arrivals += join_rows.wait_for(self._place, task, waiter.join, waiter.slot)
         join_rows.settle(self._place, arrivals, new, run, round, now)
         taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
         return Appended(tuple(group.ids for group in added), taken)

@@ -9,18 +9,15 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status, Tally
-from ramify.model.policy import SECOND, rank_of
+from ramify.model.policy import is_young
 from ramify.model.run import Order, Run
-from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack
+from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.sqlite import bulk, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.keys import Offer
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
-
-#: A tail row is extended only while it is this young, so that its rank stays true for all of its tasks.
-TAIL_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -30,6 +27,12 @@ class Added:
     ids: Sequence[int]
     taken: Collection[int]
     arrivals: list[Arrival]
+
+    def moved(self, tasks: NewTasks) -> dict[int, int]:
+        """The tasks of the group that have another id than it gave them: dropped for another, or closer in rank."""
+        if tasks.keys is None:
+            return {}
+        return {given: task for given, task in zip(tasks.ids, self.ids, strict=True) if given != task}
 
 
 def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
@@ -61,12 +64,12 @@ def add(db: Db, run: Run, tasks: NewTasks, round: int, process: int, now: int, *
     if tasks.join is None and not tasks.waits:
         # No join knows them by their place: the kept tasks close ranks, so that the range stays dense.
         placed = {i: tasks.first + at for at, i in enumerate(kept)}
-        stretches = [kept] if kept else []
+        pieces = [kept] if kept else []
     else:
         placed = {i: tasks.first + i for i in kept}
-        stretches = _stretches(kept)
+        pieces = stretches(kept)
     offer.take(placed.items())
-    for chosen in stretches:
+    for chosen in pieces:
         piece = _span(run, tasks, round, slot)
         piece.first = placed[chosen[0]]
         piece.last = placed[chosen[-1]]
@@ -79,17 +82,6 @@ def add(db: Db, run: Run, tasks: NewTasks, round: int, process: int, now: int, *
         for i, other in lost.items():
             arrivals += joins.wait_for(db, other, tasks.join, slot + i)
     return Added([placed[i] if i in placed else lost[i] for i in range(len(tasks.bodies))], lost.keys(), arrivals)
-
-
-def _stretches(kept: list[int]) -> list[list[int]]:
-    """Positions grouped into runs of consecutive ones."""
-    out: list[list[int]] = []
-    for i in kept:
-        if out and out[-1][-1] == i - 1:
-            out[-1].append(i)
-        else:
-            out.append([i])
-    return out
 
 
 def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SpanRow:
@@ -183,7 +175,7 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
 def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
     untouched = not row.crashes and not row.attempt and row.last == span.last
-    young = run.order is Order.DEPTH_FIRST or rank_of(now, span.priority) - row.rank <= TAIL_SECONDS * SECOND
+    young = run.order is Order.DEPTH_FIRST or is_young(row.rank, now, span.priority)
     return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH
 
 

@@ -33,12 +33,12 @@ BY_RUN = (
 )
 NOW_DUE = (
     f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY due"
-    f" WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? ORDER BY due LIMIT ?"
+    f" WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? ORDER BY due"
 )
 NEXT_QUEUE = f"SELECT min(queue) FROM segment INDEXED BY ready WHERE {IS_READY} AND kind = ? AND queue > ?"
 NEXT_DUE_QUEUE = f"SELECT min(queue) FROM segment INDEXED BY due WHERE {IS_DUE} AND kind = ? AND queue > ?"
 NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} AND run > ?"
-#: The most rows that became due which one claim puts in order of rank.
+#: The most rows of a kind and queue that became due which one claim puts in order of rank.
 DUE_WINDOW = 256
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
@@ -64,10 +64,11 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> tuple[Claimed
         cut, _ = take_head(suspects[0].first, suspects[0].last, suspects[0].left, want.limit)
         alone = stamp(db, process, [Choice(suspects[0], cut)])
         return Claimed(tuple(read(db, alone)), len(suspects) > 1), turn
-    shared, turn = _by_turns(db, want, turn)
+    due = _due(db, want, now)
+    shared, turn = _by_turns(db, want, turn, due)
     taken = stamp(db, process, shared)
     limit = want.limit - sum(row.count for row in taken)
-    taken += stamp(db, process, _choose(_candidates(db, want, now), limit))
+    taken += stamp(db, process, _choose(_candidates(db, want, due), limit))
     return Claimed(tuple(read(db, taken)), bool(suspects)), turn
 
 
@@ -100,18 +101,25 @@ def _queues(db: Db, statement: str, kind: str, want: Want) -> Iterator[str]:
         yield queue
 
 
-def _candidates(db: Db, want: Want, now: int) -> Iterator[SegmentRow]:
+def _due(db: Db, want: Want, now: int) -> list[SegmentRow]:
+    """The rows whose time has come, best first: of each kind and queue those that have been due longest."""
+    found: list[SegmentRow] = []
+    for kind in sorted(want.kinds):
+        for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
+            some = map(rows.segment_row, db.execute(NOW_DUE, (kind, queue, now)))
+            found += islice((row for row in some if _fits(row, want)), DUE_WINDOW)
+    return sorted(found, key=_place)
+
+
+def _candidates(db: Db, want: Want, due: Iterable[SegmentRow]) -> Iterator[SegmentRow]:
     """What may be claimed, best first."""
-    streams: list[Iterable[SegmentRow]] = []
+    streams: list[Iterable[SegmentRow]] = [[row for row in due if row.state is SegmentState.READY]]
     for kind in sorted(want.kinds):
         for queue in _queues(db, NEXT_QUEUE, kind, want):
             if want.runs is None:
                 streams.append(map(rows.segment_row, db.execute(BY_KIND, (kind, queue))))
             else:
                 streams += (map(rows.segment_row, db.execute(BY_RUN, (r, kind, queue))) for r in sorted(want.runs))
-        for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
-            found = db.execute(NOW_DUE, (kind, queue, now, DUE_WINDOW)).fetchall()
-            streams.append(sorted(map(rows.segment_row, found), key=_place))
     return (row for row in merge(*streams, key=_place) if _fits(row, want))
 
 
@@ -136,21 +144,21 @@ def _choose(candidates: Iterable[SegmentRow], limit: int) -> list[Choice]:
     return chosen
 
 
-def _by_turns(db: Db, want: Want, turn: int) -> tuple[list[Choice], int]:
+def _by_turns(db: Db, want: Want, turn: int, due: Sequence[SegmentRow]) -> tuple[list[Choice], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
-    first = _next_run(db, 0)
-    if want.limit < 1 or first is None or _next_run(db, first) is None:
+    first = _next_run(db, 0, due)
+    if want.limit < 1 or first is None or _next_run(db, first, due) is None:
         return [], turn
     able: list[tuple[int, SegmentRow]] = []
     at, turned = turn, False
     for _ in range(TURN_WINDOW):
-        run = _next_run(db, at)
+        run = _next_run(db, at, due)
         if run is None and not turned:
             turned, run = True, first
         if run is None or (turned and run > turn):
             break
         at = run
-        best = _best_of(db, run, want)
+        best = _best_of(db, run, want, due)
         if best is not None:
             able.append((run, best))
             if len(able) == 2:
@@ -162,15 +170,16 @@ def _by_turns(db: Db, want: Want, turn: int) -> tuple[list[Choice], int]:
     return [Choice(best, cut)], run
 
 
-def _next_run(db: Db, after: int) -> int | None:
-    row = db.execute(NEXT_RUN, (after,)).fetchone()
-    return None if row is None else row[0]
+def _next_run(db: Db, after: int, due: Iterable[SegmentRow]) -> int | None:
+    (ready,) = db.execute(NEXT_RUN, (after,)).fetchall()[0]
+    later = [row.run for row in due if row.run > after]
+    return min(later if ready is None else [ready, *later], default=None)
 
 
-def _best_of(db: Db, run: int, want: Want) -> SegmentRow | None:
+def _best_of(db: Db, run: int, want: Want, due: Iterable[SegmentRow]) -> SegmentRow | None:
     if want.runs is not None and run not in want.runs:
         return None
-    heads: list[SegmentRow] = []
+    heads = [row for row in due if row.run == run][:1]
     for kind in want.kinds:
         for queue in _queues(db, NEXT_QUEUE, kind, want):
             found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
@@ -209,7 +218,11 @@ def read(db: Db, taken: Iterable[SegmentRow]) -> Iterator[Claim]:
         if row.left is not None:
             found = [found[task - row.first] for task in tasks]
         columns = list(zip(*found, strict=True))
-        mores = {} if plain else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:], strict=True) if k or m}
+        mores = (
+            {}
+            if plain
+            else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:], strict=True) if k is not None or m is not None}
+        )
         yield Claim(
             token=row.token,
             run=row.run,
@@ -221,7 +234,7 @@ def read(db: Db, taken: Iterable[SegmentRow]) -> Iterator[Claim]:
             bodies=columns[1],
             parents=columns[0],
             mores=_join_mores(db, row, mores),
-            history=histories(db, row.first, row.last) if row.attempt else {},
+            history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, row.run, tasks),
             crashes=row.crashes,
             alone=bool(row.alone),
@@ -241,13 +254,15 @@ def _join_mores(db: Db, row: SegmentRow, mores: dict[int, More]) -> dict[int, Mo
     return mores
 
 
-def histories(db: Db, first: int, last: int) -> dict[int, History]:
-    """What the events of the tasks in a range add up to, for those that have any."""
+def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
+    """What the events of the tasks of a row add up to, for those that have any."""
     found: dict[int, list[Event]] = {}
-    events = db.execute("SELECT task, n, status FROM event WHERE task BETWEEN ? AND ? ORDER BY task, n", (first, last))
+    events = db.execute(
+        "SELECT task, n, status FROM event WHERE task BETWEEN ? AND ? ORDER BY task, n", (row.first, row.last)
+    )
     for task, n, status in events:
         found.setdefault(task, []).append(Event(task, n, Status(status)))
-    return {task: fold(log) for task, log in found.items()}
+    return {task: fold(found[task]) for task in tasks if task in found}
 
 
 def marks_of(db: Db, run: int) -> list[Mark]:

@@ -9,6 +9,8 @@ from itertools import repeat
 from ramify.errors import BadPayload
 from ramify.model.commit import Part, check_part
 from ramify.model.event import Status
+from ramify.model.join import NewJoin
+from ramify.model.links import check_once
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import bounds, full, mask_of, trim
@@ -25,6 +27,7 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
         raise BadPayload("two parts of one commit name the same token; merge them")
     valid: dict[bytes, SegmentRow] = {}
     children: list[NewTasks] = []
+    new_joins: list[NewJoin] = []
     for part in parts:
         check_part(part)
         row = holding(db, stamp.process, part.token)
@@ -40,6 +43,8 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
         for first in (*part.publish, *part.discard):
             adding.staged(db, first, part.token)
         children += part.children
+        new_joins += part.joins
+    check_once(new_joins)
     adding.check_room(db, children)
     return valid
 
@@ -84,11 +89,14 @@ def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, now
     end_tasks(db, span, ended, now)
     joins.create(db, row.run, part.joins)
     arrivals: list[Arrival] = []
+    became: dict[int, int] = {}
     for tasks in part.children:
         of = joins.add_slots(db, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        arrivals += adding.add(db, run, tasks, below, process, now, of=of).arrivals
+        added = adding.add(db, run, tasks, below, process, now, of=of)
+        arrivals += added.arrivals
+        became.update(added.moved(tasks))
     for waiter in part.waiters:
-        arrivals += joins.wait_for(db, waiter.task, waiter.join, waiter.slot)
+        arrivals += joins.wait_for(db, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
     for first in part.discard:
         adding.discard(db, adding.staged(db, first, part.token))
     for first in part.publish:

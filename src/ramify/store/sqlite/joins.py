@@ -6,9 +6,9 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter, part_sizes
+from ramify.model.links import check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim, unpack
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import rows
@@ -19,38 +19,18 @@ EMPTY = b"\0"
 
 
 def check(db: Db, groups: Sequence[NewTasks], new_joins: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
-    """Refuse joins that cannot be created, and tasks or waiters that name a join or a task that is not there."""
-    for new in new_joins:
-        if new.needs < 0:
-            raise BadPayload(f"join {new.id} needs {new.needs} arrivals; give 0 or more")
-        if new.task is None and new.outer is None:
-            raise BadPayload(f"join {new.id} has neither a task nor an outer join: nothing would follow")
-        if new.task not in (None, new.id):
-            raise BadPayload(f"join {new.id} has task {new.task}; a join and its task share one id")
-        if _exists(db, new.id):
-            raise BadPayload(f"join {new.id} exists; reserve a fresh id for it")
-    fresh = {new.id: new for new in new_joins}
-    for tasks in groups:
-        if tasks.waits and not all(task in fresh for task in tasks.ids):
-            raise BadPayload(f"{tasks.kind!r} tasks wait for joins that are not created with them")
-        if tasks.join in fresh and tasks.slot is not None and tasks.slot + len(tasks.bodies) > fresh[tasks.join].needs:
-            raise BadPayload(f"join {tasks.join} needs {fresh[tasks.join].needs} arrivals; its members have more slots")
-    named = {tasks.join for tasks in groups if tasks.join is not None} | {waiter.join for waiter in waiters}
-    for join in sorted(named - fresh.keys()):
-        if not _exists(db, join):
-            raise BadPayload(f"join {join} does not exist")
-    if not waiters:
-        return
-    appended = {task for tasks in groups for task in tasks.ids}
-    for waiter in waiters:
-        if waiter.task not in appended:
-            span = rows.span_of(db, waiter.task)
-            if span is None or not span.published:
-                raise BadPayload(f"task {waiter.task} is not in the log; nobody can wait for it")
+    """Refuse links that do not fit."""
 
+    def sizes_of(join: int) -> list[int] | None:
+        sizes = db.execute("SELECT size FROM join_part WHERE id = ? ORDER BY number", (join,)).fetchall()
+        known = sizes or db.execute("SELECT 1 FROM joins WHERE id = ?", (join,)).fetchone()
+        return [size for (size,) in sizes] if known else None
 
-def _exists(db: Db, join: int) -> bool:
-    return db.execute("SELECT 1 FROM joins WHERE id = ?", (join,)).fetchone() is not None
+    def has_task(task: int) -> bool:
+        span = rows.span_of(db, task)
+        return span is not None and span.published
+
+    check_links(groups, new_joins, waiters, sizes_of=sizes_of, has_task=has_task)
 
 
 def create(db: Db, run: int, joins: Iterable[NewJoin]) -> None:
@@ -89,26 +69,22 @@ def wait_for(db: Db, task: int, join: int, slot: int) -> list[Arrival]:
 
 
 def ending(db: Db, task: int) -> Status | None:
-    """How a task ended, sweeps included; None while it is unfinished."""
-    row = db.execute("SELECT status FROM event WHERE task = ? ORDER BY n DESC LIMIT 1", (task,)).fetchone()
+    """How a task ended, sweeps included; None while it is unfinished. A sweep ends the life that was present then."""
+    row = db.execute("SELECT status, seq FROM event WHERE task = ? ORDER BY n DESC LIMIT 1", (task,)).fetchone()
     if row is not None and Status(row[0]).is_end:
         return Status(row[0])
-    return Status.CANCELLED if swept_by(db, task) is not None else None
+    return Status.CANCELLED if _is_swept(db, task, row[1] if row is not None else 0) else None
 
 
-def swept_by(db: Db, task: int) -> int | None:
-    """The row id of the sweep that ended `task`."""
+def _is_swept(db: Db, task: int, since: int) -> bool:
     span = rows.span_of(db, task)
     if span is None:
-        return None
+        return False
     found = db.execute(
-        "SELECT rowid, first, mask FROM sweep WHERE run = ? AND first <= ? AND last >= ?", (span.run, task, task)
+        "SELECT first, mask FROM sweep WHERE run = ? AND first <= ?2 AND last >= ?2 AND seq > ?",
+        (span.run, task, since),
     )
-    for number, first, mask in found.fetchall():
-        left = unpack(mask)
-        if left is None or left >> (task - first) & 1:
-            return int(number)
-    return None
+    return any(mask is None or unpack(mask) >> (task - first) & 1 for first, mask in found.fetchall())
 
 
 def settle(db: Db, arrivals: Iterable[Arrival], created: Iterable[NewJoin], run: int, round: int) -> None:
@@ -140,7 +116,8 @@ def _is_broken(db: Db, join: int) -> bool:
 def _arrive(db: Db, arrivals: list[Arrival]) -> list[int]:
     """Set bits, one update per part; the joins that became full and had not fired. A bit set twice counts once."""
     parts: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for join, slot, broken in arrivals:
+    first_arrivals = {(join, slot): broken for join, slot, broken in reversed(arrivals)}
+    for (join, slot), broken in first_arrivals.items():
         bits, bad = parts[join, slot // PART_SLOTS]
         bits.append(slot % PART_SLOTS)
         if broken:
@@ -182,7 +159,7 @@ def _blob(mask: int) -> bytes:
 
 def _publish(db: Db, tasks: list[int], run: int, round: int) -> None:
     waiting: dict[int, tuple[rows.SegmentRow, list[int]]] = {}
-    for task in tasks:
+    for task in sorted(tasks):
         row = rows.covering(db, task)
         if row is not None and row.state is SegmentState.WAITING:
             waiting.setdefault(row.id, (row, []))[1].append(task)

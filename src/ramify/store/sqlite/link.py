@@ -77,7 +77,6 @@ class Link:
         self._prepare, self._vfs = on_first_open, vfs
         self._busy_timeout, self._wal_limit = busy_timeout, wal_limit
         self._doubtful = self._closed = self._orphaned = False
-        self._opened = 0
         self._next_emptying = 0.0
         self.path, self._file = guard.admit(path, check_place)
         self._path, self._wal_path = str(self.path), f"{self.path}-wal"
@@ -135,7 +134,7 @@ class Link:
         with self._seated(self._watcher) as db:
             (version,) = db.execute("PRAGMA data_version").fetchall()[0]
         assert isinstance(version, int)
-        return (self._opened << 32) + version
+        return (self._watcher.opens << 32) + version
 
     def close(self) -> None:
         """Close the connections, once threads that use them are done. What is committed stays committed."""
@@ -224,7 +223,7 @@ class Link:
         self._check_in_place((self._path, self._file))
         # Two processes that create one file get in each other's way where SQLite asks no busy handler.
         seat.db = self._patiently(lambda: self._connect(seat))
-        self._opened += 1
+        seat.opens += 1
 
     def _connect(self, seat: Seat) -> apsw.Connection:
         db = apsw.Connection(self._path, flags=_FLAGS, vfs=self._vfs, statementcachesize=_STATEMENTS)
@@ -233,7 +232,7 @@ class Link:
             db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             for name, value in seat.settings.items():
                 db.execute(f"PRAGMA {name}={value}").fetchall()
-            if self._opened == 0:
+            if self._writer.opens == 0:
                 self._create_or_check(db)
             if seat is self._writer:
                 self._settle(db)
@@ -351,6 +350,8 @@ class Link:
 
     def _explain(self, seat: Seat, error: apsw.Error) -> StoreError:
         self._doubt(error)
+        if seat is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
+            return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
         waited = self._waited() if isinstance(error, trouble.BUSY) else ""
         return trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
 

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.outcome import storable
 from ramify.model.run import Order, Run, RunState
-from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack, tasks_in, trim, unpack
+from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import REOPEN_LIMIT, Reopened
 from ramify.store.sqlite import commits, joins, keys, rows, runs
 from ramify.store.sqlite.db import Db
@@ -58,7 +59,7 @@ def reopen(
     if settle is not None:
         db.executemany(
             "INSERT INTO mark VALUES (?,?,?,?,?,?)",
-            [(run.id, Scope.TASK, task, settle.status, settle.reason, settle.value) for task in ended],
+            [(run.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value) for task in ended],
         )
     runs.advance(db, run, run.round, now)
     return Reopened(tuple(ended), tuple(superseded), at)
@@ -72,24 +73,9 @@ def _span(db: Db, task: int) -> SpanRow:
 
 def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, reason: str, process: int) -> None:
     span = _span(db, task)
-    sweep = joins.swept_by(db, task)
-    if sweep is not None:
-        # It ended in a sweep: give it the end as an event of its own, so that its history stays in one place.
-        _unsweep(db, sweep, task)
-        log.write(task, Status.CANCELLED, None)
     log.write(task, Status.REOPENED, reason_value(reason))
     rows.count(db, span.run, span.kind, status, process, -1)
     rows.count(db, span.run, span.kind, Status.REOPENED, process, 1)
-
-
-def _unsweep(db: Db, sweep: int, task: int) -> None:
-    run, first, last, mask, seq = db.execute(
-        "DELETE FROM sweep WHERE rowid = ? RETURNING run, first, last, mask, seq", (sweep,)
-    ).fetchall()[0]
-    rest = [t for t in tasks_in(first, last, unpack(mask)) if t != task]
-    for chunk in (rest[i : i + MASK_WIDTH] for i in range(0, len(rest), MASK_WIDTH)):
-        low, high, left = trim(chunk[0], mask_of(chunk, chunk[0]))
-        db.execute("INSERT INTO sweep VALUES (?,?,?,?,?)", (run, low, high, pack(left), seq))
 
 
 def _set_back(db: Db, ended: Iterable[int], chosen: set[int]) -> list[int]:
@@ -144,7 +130,9 @@ def _offer(db: Db, run: Run, tasks: Sequence[int], at: int, now: int) -> None:
         low, last, left = trim(members[0], mask_of(members, members[0]))
         round = at if run.order is Order.ROUNDS else span.round
         state = SegmentState.WAITING if waits else rows.state_for(run, round)
-        (highest,) = db.execute("SELECT max(n) FROM event WHERE task BETWEEN ? AND ?", (low, last)).fetchall()[0]
+        (highest,) = db.execute(
+            "SELECT max(n) FROM event WHERE task IN (SELECT value FROM json_each(?))", (str(members),)
+        ).fetchall()[0]
         SegmentRow(
             0, span.first, run.id, round, span.kind, span.queue, span.lane, low, last, left,
             rows.rank(run, span, now), None, state, highest or 0,

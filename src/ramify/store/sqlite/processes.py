@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ramify.errors import Reaped, StaleStamp
+from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.segment import mask_of, reoffer, tasks_in, trim
@@ -39,7 +39,8 @@ def consumed(db: Db, stamp: Stamp) -> bytes | None:
         return None
     if stamp.n < row[0]:
         raise StaleStamp(f"verb {stamp.n} of process {stamp.process:x} is older than its last, {row[0]}")
-    assert isinstance(row[1], bytes)
+    if not isinstance(row[1], bytes):
+        raise BadPayload("there is no verb 0; number the verbs of a process 1, 2, 3, …")
     return row[1]
 
 
@@ -68,10 +69,14 @@ def others(db: Db, process: int) -> list[int]:
 
 
 def bury(db: Db, process: int, now: int, *, blameless: bool) -> int:
-    """End a session and void its claims in this transaction; the tasks offered again."""
+    """End a session and void its claims in this transaction; the tasks offered again.
+
+    A blameless end takes back what was announced.
+    """
     ended = db.execute(
-        "UPDATE session SET gone_at = ? WHERE process = ? AND gone_at IS NULL RETURNING announced, blame",
-        (now, process),
+        "UPDATE session SET gone_at = ?1, announced = announced OR ?2, blame = iif(?2, NULL, blame)"
+        " WHERE process = ?3 AND gone_at IS NULL RETURNING announced, blame",
+        (now, blameless, process),
     ).fetchall()
     if not ended:
         return 0
@@ -79,7 +84,7 @@ def bury(db: Db, process: int, now: int, *, blameless: bool) -> int:
     tasks = 0
     for row in rows.segments(db, "INDEXED BY held WHERE state = 3 AND owner = ? ORDER BY id", (process,)):
         tasks += row.count
-        _offer_again(db, row, announced or blameless, blame if announced else None)
+        _offer_again(db, row, announced, blame)
     return tasks
 
 

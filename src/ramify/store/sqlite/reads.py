@@ -140,7 +140,7 @@ class SqliteReads:
             ended = (
                 Result(task, status, value if last == status else None)
                 for task, value, last in found
-                if last == status or joins.swept_by(db, task) is not None
+                if last == status or joins.ending(db, task) is status
             )
             return _page(ended, lambda r: r.task, after, limit)
 
@@ -150,7 +150,7 @@ class SqliteReads:
             waiting = db.execute("SELECT slot, task FROM waiter WHERE id = ? AND slot > ?", (join, after)).fetchall()
             spans = db.execute(
                 "SELECT max(first, ?2 + 1 - shift), last, shift FROM span WHERE joined = ?1 AND published"
-                " AND last + shift > ?2 ORDER BY first + shift",
+                " AND last + shift > ?2 ORDER BY first",
                 (join, after),
             ).fetchall()
             slots: dict[int, int] = {}

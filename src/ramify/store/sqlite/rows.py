@@ -140,6 +140,12 @@ def span_of(db: Db, task: int) -> SpanRow | None:
     return None if row is None or row[1] < task else span_row(row)
 
 
+def has_any(db: Db, run: int, first: int, last: int) -> bool:
+    """Whether any task of that run lies in a range of ids."""
+    row = db.execute("SELECT last, run FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (last,)).fetchone()
+    return row is not None and row[0] >= first and row[1] == run
+
+
 @dataclass(slots=True)
 class SegmentRow:
     """A row of the segment table; `left` is its mask as a number."""

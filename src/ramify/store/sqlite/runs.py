@@ -8,14 +8,13 @@ from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState
+from ramify.model.run import Advanced, NewRun, Order, Run, RunState, stalled
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SegmentRow
 
 WORKING = "state IN (0, 1, 3)"
-NAMED_JOINS = 10
 
 
 def create(db: Db, new: NewRun, now: int) -> Run:
@@ -74,7 +73,9 @@ def _open_next(db: Db, run: Run, round: int) -> Advanced:
 def _ungate(db: Db, run: Run, round: int) -> bool:
     """Open the gate for the rows of the rounds that are open."""
     up_to = round if run.order is Order.ROUNDS else 2**62
-    db.execute("UPDATE segment SET state = 0 WHERE run = ? AND round <= ? AND state = 1", (run.id, up_to))
+    db.execute(
+        "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1", (run.id, up_to)
+    )
     return db.changes() > 0
 
 
@@ -87,8 +88,7 @@ def _end(db: Db, run: Run, now: int) -> Advanced:
     reason = run.reason
     if waiting:
         stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
-        named = ", ".join(map(str, stuck[:NAMED_JOINS])) + (", …" if len(stuck) > NAMED_JOINS else "")
-        reason = f"stalled: {len(stuck)} tasks wait for joins that can never fill: {named}"
+        reason = stalled(stuck)
         sweep(db, run, waiting, now)
     return _close(db, run, RunState.FAILED if waiting or failures else RunState.DONE, reason, now)
 
@@ -124,6 +124,8 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
             keys.release(db, span, ((task, Status.CANCELLED) for task in tasks), now)
         waiting = db.execute("SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?", (row.first, row.last))
         arrivals += ((join, slot, True) for task, join, slot in waiting.fetchall() if row.covers(task))
+        if span.join is not None and _run_of(db, span.join) != run.id:
+            arrivals += ((span.join, task + span.shift, True) for task in tasks_in(row.first, row.last, row.left))
         rows.drop(db, row)
     log.close()
     elsewhere = [a for a in arrivals if _run_of(db, a[0]) not in (None, run.id)]

@@ -73,6 +73,7 @@ CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NUL
 CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND crashes = 0;
 CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND crashes = 0;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND crashes > 0;
+CREATE INDEX gated ON segment (run, round) WHERE state = 1;
 CREATE INDEX held ON segment (owner) WHERE state = 3;
 CREATE INDEX fence ON segment (token) WHERE token IS NOT NULL;
 CREATE INDEX garbage ON segment (first) WHERE state = 5;

@@ -20,6 +20,8 @@ class Seat:
         self.lock = threading.Lock()
         self.owner: int | None = None
         self.since = 0.0
+        #: How often it was opened.
+        self.opens = 0
         self.db: apsw.Connection | None = None
         #: To be dropped by its next user; the only field that others set.
         self.stale = False

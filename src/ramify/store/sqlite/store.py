@@ -24,9 +24,9 @@ from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, Run, RunState, Started
-from ramify.model.task import Appended, NewTasks, check_name, check_tasks
+from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_tasks
 from ramify.store.clock import Clock, SystemClock
-from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.sqlite import adding, answers, claims, commits, lives, processes, rows, runs, schema
 from ramify.store.sqlite import joins as join_rows
 from ramify.store.sqlite.answers import Answer
@@ -36,7 +36,6 @@ from ramify.store.sqlite.liveness import Dead, Liveness
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.rows import CommitLog
 
-SESSION_SECONDS = 86_400
 POLL_SECONDS = 0.02
 
 
@@ -189,8 +188,7 @@ class SqliteStore:
         """Publish tasks from outside."""
         with self._link.write() as db:
             row = rows.run_row(db, run)
-            known = rows.span_of(db, tasks[0].first) if tasks else None
-            if known is not None and known.run == run:
+            if applied_before(tasks, lambda first, last: rows.has_any(db, run, first, last)):
                 return adding.known(db, run, tasks, self.now())
             if row.state.is_end or row.state is RunState.DRAINING:
                 raise RunEnded(
@@ -224,8 +222,9 @@ class SqliteStore:
         join_rows.create(db, run.id, new)
         added = [adding.add(db, run, group, round, 0, now) for group in tasks]
         arrivals = [arrival for group in added for arrival in group.arrivals]
+        became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
         for waiter in waiters:
-            arrivals += join_rows.wait_for(db, waiter.task, waiter.join, waiter.slot)
+            arrivals += join_rows.wait_for(db, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
         join_rows.settle(db, arrivals, new, run.id, round)
         taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
         return Appended(tuple(tuple(group.ids) for group in added), taken)

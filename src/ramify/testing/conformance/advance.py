@@ -264,6 +264,18 @@ def a_follower_opens_its_rounds_behind_its_leader(house: House) -> None:
 
 
 @case("advance")
+def what_is_appended_to_a_follower_waits_with_its_first_tasks(house: House) -> None:
+    leader = house.run(house.tasks(kind="copy"))
+    first, late = house.tasks(), house.tasks()
+    follower = house.run(first, follows=Follows(leader))
+    house.add(follower, late)
+    assert house.offered() == [house.live(leader)[0].first]
+    assert house.finish(leader).state is RunState.DONE
+    assert house.settle(follower).round == 0
+    assert house.offered() == [first.first, late.first]
+
+
+@case("advance")
 def a_leader_that_ended_in_any_way_holds_nobody_back(house: House) -> None:
     for end in (RunState.DONE, RunState.FAILED, RunState.CANCELLED):
         leader = house.run(house.tasks(kind="copy"))

@@ -6,8 +6,11 @@ drops its task and answers with the one that holds it. (`singles.py` holds what 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from ramify.errors import BadPayload, RunEnded, UnknownRun
 from ramify.model.event import Tally
+from ramify.model.join import NewJoin
 from ramify.model.key import Hold
 from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks
@@ -40,8 +43,8 @@ def what_was_appended_is_claimed_as_it_was(house: House) -> None:
         parents=[None, 5, 7],
         queue="slow",
         lane="a.org",
-        keys=[None, b"k\0\xff", None],
-        mores=[b"m", None, None],
+        keys=[None, b"k\0\xff", b""],
+        mores=[b"m", b"", None],
     )
     house.add(run, tasks)
     claim = house.worker().take()
@@ -51,7 +54,8 @@ def what_was_appended_is_claimed_as_it_was(house: House) -> None:
     assert list(claim.parents) == [None, 5, 7]
     assert {task: (more.key, more.extra) for task, more in claim.mores.items()} == {
         tasks.first: (None, b"m"),
-        tasks.first + 1: (b"k\0\xff", None),
+        tasks.first + 1: (b"k\0\xff", b""),
+        tasks.first + 2: (b"", None),
     }
 
 
@@ -94,6 +98,36 @@ def appended_again_when_its_first_task_was_dropped_adds_nothing(house: House) ->
     first = house.add(run, groups)
     with house.nothing_changes():
         assert house.add(run, groups).ids == first.ids
+
+
+@case("append")
+def appended_again_when_its_first_group_was_dropped_adds_nothing(house: House) -> None:
+    run = house.queue(house.tasks(keys=[b"a"], hold=Hold.ONCE))
+    groups = house.tasks(keys=[b"a"], hold=Hold.ONCE), house.tasks(2, kind="copy")
+    first = house.add(run, *groups)
+    with house.nothing_changes():
+        assert house.add(run, *groups).ids == first.ids
+
+
+@case("append")
+def appended_again_when_the_first_member_of_a_join_was_dropped_adds_nothing(house: House) -> None:
+    run = house.queue(house.tasks(keys=[b"a"], hold=Hold.ONCE))
+    waiting = house.tasks(kind="sum", waits=True)
+    members = house.tasks(2, keys=[b"a", b"b"], hold=Hold.ONCE, join=waiting.first)
+    joins = [NewJoin(waiting.first, 2, waiting.first)]
+    first = house.add(run, members, waiting, joins=joins)
+    with house.nothing_changes():
+        assert house.add(run, members, waiting, joins=joins).ids == first.ids
+
+
+@case("append")
+def threads_that_share_a_client_take_turns(house: House) -> None:
+    run = house.queue()
+    groups = [house.tasks(3) for _ in range(40)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda group: house.add(run, group), groups))
+    assert house.offered() == [task for group in groups for task in group.ids]
+    assert house.count(run, Tally.ADDED) == 120
 
 
 @case("append")

@@ -34,7 +34,8 @@ def no_claim_after_it_starts_a_task_of_the_run(house: House) -> None:
 def a_run_nobody_works_on_is_swept_and_ends(house: House) -> None:
     tasks = house.tasks(3)
     run = house.run(tasks)
-    house.store.cancel(run, reason="too slow")
+    answer = house.store.cancel(run, reason="too slow")
+    assert (answer is CancelAnswer.CERTAIN) == house.store.reads.run(run).state.is_end
     seen = house.settle(run)
     assert (seen.state, seen.ended, seen.reason) == (RunState.CANCELLED, house.clock.now(), "too slow")
     assert house.segments(run) == []
@@ -194,6 +195,21 @@ def a_sweep_arrives_where_others_wait(house: House) -> None:
     claim = house.worker().take()
     assert list(claim.tasks) == [waiting.first]
     assert claim.mores[waiting.first].broken == 1
+
+
+@case("cancel")
+def a_sweep_arrives_at_the_joins_of_other_runs(house: House) -> None:
+    other = house.queue()
+    waiting = house.tasks(kind="sum", waits=True)
+    house.add(other, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    run = house.run(house.tasks(2, join=waiting.first))
+    worker = house.worker()
+    claim = worker.take(1)
+    house.store.cancel(run)
+    worker.done(claim)
+    house.settle(run)
+    more = only(worker.claim()).mores[waiting.first]
+    assert (more.members, more.broken) == (2, 1)
 
 
 @case("cancel")

@@ -12,7 +12,7 @@ from ramify.model.commit import Later
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
 from ramify.model.key import Hold
-from ramify.model.mark import CancelAnswer, Scope
+from ramify.model.mark import CancelAnswer, Mark, Scope
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, only, refused, want
@@ -110,6 +110,25 @@ def a_held_task_gets_a_mark_that_its_holder_hears_of(house: House) -> None:
     worker.end(claim, [target], Status.CANCELLED)
     worker.done(claim, claim.tasks[2:])
     assert house.ended(target) is Status.CANCELLED
+
+
+@case("cancel")
+def any_reason_can_be_given(house: House) -> None:
+    """A reason is for people, and never a cause of failure."""
+    run = house.any_run(house.tasks(4))
+    worker = house.worker()
+    claim = worker.take(3)
+    for task, reason in zip(claim.tasks, ("\ud800", "a\0b", "x" * 100_000), strict=True):
+        assert house.store.cancel(run, task, reason=reason) is CancelAnswer.REQUESTED
+    assert {mark.task for mark in worker.beat().marks} == set(claim.tasks)
+    assert house.store.cancel(run, claim.tasks[2] + 1, reason="\ud800\0") is CancelAnswer.CERTAIN
+    worker.end(claim, status=Status.CANCELLED)
+    settle = Mark(run, Scope.TASK, None, Status.SKIPPED, "\ud800\0")
+    worker.reopen(run, claim.tasks, reason="\ud800\0", settle=settle)
+    assert set(worker.take().marks) == set(claim.tasks)
+    worker.store.leave(worker.process)
+    house.store.cancel(run, reason="\ud800\0" * 1_000)
+    assert house.settle(run).state is RunState.CANCELLED
 
 
 @case("cancel")

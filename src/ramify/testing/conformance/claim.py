@@ -10,9 +10,12 @@ from __future__ import annotations
 from itertools import cycle
 
 from ramify.errors import Reaped, StaleStamp
+from ramify.model.commit import Part
 from ramify.model.event import UNTRIED
+from ramify.model.join import NewJoin
 from ramify.model.policy import PARKED
 from ramify.model.process import Stamp
+from ramify.model.run import RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, plain, refused, tasks_of, want
@@ -203,6 +206,22 @@ def sent_again_it_returns_the_same_claims_to_another_client_of_the_process(house
     worker = house.worker()
     first = worker.ask(want(3))
     assert plain(house.client().claim(worker.last, want(3))) == plain(first)
+
+
+@case("claim")
+def sent_again_after_its_row_was_taken_back_it_is_still_answered(house: House) -> None:
+    """Reopening a join's member takes the row of its task away from whoever holds it; the token is void."""
+    waiting = house.tasks(kind="sum", waits=True)
+    member = house.tasks(join=waiting.first)
+    run = house.any_run(member, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    worker, other = house.worker(), house.worker()
+    other.done(other.take())
+    claim = worker.take()
+    other.reopen(run, [member.first, waiting.first])
+    again = worker.store.claim(worker.last, want())
+    assert {c.token for c in again.claims} <= {claim.token}
+    assert worker.commit(Part(claim.token, claim.tasks)).refused == (claim.token,)
+    assert house.finish(run).state is RunState.DONE
 
 
 @case("claim")

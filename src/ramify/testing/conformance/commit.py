@@ -8,13 +8,18 @@ input, `keys.py` and `joins.py` what follows from an end.)
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+
 from ramify.errors import Reaped, StaleStamp
 from ramify.model.commit import Part
 from ramify.model.event import Status, Tally
 from ramify.model.process import Stamp, new_token
-from ramify.model.run import Order
-from ramify.testing.conformance.house import House, only, plain, refused, tasks_of, want
+from ramify.model.run import Order, RunState
+from ramify.model.task import NewTasks
+from ramify.testing.conformance.house import House, Worker, only, plain, refused, tasks_of, want
 from ramify.testing.conformance.registry import case
+from ramify.testing.paging import every
 
 
 @case("commit")
@@ -321,3 +326,34 @@ def the_commits_of_a_wide_row_lose_nothing(house: House) -> None:
     assert house.live(run) == []
     assert house.count(run, Status.DONE) == 20_000
     assert len(house.store.reads.events(tasks.first, tasks.last)) == 20_000
+
+
+@case("commit")
+def several_processes_at_once_do_everything_once(house: House) -> None:
+    """A tree of 1 + 5 + 25 + 125 tasks: every one exists once and ends once, whoever does it."""
+    run = house.any_run(house.tasks([b"r"]))
+    workers = [house.worker() for _ in range(3)]
+    with ThreadPoolExecutor(len(workers)) as pool:
+        list(pool.map(lambda worker: _grow(worker, run), workers))
+    assert house.store.reads.run(run).state is RunState.DONE
+    paths = [b"r" + bytes(path) for depth in range(4) for path in product(b"01234", repeat=depth)]
+    found = [row.body for row in every(lambda after: house.store.reads.tasks(run, after=after))]
+    assert sorted(found) == sorted(paths)
+    assert house.count(run, Status.DONE) == len(house.log()) == 156
+
+
+def _grow(worker: Worker, run: int) -> None:
+    """Give every task five children, down to the third level, until the run has ended."""
+    for _ in range(5_000):
+        claims = worker.claim(4)
+        for claim in claims:
+            children = [
+                NewTasks(worker.store.reserve(5), "walk", [body + b"%d" % i for i in range(5)], task)
+                for task, body in zip(claim.tasks, claim.bodies, strict=True)
+                if len(body) < 4
+            ]
+            worker.done(claim, children=children)
+        if not claims:
+            if worker.store.advance(run, worker.store.reads.run(run).round).state.is_end:
+                return
+            worker.store.wait(0.01)

@@ -229,6 +229,40 @@ def a_part_may_wait_for_the_tasks_of_another_run(house: House) -> None:
 
 
 @case("joins")
+def a_part_may_wait_for_its_own_tasks(house: House) -> None:
+    """They have ended by the time the waiter is written."""
+    house.any_run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    waiting = house.tasks(kind="sum", waits=True)
+    worker.done(
+        claim,
+        claim.tasks[:1],
+        children=[waiting],
+        joins=[NewJoin(waiting.first, 2, waiting.first)],
+        waiters=[NewWaiter(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)],
+    )
+    assert house.offered() == []
+    worker.done(claim, claim.tasks[1:])
+    assert house.offered() == [waiting.first]
+
+
+@case("joins")
+def tasks_that_wait_side_by_side_are_offered_one_by_one(house: House) -> None:
+    waiting = house.tasks(6, kind="sum", waits=True)
+    members = [house.tasks(join=task) for task in waiting.ids]
+    run = house.any_run(waiting, *members, joins=[NewJoin(task, 1, task) for task in waiting.ids])
+    worker = house.worker()
+    claims = {claim.tasks[0]: claim for claim in worker.claim(kinds=["walk"])}
+    offered = []
+    for i in (3, 0, 5, 2, 4, 1):
+        worker.done(claims[members[i].first])
+        offered.append(waiting.first + i)
+        assert house.offered() == sorted(offered)
+    assert house.finish(run).state is RunState.DONE
+
+
+@case("joins")
 def one_task_may_be_waited_for_by_many(house: House) -> None:
     run = house.any_run(awaited := house.tasks())
     joins = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ramify.model.commit import Part
 from ramify.model.event import Status, Tally
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.key import Hold
 from ramify.model.task import NewTasks
 from ramify.testing.conformance.house import House, only, want
@@ -192,6 +192,35 @@ def a_task_that_waits_keeps_its_own_join_when_its_neighbour_is_dropped(house: Ho
     assert worker.claim(kinds=["sum"]) == ()
     worker.done(worker.take(1, ["walk"]))
     assert list(worker.take(1, ["sum"]).bodies) == [b"b"]
+
+
+@case("keys")
+def a_new_task_is_waited_for_although_its_neighbour_is_dropped(house: House) -> None:
+    run = house.queue(house.tasks(kind="copy", keys=[b"a"], hold=Hold.ONCE))
+    tasks = house.tasks([b"a", b"b", b"c"], kind="copy", keys=[b"a", b"b", b"c"], hold=Hold.ONCE)
+    waiting = house.tasks(kind="sum", waits=True)
+    join = NewJoin(waiting.first, 1, waiting.first)
+    house.add(run, tasks, waiting, joins=[join], waiters=[NewWaiter(tasks.first + 1, waiting.first, 0)])
+    worker = house.worker()
+    claims = [worker.take(1, ["copy"]) for _ in range(3)]
+    by_body = {claim.bodies[0]: claim for claim in claims}
+    worker.done(by_body[b"0"])
+    worker.done(by_body[b"c"])
+    assert not house.join(run, waiting.first).fired
+    worker.done(by_body[b"b"])
+    assert house.join(run, waiting.first).fired
+
+
+@case("keys")
+def whoever_waits_for_a_dropped_task_waits_for_the_one_that_holds_its_key(house: House) -> None:
+    run = house.queue(house.tasks(keys=[b"a"], hold=Hold.ONCE))
+    dropped, waiting = house.tasks(keys=[b"a"], hold=Hold.ONCE), house.tasks(kind="sum", waits=True)
+    join = NewJoin(waiting.first, 1, waiting.first)
+    house.add(run, dropped, waiting, joins=[join], waiters=[NewWaiter(dropped.first, waiting.first, 0)])
+    worker = house.worker()
+    assert not house.join(run, waiting.first).fired
+    worker.done(worker.take())
+    assert house.offered() == [waiting.first]
 
 
 @case("keys")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ramify.model.policy import PRIORITY_SECONDS
 from ramify.model.run import Order
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, Worker
+from ramify.testing.conformance.house import House, Worker, want
 from ramify.testing.conformance.registry import case
 
 
@@ -64,6 +64,16 @@ def due_and_undue_rows_are_merged_by_rank(house: House) -> None:
 
 
 @case("claim")
+def many_due_rows_that_are_not_wanted_hide_none_that_is(house: House) -> None:
+    now = house.clock.now()
+    house.any_run(*(house.tasks(due=now - 2, lane="a.org") for _ in range(600)))
+    wanted = house.tasks(due=now - 1)
+    run = house.any_run(wanted)
+    assert house.offered(want(runs=[run])) == [wanted.first]
+    assert house.offered(want(busy_lanes=["a.org"])) == [wanted.first]
+
+
+@case("claim")
 def what_is_put_back_keeps_its_place(house: House) -> None:
     groups = [house.tasks() for _ in range(3)]
     run = house.queue()
@@ -86,6 +96,16 @@ def a_small_new_run_is_served_beside_a_large_old_one(house: House) -> None:
     worker = house.worker()
     first = _claimed(worker, 8) + _claimed(worker, 8)
     assert new.first in first
+
+
+@case("claim")
+def a_small_new_run_whose_task_has_become_due_is_served_as_well(house: House) -> None:
+    house.any_run(*(house.tasks() for _ in range(100)))
+    house.clock.advance(1)
+    new = house.tasks(due=house.clock.now())
+    house.any_run(new)
+    worker = house.worker()
+    assert new.first in _claimed(worker, 8) + _claimed(worker, 8)
 
 
 @case("claim")

@@ -123,6 +123,22 @@ def a_death_announced_with_a_task_is_blamed_on_that_task_only(house: House) -> N
 
 
 @case("announce")
+def a_suspect_stays_one_through_deaths_without_blame(house: House) -> None:
+    run = house.run(house.tasks())
+    victim = house.worker()
+    victim.take()
+    house.bury(victim)
+    announced, leaver = house.worker(), house.worker()
+    announced.take()
+    announced.store.announce(announced.process, None)
+    house.bury(announced)
+    assert [row.crashes for row in house.live(run)] == [1]
+    leaver.take()
+    leaver.store.leave(leaver.process)
+    assert [row.crashes for row in house.live(run)] == [1]
+
+
+@case("announce")
 def an_announcement_alone_kills_nobody(house: House) -> None:
     house.run(house.tasks())
     worker = house.worker()

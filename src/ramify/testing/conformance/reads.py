@@ -5,7 +5,7 @@ Exact reads hold every commit that matters; pages are a snapshot of an open run.
 
 from __future__ import annotations
 
-from ramify.errors import UnknownRun
+from ramify.errors import BadPayload, UnknownRun
 from ramify.model.commit import Part
 from ramify.model.event import UNTRIED, History, Status, Tally
 from ramify.model.join import NewJoin
@@ -13,9 +13,9 @@ from ramify.model.key import Hold
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
 from ramify.model.task import Row
-from ramify.store.reads import PAGE_LIMIT
+from ramify.store.reads import GROUP_SCAN, PAGE_LIMIT
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, only, refused
+from ramify.testing.conformance.house import MANY, House, only, refused
 from ramify.testing.conformance.registry import case
 from ramify.testing.paging import every
 
@@ -217,6 +217,33 @@ def errors_are_grouped_largest_first(house: House) -> None:
     ]
     assert set(summary.groups[0].examples) <= {claim.tasks[i] for i in (0, 1, 3)}
     assert summary.groups[0].examples
+
+
+@case("reads")
+def an_error_summary_looks_at_so_many_failures_and_says_when_there_were_more(house: House) -> None:
+    run = house.run(house.tasks([b""] * (GROUP_SCAN + 1)))
+    worker = house.worker()
+    for claim in worker.claim(MANY):
+        worker.end(claim, status=Status.FAILED)
+    summary = house.store.reads.errors(run)
+    assert not summary.complete
+    assert only(summary.groups).count == GROUP_SCAN
+
+
+@case("reads")
+def a_failure_of_any_form_is_an_error_too(house: House) -> None:
+    run = house.run(house.tasks(3))
+    worker = house.worker()
+    worker.end(worker.take(), status=Status.FAILED, values=[b"\xff\0", b"[1, 2]", b""])
+    assert sum(group.count for group in house.store.reads.errors(run).groups) == 3
+
+
+@case("reads")
+def a_page_of_nothing_is_refused(house: House) -> None:
+    run = house.run(house.tasks())
+    for limit in (0, -1):
+        with refused(BadPayload):
+            house.store.reads.tasks(run, limit=limit)
 
 
 @case("reads")

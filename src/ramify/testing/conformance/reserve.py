@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threading import Thread
+from concurrent.futures import ThreadPoolExecutor
 
 from ramify.model.task import MAX_ID
 from ramify.testing.conformance.house import House
@@ -18,13 +18,9 @@ def blocks_never_overlap(house: House) -> None:
 
 @case("reserve")
 def threads_that_share_a_client_get_different_blocks(house: House) -> None:
-    ids: list[int] = []
-    threads = [Thread(target=lambda: ids.extend(house.store.reserve(1) for _ in range(50))) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(ids) == len(set(ids)) == 200
+    with ThreadPoolExecutor(4) as pool:
+        ids = list(pool.map(house.store.reserve, [1] * 200))
+    assert len(set(ids)) == 200
 
 
 @case("reserve")

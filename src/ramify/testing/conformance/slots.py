@@ -9,7 +9,7 @@ from __future__ import annotations
 from ramify.errors import BadPayload
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoin, NewWaiter
 from ramify.testing.conformance.house import House, refused
 from ramify.testing.conformance.joins import fan
 from ramify.testing.conformance.registry import case
@@ -80,6 +80,21 @@ def a_withheld_member_leaves_its_slot_to_a_child(house: House) -> None:
     more = worker.take().mores[join]
     assert (more.members, more.broken) == (2, 1)
     assert dict(house.store.reads.members(join).rows)[1] == heir.first
+
+
+@case("joins")
+def a_withheld_member_still_arrives_where_others_wait_for_it(house: House) -> None:
+    """It leaves its own group's slot to its child; its end is an end all the same."""
+    run, worker, join = fan(house, 1)
+    claim = worker.take()
+    other = house.tasks(kind="sum", waits=True)
+    house.add(
+        run, other, joins=[NewJoin(other.first, 1, other.first)], waiters=[NewWaiter(claim.tasks[0], other.first, 0)]
+    )
+    heir = house.tasks(join=join, slot=0)
+    worker.done(claim, withheld=frozenset(claim.tasks), children=[heir])
+    assert (house.join(run, join).fired, house.join(run, other.first).fired) == (False, True)
+    assert house.offered() == sorted([heir.first, other.first])
 
 
 @case("joins")

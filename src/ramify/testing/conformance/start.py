@@ -31,6 +31,8 @@ def a_run_keeps_what_it_was_started_with(house: House) -> None:
     assert (run.id, run.name, run.generation, run.shape, run.order) == (id, "crawl", 3, "dag", Order.DEPTH_FIRST)
     assert (run.follows, run.endless, run.params, run.roots) == (None, True, b"\0params", b"roots\xff")
     assert (run.created, run.ended, run.reason) == (house.clock.now(), None, None)
+    empty = house.store.start(NewRun(house.store.reserve(1), params=b"", roots=None)).run
+    assert (empty.name, empty.params, empty.roots) == (None, b"", None)
 
 
 @case("start")
