@@ -10,7 +10,7 @@ options. An empty input ends it. Then it works:
     hold     claim one task, say `held`, wait for another line, and only then commit it with a child
 
 Options: `durability=power|process`, `busy_timeout=SECONDS`, `freeze=N` (stop itself before the Nth write to
-the log of the held commit), `grow=FOLDER` (it is a small mounted disk: make it larger when it is full, at most once per verb).
+the log of the held commit), `mounted=FOLDER` (it is a small mounted disk: make it larger when it is full, at most once per verb).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ HELD_KIND = "held"
 PATIENCE = 50
 
 
-def work_on_tree(store: Store, witness: Witness, seed: int, grow: str | None) -> None:
+def work_on_tree(store: Store, witness: Witness, seed: int, mounted: str | None) -> None:
     """Work until the run has ended."""
     sends = 0
 
@@ -53,9 +53,9 @@ def work_on_tree(store: Store, witness: Witness, seed: int, grow: str | None) ->
         nonlocal sends
         sends += 1
         assert sends < PATIENCE, error
-        if grow is not None:
+        if mounted is not None:
             assert "full" in str(error), error
-            subprocess.run(["mount", "-o", f"remount,size={1 << 20 + sends}", grow], check=True)
+            subprocess.run(["mount", "-o", f"remount,size={1 << 20 + sends}", mounted], check=True)
             print("full", flush=True)
         return store
 
@@ -121,7 +121,7 @@ def main(work: str, file: str, witness_file: str, seed: int, *given: str) -> Non
         store = SqliteStore(file, durability=durability, busy_timeout=float(options.get("busy_timeout", "30")))
         match work:
             case "tree":
-                work_on_tree(store, witness, seed, options.get("grow"))
+                work_on_tree(store, witness, seed, options.get("mounted"))
             case "append":
                 append_singly(store, witness)
             case "hold":

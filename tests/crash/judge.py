@@ -29,8 +29,8 @@ def in_between(store: Store, tree: Tree, lines: Sequence[Line] = ()) -> list[str
     complaints = oracle.check(store)
     run = store.reads.find_run(RUN_NAME)
     if run is None:
-        told = any(line.said is Said.CLAIM for line in lines)
-        return [*complaints, *(["the run is gone, and somebody had claimed tasks of it"] if told else ())]
+        told = any(line.said is Said.COMMIT_ACK for line in lines)
+        return [*complaints, *(["the run is gone, and ends in it were acknowledged"] if told else ())]
     account = _Account(store, tree, run.id)
     return [*complaints, *account.growth(), *account.commits(lines), *_told_in_order(lines)]
 

@@ -25,6 +25,7 @@ from tests.crash.disk import GO, Answer, Change, Disk, Step, fail, let, tear
 from tests.crash.power import Power
 from tests.crash.scenario import TREE, Died, Player
 from tests.crash.witness import Said
+from tests.crash.worker import RUN_NAME
 
 Count = Callable[[str, object], None]
 
@@ -188,6 +189,8 @@ def look_at(left: Path, player: Player, durability: Durability) -> None:
             # Commits may be missing at the end, but none before the last that is there.
             last = max((commit.seq for commit in store.reads.tail(0).commits), default=0)
             lines = [line for line in lines if line.said is not Said.COMMIT_ACK or line.seq <= last]
+        elif lines:
+            assert store.reads.find_run(RUN_NAME) is not None
         assert judge.in_between(store, TREE, lines) == []
         successor.close()
         successor.finish()

@@ -31,7 +31,9 @@ class NewTasks(msgspec.Struct, frozen=True):
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`. With a `join`, task i
     is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
     `waits=True` publishes the tasks under their joins instead of offering them.
-    `round=None` means the round after the parent's segment (or the run's next, from outside).
+
+    Children go to the round after their parent's segment, tasks from outside to the run's next. Where a key is taken
+    and no join knows the tasks by their place, the kept ones close ranks: the ids that count are those of the answer.
     """
 
     first: int

@@ -148,7 +148,8 @@ class Store(Protocol):
 
         In an open run with rounds they go to the round after the present one. An ended run refuses them. A key that is
         taken drops its task and answers with the one that holds it. A single task whose id follows the last of an
-        unclaimed row of the same producer extends that row instead of adding one.
+        unclaimed row with the same run, kind, queue, lane and priority extends that row instead of adding one, while
+        the row is a few seconds young and of maskable width.
         """
 
     # working
@@ -165,14 +166,17 @@ class Store(Protocol):
     def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
         """Write rows of a streamed fan-out under a staged segment, guarded by the claim's token. False: token void.
 
-        Nothing of it is visible until a part of that claim publishes it; without that it becomes garbage.
+        Nothing of it is visible until a part of that claim publishes it; without that it becomes garbage. Pieces whose
+        ids follow on are one range, named by its first id. Keys are resolved when it is published: a task that loses
+        its key then ends as SKIPPED.
         """
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
         """Write events, children, arrivals, key releases, counters and masks, and take the next claim.
 
-        All or nothing per part; a part with a void token is refused, recorded and changes nothing. Keys are resolved
-        after the guards, in order. `seq` in the log follows the order of commits.
+        All or nothing per part, one part per token; a part with a void token is refused, recorded and changes nothing.
+        Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
+        to `later` keeps its crashes. `seq` in the log follows the order of commits.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:

@@ -147,7 +147,7 @@ def _shrink(place: Place, row: SegmentRow, part: Part, ended: Sequence[int], hig
         first, last, kept = trim(row.first, mask)
         place.add_segment(
             row.span, round=row.round, first=first, last=last, left=kept, rank=row.rank, due=later.due,
-            state=run.state_for(row.round), attempt=max(row.attempt, highest),
+            state=run.state_for(row.round), attempt=max(row.attempt, highest), crashes=row.crashes, alone=row.alone,
         )  # fmt: skip
     if left:
         row.left = left

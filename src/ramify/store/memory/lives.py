@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
 from ramify.errors import BadPayload
@@ -75,19 +75,23 @@ def _write_reopened(place: Place, task: int, status: Status, reason: str, proces
 def _set_back(place: Place, ended: Iterable[int], chosen: set[int]) -> list[int]:
     """Let joins forget the reopened members; the unfinished join tasks of `chosen` that must wait once more.
 
-    A fired join whose task is not chosen stays fired: the late arrival of its member then changes nothing.
+    A fired join whose task is not chosen stays fired: the late arrival of its member then changes nothing. A fired join
+    without a task is judged by the join its fullness was passed on to, and forgotten there.
     """
-    slots: dict[int, list[int]] = defaultdict(list)
-    for task in ended:
-        for join, slot in joins.memberships(place, task):
-            slots[join].append(slot)
+    queue = deque(pair for task in ended for pair in joins.memberships(place, task))
     waiting: list[int] = []
-    for name, members in slots.items():
+    while queue:
+        name, slot = queue.popleft()
         row = place.joins[name]
-        if row.fired and row.task not in chosen:
+        last = row
+        while last.task is None and last.outer is not None:
+            last = place.joins[last.outer[0]]
+        if last.fired and last.task not in chosen:
             continue
         was_fired = row.fired
-        joins.set_back(place, row, members, anew=was_fired)
+        joins.set_back(place, row, [slot], anew=was_fired)
+        if was_fired and row.outer is not None:
+            queue.append(row.outer)
         if was_fired and row.task is not None and joins.ending(place, row.task) is None:
             _take_back(place, row.task)
             waiting.append(row.task)

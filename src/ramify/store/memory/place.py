@@ -38,8 +38,9 @@ class RunRow:
 
     def state_for(self, round: int) -> SegmentState:
         """What a segment of that round is now: claimable, or behind the gate."""
-        is_open = self.state is RunState.OPEN and (self.new.order is not Order.ROUNDS or round <= self.round)
-        return SegmentState.READY if is_open else SegmentState.GATED
+        # Without a barrier all rounds open at once, and at once unless the run follows another.
+        reached = self.round >= 0 or self.new.follows is None if self.new.order is not Order.ROUNDS else round <= self.round
+        return SegmentState.READY if reached and self.state is RunState.OPEN else SegmentState.GATED
 
 
 @dataclass

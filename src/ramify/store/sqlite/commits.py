@@ -185,7 +185,7 @@ def _shrink(db: Db, row: SegmentRow, part: Part, ended: Ended, highest: int) -> 
         state = rows.state_for(rows.run_row(db, row.run), row.round)
         replace(
             row, first=first, last=last, left=kept, due=later.due, state=state, attempt=max(row.attempt, highest),
-            crashes=0, alone=False, owner=None, token=None,
+            owner=None, token=None,
         ).insert(db)  # fmt: skip
     if left and len(ended.tasks) < len(part.tasks) and highest > row.attempt:
         db.execute("UPDATE segment SET attempt = ? WHERE id = ?", (highest, row.id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 
 from ramify.errors import BadPayload
@@ -80,21 +80,36 @@ def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, reason: s
 
 def _set_back(db: Db, ended: Iterable[int], chosen: set[int]) -> list[int]:
     """Let joins forget the reopened members; the unfinished join tasks of `chosen` that must wait once more."""
-    slots: dict[int, list[int]] = defaultdict(list)
-    for task in ended:
-        for join, slot in _memberships(db, task):
-            slots[join].append(slot)
+    queue = deque(pair for task in ended for pair in _memberships(db, task))
     waiting: list[int] = []
-    for join, members in slots.items():
-        row = db.execute("SELECT task, fired FROM joins WHERE id = ?", (join,)).fetchone()
-        if row is None or (row[1] and row[0] not in chosen):
+    while queue:
+        join, slot = queue.popleft()
+        last_task, last_fired = _last_of_chain(db, join)
+        if last_fired and last_task not in chosen:
             continue
-        task, fired = row
-        joins.set_back(db, join, members, anew=bool(fired))
+        task, fired, outer_join, outer_slot = _join(db, join)
+        joins.set_back(db, join, [slot], anew=bool(fired))
+        if fired and outer_join is not None:
+            queue.append((outer_join, outer_slot))
         if fired and task is not None and joins.ending(db, task) is None:
             _take_back(db, task)
             waiting.append(task)
     return waiting
+
+
+def _join(db: Db, join: int) -> tuple[int | None, bool, int | None, int]:
+    row: tuple[int | None, bool, int | None, int] = db.execute(
+        "SELECT task, fired, outer_join, outer_slot FROM joins WHERE id = ?", (join,)
+    ).fetchone()
+    return row
+
+
+def _last_of_chain(db: Db, join: int) -> tuple[int | None, bool]:
+    """The task at the end of joins that only pass their fullness on, and whether it was fired."""
+    task, fired, outer, _ = _join(db, join)
+    while task is None and outer is not None:
+        task, fired, outer, _ = _join(db, outer)
+    return task, fired
 
 
 def _memberships(db: Db, task: int) -> list[tuple[int, int]]:

@@ -75,8 +75,9 @@ def run_row(db: Db, run: int) -> Run:
 
 def state_for(run: Run, round: int) -> SegmentState:
     """What a segment of that round is now: claimable, or behind the gate."""
-    is_open = run.state is RunState.OPEN and (run.order is not Order.ROUNDS or round <= run.round)
-    return SegmentState.READY if is_open else SegmentState.GATED
+    # Without a barrier all rounds open at once, and at once unless the run follows another.
+    reached = run.round >= 0 or run.follows is None if run.order is not Order.ROUNDS else round <= run.round
+    return SegmentState.READY if reached and run.state is RunState.OPEN else SegmentState.GATED
 
 
 @dataclass(slots=True)

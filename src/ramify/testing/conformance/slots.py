@@ -6,6 +6,8 @@ arriving: a child of the same part takes its slot over. A join without a task pa
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ramify.errors import BadPayload
 from ramify.model.commit import Part
 from ramify.model.event import Status
@@ -122,6 +124,24 @@ def a_full_inner_join_is_an_arrival_at_the_outer_one(house: House) -> None:
     worker.done(second, second.tasks[1:])
     assert (house.join(run, inner).fired, house.join(run, outer).fired) == (True, True)
     assert house.offered() == [outer]
+
+
+@case("joins")
+def a_member_of_an_inner_join_that_lives_again_is_waited_for_by_the_outer_task(house: House) -> None:
+    run, worker, outer = fan(house, 1)
+    claim = worker.take()
+    inner, members = house.store.reserve(1), house.tasks(2)
+    members = replace(members, join=inner)
+    worker.done(claim, withheld=frozenset(claim.tasks), children=[members], joins=[NewJoin(inner, 2, None, (outer, 0))])
+    house.finish(run)
+    worker.reopen(run, [members.first, outer])
+    assert (house.join(run, inner).fired, house.join(run, outer).fired) == (False, False)
+    house.settle(run)
+    claim = worker.take()
+    assert list(claim.tasks) == [members.first]
+    worker.done(claim)
+    house.settle(run)
+    assert list(worker.take().tasks) == [outer]
 
 
 @case("joins")

@@ -7,7 +7,9 @@ at the end it runs alone in its process, and no innocent neighbour is ever blame
 from __future__ import annotations
 
 from ramify.model.claim import Claim
-from ramify.model.commit import Part
+from ramify.model.commit import Later, Part
+from ramify.model.event import Status
+from ramify.model.policy import SECOND
 from ramify.model.segment import REOFFER_PARTS
 from ramify.testing.conformance.house import House, Worker, want
 from ramify.testing.conformance.registry import case
@@ -141,6 +143,18 @@ def a_row_of_several_tasks_was_never_alone(house: House) -> None:
     _, claim = _take_suspect(house, dead.tasks[0])
     assert claim.crashes == 2
     assert not claim.alone
+
+
+@case("claim")
+def a_suspect_that_comes_back_later_is_still_a_suspect(house: House) -> None:
+    """Otherwise a task that raises and kills by turns would never be found."""
+    _suspects(house, 1)
+    worker = house.worker()
+    claim = worker.take()
+    due = house.clock.now() + SECOND
+    worker.end(claim, status=Status.RETRYING, later=[Later(claim.tasks, due)])
+    house.clock.advance(2)
+    assert worker.take().crashes == 1
 
 
 def _suspects(house: House, count: int) -> int:
