@@ -9,8 +9,8 @@ options. An empty input ends it. Then it works:
     append   append single tasks from outside, going on where the witness says that an earlier client stopped
     hold     claim one task, say `held`, wait for another line, and only then commit it with a child
 
-Options: `durability=power|process`, `busy_timeout=SECONDS`, `freeze=N` (stop itself before the Nth write to
-the log of the held commit), `mounted=FOLDER` (it is a small mounted disk: make it larger when it is full, at most once per verb).
+Options: `durability=power|process`, `freeze=N` (stop itself before the Nth write to the log of the held commit),
+`mounted=FOLDER` (the store is on a small file system of its own: make it larger whenever it is full).
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def work_on_tree(store: Store, witness: Witness, seed: int, mounted: str | None)
         sends += 1
         assert sends < PATIENCE, error
         if mounted is not None:
-            assert "full" in str(error), error
-            subprocess.run(["mount", "-o", f"remount,size={1 << 20 + sends}", mounted], check=True)
-            print("full", flush=True)
+            assert "the disk is full" in str(error), error
+            witness.say(Said.FULL, worker.process)
+            subprocess.run(["mount", "-o", f"remount,size={1024 + 512 * sends}k", mounted], check=True)
         return store
 
     luck = random.Random()
@@ -64,6 +64,7 @@ def work_on_tree(store: Store, witness: Witness, seed: int, mounted: str | None)
     worker = Worker(store, witness, grow(seed), luck, recover=recover, order=order)
     worker.work()
     worker.leave()
+    witness.say(Said.FINISHED, worker.process)
 
 
 def append_singly(store: Store, witness: Witness) -> None:
@@ -78,6 +79,7 @@ def append_singly(store: Store, witness: Witness) -> None:
             witness.say(Said.APPEND_BEGIN, 0, seq=first)
         store.append(run, [NewTasks(first, "single", [b"%d" % number])])
         witness.say(Said.APPEND_ACK, 0, seq=first)
+    witness.say(Said.FINISHED, 0)
 
 
 def hold(store: Store, disk: Disk, freeze: int) -> None:
@@ -118,7 +120,7 @@ def main(work: str, file: str, witness_file: str, seed: int, *given: str) -> Non
     durability: Literal["power", "process"] = "process" if options.get("durability") == "process" else "power"
     witness = Witness(Path(witness_file))
     with Disk(Path(file).parent, really_sync=True) as disk:
-        store = SqliteStore(file, durability=durability, busy_timeout=float(options.get("busy_timeout", "30")))
+        store = SqliteStore(file, durability=durability)
         match work:
             case "tree":
                 work_on_tree(store, witness, seed, options.get("mounted"))

@@ -65,10 +65,10 @@ class Client:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
 
-    def begin(self, work: str, folder: Path, seed: int = 0, *options: str) -> None:
-        """Wait until it is loaded and let it begin on the store of a folder."""
+    def begin(self, work: str, folder: Path, seed: int = 0, *options: str, witness: Path | None = None) -> None:
+        """Let it begin, once it is loaded, on the store of a folder; the witness is there as well, or elsewhere."""
         assert self.hear() == "ready"
-        self.tell(json.dumps([work, str(folder / STORE), str(folder / WITNESS), seed, *options]))
+        self.tell(json.dumps([work, str(folder / STORE), str(witness or folder / WITNESS), seed, *options]))
 
     def ends_within(self, seconds: float) -> bool:
         """Whether it ends by itself in that time. It must then have ended well."""

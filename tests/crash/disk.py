@@ -50,6 +50,7 @@ class _FileLayer(ctypes.Structure):
 
 _Open = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, _Pointer, _Pointer, ctypes.c_int, _Pointer)
 _Delete = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, _Pointer, ctypes.c_int)
+_Close = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer)
 _Write = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, _Pointer, ctypes.c_int, ctypes.c_int64)
 _Truncate = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, ctypes.c_int64)
 _Sync = ctypes.CFUNCTYPE(ctypes.c_int, _Pointer, ctypes.c_int)
@@ -111,6 +112,12 @@ def tear(step: Step) -> Answer:
     return Answer(step.change.value, len(step.content) // 2)
 
 
+@dataclass(frozen=True)
+class _Opened:
+    path: Path
+    methods: int
+
+
 class Disk:
     """The files below `folder`, for as long as the `with` block lasts. Only one at a time."""
 
@@ -121,15 +128,13 @@ class Disk:
         self.dead = False
         self._really_sync = really_sync
         self._tables: dict[int, tuple[_FileMethods, list[object]]] = {}
-        self._open: dict[int, Path] = {}
+        self._files: dict[int, _Opened] = {}
 
     def __enter__(self) -> Disk:
         self._layer = _unix_layer()
         self._originals = (self._layer.xOpen, self._layer.xDelete)
         self._open_file, self._delete_file = _Open(self._layer.xOpen), _Delete(self._layer.xDelete)
-        # The table must outlive every file that was opened through it, closed in time or not.
         self._functions = (_Open(self._on_open), _Delete(self._on_delete))
-        _kept.append(self)
         self._layer.xOpen, self._layer.xDelete = map(_address, self._functions)
         return self
 
@@ -137,6 +142,9 @@ class Disk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._layer.xOpen, self._layer.xDelete = self._originals
+        # Whatever is still open (after a failed test, say) gets its own methods back, for ours end here.
+        for file, opened in self._files.items():
+            _Pointer.from_address(file).value = opened.methods
 
     def ask(self, step: Step) -> Answer:
         """What becomes of a step; noted, unless it is refused because the disk is dead."""
@@ -154,7 +162,7 @@ class Disk:
     def _on_open(self, layer: int, name: int | None, file: int, flags: int, out: int) -> int:
         path = self._path(name)
         if path is None:
-            return self._open_file(layer, name, file, flags, out)
+            return int(self._open_file(layer, name, file, flags, out))
         if flags & apsw.SQLITE_OPEN_CREATE and not path.exists():
             answer = self.ask(Step(Change.CREATE, path))
             if answer.code:
@@ -165,7 +173,7 @@ class Disk:
         if code == apsw.SQLITE_OK:
             methods = _Pointer.from_address(file)
             assert methods.value is not None
-            self._open[file] = path
+            self._files[file] = _Opened(path, methods.value)
             methods.value = ctypes.addressof(self._table(methods.value))
         return int(code)
 
@@ -184,6 +192,7 @@ class Disk:
             table = _FileMethods.from_buffer_copy(originals)
             ours: list[object] = []
             for name, make, form in (
+                ("xClose", self._closing, _Close),
                 ("xWrite", self._writing, _Write),
                 ("xTruncate", self._truncating, _Truncate),
                 ("xSync", self._syncing, _Sync),
@@ -195,9 +204,16 @@ class Disk:
             self._tables[address] = (table, ours)
         return self._tables[address][0]
 
+    def _closing(self, close: Callable[..., int]) -> object:
+        def xClose(file: int) -> int:
+            del self._files[file]
+            return close(file)
+
+        return _Close(xClose)
+
     def _writing(self, write: Callable[..., int]) -> object:
-        def xWrite(file: int, buffer: int, size: int, offset: int) -> int:  # noqa: N802 - SQLite's name
-            answer = self.ask(Step(Change.WRITE, self._open[file], offset, ctypes.string_at(buffer, size)))
+        def xWrite(file: int, buffer: int, size: int, offset: int) -> int:
+            answer = self.ask(Step(Change.WRITE, self._files[file].path, offset, ctypes.string_at(buffer, size)))
             if not answer.code:
                 return write(file, buffer, size, offset)
             if answer.bytes_written:
@@ -207,32 +223,29 @@ class Disk:
         return _Write(xWrite)
 
     def _truncating(self, truncate: Callable[..., int]) -> object:
-        def xTruncate(file: int, size: int) -> int:  # noqa: N802 - SQLite's name
-            answer = self.ask(Step(Change.TRUNCATE, self._open[file], size))
+        def xTruncate(file: int, size: int) -> int:
+            answer = self.ask(Step(Change.TRUNCATE, self._files[file].path, size))
             return answer.code or truncate(file, size)
 
         return _Truncate(xTruncate)
 
     def _syncing(self, sync: Callable[..., int]) -> object:
-        def xSync(file: int, flags: int) -> int:  # noqa: N802 - SQLite's name
-            answer = self.ask(Step(Change.SYNC, self._open[file]))
+        def xSync(file: int, flags: int) -> int:
+            answer = self.ask(Step(Change.SYNC, self._files[file].path))
             return answer.code or (sync(file, flags) if self._really_sync else apsw.SQLITE_OK)
 
         return _Sync(xSync)
 
     def _mapping(self, map_region: Callable[..., int]) -> object:
-        def xShmMap(file: int, region: int, size: int, extend: int, out: int) -> int:  # noqa: N802 - SQLite's name
+        def xShmMap(file: int, region: int, size: int, extend: int, out: int) -> int:
             if extend:
-                path = self._open[file]
+                path = self._files[file].path
                 answer = self.ask(Step(Change.MAP, path.with_name(f"{path.name}-shm"), region * size))
                 if answer.code:
                     return answer.code
             return map_region(file, region, size, extend, out)
 
         return _Map(xShmMap)
-
-
-_kept: list[Disk] = []
 
 
 def _unix_layer() -> _FileLayer:

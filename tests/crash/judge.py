@@ -72,7 +72,7 @@ class _Account:
         return [event.status for event in self._events[row.id]] == [Status.SKIPPED]
 
     def growth(self) -> Iterator[str]:
-        """Nothing is there that should not be, nothing twice, and children are there exactly when their parent ended."""
+        """Nothing is there that should not be, nothing twice, and children exactly when their parent has ended."""
         for name, times in self._times.items():
             if name not in self._tree.nodes:
                 yield f"{name} is in the log and not in the tree"
@@ -122,7 +122,9 @@ class _Account:
         if [commit.seq for commit in self._commits] != list(range(1, len(self._commits) + 1)):
             yield f"the commits are numbered {[commit.seq for commit in self._commits]}"
         stamps = Counter((commit.process, commit.n) for commit in self._commits if commit.process and commit.n)
-        yield from (f"verb {n} of process {process:x} is in the log {k} times" for (process, n), k in stamps.items() if k > 1)
+        yield from (
+            f"verb {n} of process {process:x} is in the log {k} times" for (process, n), k in stamps.items() if k > 1
+        )
         begun = {task for line in lines if line.said is Said.COMMIT_BEGIN for task in line.tasks}
         by_seq = {commit.seq: commit for commit in self._commits}
         for line in lines:
@@ -167,9 +169,13 @@ def _told_in_order(lines: Sequence[Line]) -> Iterator[str]:
         match line.said:
             case Said.CLAIM:
                 token.update(dict.fromkeys(line.tasks, line.token))
-                yield from (f"task {task} was claimed after its end was acknowledged" for task in line.tasks if task in ended)
+                yield from (
+                    f"task {task} was claimed after its end was acknowledged" for task in line.tasks if task in ended
+                )
             case Said.START:
-                yield from (f"task {task} was started after its end was acknowledged" for task in line.tasks if task in ended)
+                yield from (
+                    f"task {task} was started after its end was acknowledged" for task in line.tasks if task in ended
+                )
             case Said.COMMIT_ACK:
                 for task in line.tasks:
                     if task in ended:

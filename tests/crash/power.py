@@ -11,6 +11,7 @@ The `-shm` file is memory and never survives.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,6 +53,14 @@ class Power:
     def __init__(self) -> None:
         self._now: dict[str, _File] = {}
         self._certain: dict[str, _File] = {}
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Power:
+        """One that knows what was done so far."""
+        made = cls()
+        for step in steps:
+            made(step)
+        return made
 
     def __call__(self, step: Step) -> Answer:
         name = step.path.name

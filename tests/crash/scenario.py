@@ -50,6 +50,12 @@ class Died(Exception):
 
 #: Hears of each verb that was not answered, the opening included; True when the store is to be opened anew.
 Trouble = Callable[[StoreUnavailable], bool]
+LARGEST_CLAIM = 8
+
+
+def unexpected(error: StoreUnavailable) -> bool:
+    """There is no reason for trouble."""
+    raise error
 
 
 class Player:
@@ -67,28 +73,35 @@ class Player:
         self.store = SqliteStore(self.folder / STORE, durability=self._durability, clock=self.clock)
         return self.store
 
-    def play(self, trouble: Trouble, largest_claim: int = 8) -> None:
-        """Open, work to the end, and close."""
+    def play(self, trouble: Trouble = unexpected) -> None:
+        """Open, work to the end, and close. `trouble` hears of each verb that was not answered."""
+        worker = self._worker(trouble, luck=0)
+        worker.work()
+        worker.send(lambda store: store.vacuum())
+        worker.leave()
+        self.close()
 
+    def finish(self, trouble: Trouble = unexpected) -> None:
+        """Let a successor bury the one who played and do the rest. The store stays open."""
+        self._worker(trouble, luck=1).work()
+
+    def _worker(self, trouble: Trouble, luck: int) -> Worker:
         def recover(error: StoreUnavailable, store: Store) -> Store:
             if not trouble(error):
                 return store
             self.close()
             return self._open_patiently(trouble)
 
-        worker = Worker(
-            self._open_patiently(trouble),
+        store = self._open_patiently(trouble)
+        return Worker(
+            store,
             self.witness,
             TREE,
-            random.Random(0),
+            random.Random(luck),
             recover=recover,
             idle=self._idle,
-            largest_claim=largest_claim,
+            largest_claim=LARGEST_CLAIM,
         )
-        worker.work()
-        worker.send(lambda store: store.vacuum())
-        worker.leave()
-        self.close()
 
     def _open_patiently(self, trouble: Trouble) -> Store:
         while True:
@@ -113,11 +126,6 @@ class Player:
         if self.store is not None:
             self.store.close()
             self.store = None
-
-    def finish(self) -> None:
-        """Let a successor bury the one who played and do the rest."""
-        store = self.open()
-        Worker(store, self.witness, TREE, random.Random(1), idle=self._idle).work()
 
     def verdict(self, *, heard: bool = True) -> list[str]:
         """What is wrong at the end, by what the witness heard if it heard everything. Closes the store."""

@@ -23,7 +23,7 @@ from tests.crash import judge
 from tests.crash.clients import STORE
 from tests.crash.disk import GO, Answer, Change, Disk, Step, fail, let, tear
 from tests.crash.power import Power
-from tests.crash.scenario import TREE, Died, Player
+from tests.crash.scenario import TREE, Died, Player, unexpected
 from tests.crash.witness import Said
 from tests.crash.worker import RUN_NAME
 
@@ -71,20 +71,22 @@ class Hit:
         return self._way is Way.REOPENED
 
 
-def play(folder: Path, number: int, way: Way) -> Step | None:
-    """Play the scenario with the fault at one change; the change, or None when there are not so many."""
+def play(folder: Path, number: int, way: Way, then: int | None = None) -> Step | None:
+    """Play the scenario with the fault at one change; the change, or None when there are not so many.
+
+    With `then`, whoever goes on meets another fault at that change of its own.
+    """
     folder.mkdir()
     player = Player(folder)
     with Disk(folder) as disk:
         hit = Hit(number, way, disk)
-        try:
+        with suppress(Died):
             player.play(hit.trouble)
-        except Died:
-            player.close()
+        player.close()
         disk.fault, disk.dead = let, False
-        player.finish()
+        player.finish(Hit(then, Way.ONCE, disk).trouble if then is not None else unexpected)
         complaints = player.verdict()
-    assert complaints == [], (number, way, hit.struck)
+    assert complaints == [], (number, way, hit.struck, then)
     player.witness.close()
     shutil.rmtree(folder)
     return hit.struck
@@ -100,7 +102,7 @@ def play_all(folder: Path, way: Way, numbers: Iterable[int]) -> int:
 
 def test_the_scenario_changes_files_in_every_way_there_is(tmp_path: Path) -> None:
     with Disk(tmp_path) as disk:
-        Player(tmp_path).play(lambda error: False)
+        Player(tmp_path).play()
     seen = {(step.change, step.path.name.removeprefix(STORE)) for step in disk.steps}
     assert seen >= {
         (Change.CREATE, "-wal"),
@@ -127,6 +129,23 @@ def test_a_quarter_of_all_changes_is_recovered_from(way: Way, tmp_path: Path, re
 @WAYS
 def test_every_change_is_recovered_from(way: Way, tmp_path: Path, record_property: Count) -> None:
     record_property("changes", play_all(tmp_path, way, count(1)))
+
+
+def play_pairs(folder: Path, luck: random.Random, pairs: int) -> None:
+    """A death somewhere, and then an error while the successor opens, recovers or goes on."""
+    for number in range(pairs):
+        # Half of the second faults hit the opening of the store, which is what is special about a successor.
+        then = luck.randint(1, luck.choice((12, 300)))
+        play(folder / str(number), luck.randint(1, 600), Way.SUCCEEDED, then)
+
+
+def test_an_error_while_recovering_from_a_crash_is_recovered_from(tmp_path: Path, seed: random.Random) -> None:
+    play_pairs(tmp_path, seed, 40)
+
+
+@pytest.mark.full
+def test_any_error_while_recovering_from_a_crash_is_recovered_from(tmp_path: Path, seed: random.Random) -> None:
+    play_pairs(tmp_path, seed, 500)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ class Said(StrEnum):
     COMMIT_ACK = "commit_ack"  #: the store said they are in
     COMMIT_ERR = "commit_err"  #: the store did not say; I send the same again
     REFUSED = "refused"  #: the store said that my token is void
+    FULL = "full"  #: the store said that the disk is full
+    FINISHED = "finished"  #: there is nothing left to do
     APPEND_BEGIN = "append_begin"  #: I am about to append under this first id
     APPEND_ACK = "append_ack"  #: the store said it is in
 

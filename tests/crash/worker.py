@@ -21,7 +21,7 @@ from ramify.model.event import Status
 from ramify.model.join import NewJoin
 from ramify.model.key import Hold, key_bytes
 from ramify.model.process import NewProcess, Stamp, new_process_id
-from ramify.model.run import NewRun, Order, RunState
+from ramify.model.run import Advanced, NewRun, Order, RunState
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
 from tests.crash.tree import KINDS, Node, Tree, Way, is_keyed, kind_of
@@ -144,12 +144,17 @@ class Worker:
                 self._run(self._claims.pop())
                 continue
             self.send(lambda store: store.reap(self.process, DEAD_AFTER))
-            where = self.send(lambda store, at=round: store.advance(run, at))  # type: ignore[misc]
+            if self._luck.random() < 0.2:
+                self.send(lambda store: store.vacuum())
+            where = self._advance(run, round)
             if where.state.is_end:
                 return where.state
             if not where.moved and where.round == round:
                 self._idle(self.store)
             round = where.round
+
+    def _advance(self, run: int, round: int) -> Advanced:
+        return self.send(lambda store: store.advance(run, round))
 
     def leave(self) -> None:
         """End cleanly."""
@@ -294,13 +299,15 @@ class Worker:
         for kind, names in _by_kind(node.children):
             outcome.publish.append(first)
             for piece in (names[i : i + 4] for i in range(0, len(names), 4)):
-                group = self._group(kind, first, [Body(name) for name in piece], task)
-                stamp = self.stamp()
-                if not self.send(lambda store, s=stamp, g=group: store.stage(s, claim.token, g)):  # type: ignore[misc]
+                if not self._stage_piece(claim.token, self._group(kind, first, [Body(name) for name in piece], task)):
                     self._witness.say(Said.REFUSED, self.process, token=claim.token)
                     return False
                 first += len(piece)
         return True
+
+    def _stage_piece(self, token: bytes, group: NewTasks) -> bool:
+        stamp = self.stamp()
+        return self.send(lambda store: store.stage(stamp, token, group))
 
 
 def _by_kind(names: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -58,7 +58,8 @@ class Signature:
     @classmethod
     def of(cls, fn: Function) -> Self:
         """Read a function; raises ConfigError if its annotations can never be stored."""
-        return cls(fn.__name__, inspect.signature(fn), *read_parameters(fn))
+        parameters, result = read_parameters(fn)
+        return cls(fn.__name__, inspect.signature(fn), parameters, result)
 
     def encode(self, args: Positional, kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call."""

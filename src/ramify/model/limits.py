@@ -133,5 +133,5 @@ def _wrong_leaf(node: object) -> str | None:
     if isinstance(node, Decimal) and node.is_nan():
         return "is a NaN, which is not equal to itself. Pass None or a string instead"
     if isinstance(node, int) and not fits(node):
-        return f"is an integer of {int.bit_length(node)} bits; the limit is 64, with sign. Pass it as a string"
+        return "is an integer beyond 64 bits (-2**63 to 2**63 - 1). Pass it as a string"
     return None

@@ -125,7 +125,9 @@ def _check(fn: Function, name: str, annotation: Any, needed: bool) -> None:
         Wire(annotation)
         kind = msgspec.inspect.type_info(annotation)
     except TypeError as error:
-        raise ConfigError(f"{fn.__name__}(): `{name}` cannot be stored as it is annotated. {error}") from error
+        raise ConfigError(
+            f"{fn.__name__}(): `{name}` cannot be stored as it is annotated. {error}. Use types JSON can tell apart"
+        ) from error
     if needed and isinstance(kind, msgspec.inspect.CustomType) and not can_rebuild(kind.cls):
         raise ConfigError(
             f"{fn.__name__}(): `{name}` is annotated {_called(annotation)}, which cannot be stored. "

@@ -27,7 +27,7 @@ Call = tuple[Client, str, tuple[Any, ...], dict[str, Any]]
 COLUMNS: tuple[dict[str, Any], ...] = (
     {"bodies": []},
     {"first": FAR},
-    {"first": 0},
+    {"first": 0, "bodies": [b""]},
     {"first": -5},
     {"priority": 1001},
     {"kind": ""},

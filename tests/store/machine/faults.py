@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
-
-from hypothesis.stateful import precondition, rule
 
 from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.commit import Committed
@@ -13,27 +12,47 @@ from ramify.model.segment import SegmentState
 from tests.store.machine.bad import bad_calls
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Refused, Sent, Worker, claims_of, plain_claim, same_token
-from tests.store.machine.rules import WorkMachine, has, step
+from tests.store.machine.rules import Act, WorkMachine, step
 from tests.store.machine.scene import DEAD_AFTER, EVERYTHING
 
 
 class FaultMachine(WorkMachine):
     """Everything that happens, and all that can go wrong."""
 
+    @step
+    def dying(self, choose: Choices) -> Iterable[Act]:
+        somebody = self.scene.workers
+        yield 3, self.reap_after_a_watch, True
+        yield 2, self.crash, somebody
+        yield 2, self.leave, somebody
+        yield 2, self.reap_at_once, somebody and not self.scene.crashed
+        yield 1, self.crash_everything, somebody
+
+    @step
+    def delivering(self, choose: Choices) -> Iterable[Act]:
+        yield 1, self.send_the_last_again, self._senders(1)
+        yield 1, self.deliver_an_older_one, self._senders(2)
+        yield 2, self.a_last_verb_of_a_crashed_process_arrives, self.scene.crashed
+        yield 2, self.a_verb_of_a_dead_process_arrives, self.scene.gone
+
+    @step
+    def talking_nonsense(self, choose: Choices) -> Iterable[Act]:
+        yield 1, self.make_no_sense, self.scene.workers and self.scene.growing_runs()
+
     # who dies
 
-    @precondition(has("workers"))
-    @step
+    def leave(self, choose: Choices) -> None:
+        worker = choose.one(self.scene.workers)
+        assert worker.client.ask("leave", worker.process) is None
+        self.scene.bury(worker)
+
     def crash(self, choose: Choices) -> None:
         self.scene.crash(choose.one(self.scene.workers))
 
-    @precondition(has("workers"))
-    @rule()
-    def crash_everything(self) -> None:
+    def crash_everything(self, _: Choices) -> None:
         self.scene.crash_all()
         self.before = self.now
 
-    @step
     def reap_after_a_watch(self, choose: Choices) -> None:
         """Some are silent for too long, the crashed among them; somebody who was not buries them."""
         silent = choose.some(self.scene.workers)
@@ -44,19 +63,19 @@ class FaultMachine(WorkMachine):
         assert not self.scene.crashed
         assert not set(map(id, silent)) & set(map(id, self.scene.workers))
 
-    @precondition(lambda machine: machine.scene.workers and not machine.scene.crashed)
-    @step
     def reap_at_once(self, choose: Choices) -> None:
         """Whether the window is clean or not. (Of the crashed the SQLite store knows more than the reference.)"""
         self.scene.reap(choose.one(self.scene.workers))
 
     # what is delivered when
 
-    @precondition(lambda machine: any(worker.sent for worker in machine.scene.workers + machine.scene.crashed))
-    @step
+    def _senders(self, least: int) -> list[Worker]:
+        """Those who are not buried and have sent something."""
+        return [worker for worker in self.scene.workers + self.scene.crashed if len(worker.sent) >= least]
+
     def send_the_last_again(self, choose: Choices) -> None:
         """A reply was lost and others went on meanwhile; the verb is sent again."""
-        worker = choose.one([worker for worker in self.scene.workers + self.scene.crashed if worker.sent])
+        worker = choose.one(self._senders(1))
         first = worker.sent[-1]
         again = worker.client.deliver(first.verb, first.args, first.options)
         assert again.reference == first.reference
@@ -78,17 +97,13 @@ class FaultMachine(WorkMachine):
             assert again.sqlite.seq == first.reference.seq
             assert tuple(map(known, again.sqlite.refused)) == first.reference.refused
 
-    @precondition(lambda machine: any(len(w.sent) > 1 for w in machine.scene.workers + machine.scene.crashed))
-    @step
     def deliver_an_older_one(self, choose: Choices) -> None:
         """A verb was held up on its way and arrives after later ones of the same process."""
-        worker = choose.one([w for w in self.scene.workers + self.scene.crashed if len(w.sent) > 1])
+        worker = choose.one(self._senders(2))
         late = choose.one(worker.sent[:-1])
         assert worker.client.ask(late.verb, *late.args, **late.options) == Refused(StaleStamp)
         self.before = self.now
 
-    @precondition(has("crashed"))
-    @step
     def a_last_verb_of_a_crashed_process_arrives(self, choose: Choices) -> None:
         """It was sent before the crash, and nobody has declared the process dead yet: it counts."""
         worker = choose.one(self.scene.crashed)
@@ -97,8 +112,6 @@ class FaultMachine(WorkMachine):
         else:
             worker.send("claim", self._want(choose))
 
-    @precondition(has("gone"))
-    @step
     def a_verb_of_a_dead_process_arrives(self, choose: Choices) -> None:
         worker = choose.one(self.scene.gone)
         stamp = Stamp(worker.process, worker.n + 1)
@@ -117,11 +130,10 @@ class FaultMachine(WorkMachine):
         if verb != "commit":
             self.before = self.now
 
-    @precondition(lambda machine: machine.scene.workers and machine.scene.growing_runs())
-    @step
     def make_no_sense(self, choose: Choices) -> None:
         worker, run = choose.one(self.scene.workers), choose.one(self.scene.growing_runs())
         for client, verb, args, options in bad_calls(self.scene, worker, run.id):
-            answer = client.ask(verb, *args, **options)
-            assert answer == Refused(BadPayload), f"{verb}{args}{options} was not refused as it should: {answer}"
+            sent = client.deliver(verb, args, options)
+            answers = sent.reference, sent.sqlite
+            assert answers == (Refused(BadPayload),) * 2, f"{verb}{args}{options} should be refused, but: {answers}"
         self.before = self.now

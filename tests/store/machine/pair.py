@@ -128,6 +128,7 @@ class Client:
 
     def send(self, verb: str, *args: Any, **options: Any) -> Sent:
         """Send a verb to both; whatever they answer or raise must be the same."""
+        note(f"{verb} {args} {options or ''}")
         sent = self.deliver(verb, args, options)
         self._tokens.pair(claims_of(sent.reference), claims_of(sent.sqlite))
         ours, theirs = self.plain(sent)
@@ -136,7 +137,6 @@ class Client:
 
     def deliver(self, verb: str, args: tuple[Any, ...], options: dict[str, Any]) -> Sent:
         """Send a verb to both and compare nothing."""
-        note(f"{verb} {args} {options or ''}"[:2000])
         reference = _try(self.reference, verb, args, options)
         sqlite = _try(self.sqlite, verb, self._tokens.translate(verb, args), options)
         return Sent(verb, args, options, reference, sqlite)

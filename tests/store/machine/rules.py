@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import structs
 
 from ramify.errors import RunEnded
 from ramify.model.claim import Want
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
+from ramify.model.process import NewProcess
 from ramify.model.run import Follows, NewRun, Order, RunState
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
@@ -29,27 +30,23 @@ from tests.store.machine.scene import EVERYTHING, Scene, as_told
 
 REASONS = ("", "enough", "odd \udc80 \0")
 M = TypeVar("M", bound="WorkMachine")
+#: How often something is done, what, and whether there is what it needs.
+Act = tuple[int, Callable[[Choices], None], Any]
 
 
-def step(body: Callable[[M, Choices], None]) -> Callable[[M], None]:
-    """A rule that makes choices."""
+def step(body: Callable[[M, Choices], Iterable[Act]]) -> Callable[[M], None]:
+    """A rule that does one of several things, each as often as its weight says."""
 
     def stepping(machine: M, source: st.DataObject) -> None:
         machine.at_peace = False
-        body(machine, Choices(source))
+        choose = Choices(source)
+        acts = [act for weight, act, possible in body(machine, choose) if possible for _ in range(weight)]
+        if acts:
+            choose.one(acts)(choose)
         machine.at_peace = True
 
     stepping.__name__ = body.__name__
     return rule(source=st.data())(stepping)
-
-
-def has(what: str) -> Callable[[Any], bool]:
-    """The scene has somebody or something of that name."""
-    return lambda machine: bool(getattr(machine.scene, what))
-
-
-def _holds(machine: WorkMachine) -> bool:
-    return any(worker.left for worker in machine.scene.workers)
 
 
 class WorkMachine(RuleBasedStateMachine):
@@ -101,9 +98,65 @@ class WorkMachine(RuleBasedStateMachine):
         assert check(front.reference) == []
         assert check(front.sqlite) == []
 
-    # runs
+    # what happens how often
 
     @step
+    def adding(self, choose: Choices) -> Iterable[Act]:
+        growing = self.scene.growing_runs()
+        yield 3, self.append_some, growing
+        yield 3, self.append_singles, growing
+        yield 1, self.start_run, True
+        yield 1, self.append_again, self.scene.appends
+        yield 1, self.append_to_any_run, True
+        yield 1, self.start_a_run_again, True
+
+    @step
+    def claiming(self, choose: Choices) -> Iterable[Act]:
+        yield 1, self.claim, True
+
+    @step
+    def committing(self, choose: Choices) -> Iterable[Act]:
+        if not self._holds():
+            self.claim(choose)
+        yield 3, self.commit, self._holds()
+        yield 1, self.finish_all_it_holds, self._holds()
+
+    @step
+    def holding(self, choose: Choices) -> Iterable[Act]:
+        if not self._holds():
+            self.claim(choose)
+        yield 3, self.stage, self._holds()
+        yield 2, self.commit, self._holds()
+        yield 1, self.release, self._holds()
+
+    @step
+    def judging(self, choose: Choices) -> Iterable[Act]:
+        open_runs = self.scene.open_runs()
+        yield 5, self.advance, open_runs
+        yield 3, self.cancel_a_task, True
+        yield 2, self.resume, any(run.state is RunState.PAUSED for run in open_runs)
+        yield 1, self.pause, open_runs
+        yield 1, self.cancel_a_run, len(open_runs) > 1
+        yield 1, self.touch_any_run, True
+
+    @step
+    def living(self, choose: Choices) -> Iterable[Act]:
+        yield 4, self.reopen, True
+        yield 2, self.time_passes, True
+        yield 2, self.enter, len(self.scene.workers) < 4
+        yield 1, self.announce, self.scene.workers
+        yield 1, self.vacuum, True
+        yield 1, self.enter_again, self.scene.workers
+
+    def _holds(self) -> bool:
+        return any(worker.left for worker in self.scene.workers)
+
+    def _worker(self, choose: Choices) -> Worker:
+        """Somebody who works, a new one if nobody is left."""
+        return choose.one(self.scene.workers or [self.scene.enter()])
+
+    # runs
+
     def start_run(self, choose: Choices) -> None:
         self._start(choose)
 
@@ -122,52 +175,57 @@ class WorkMachine(RuleBasedStateMachine):
         sent = scene.front.send("start", new, work.groups, work.joins)
         scene.starts.append(sent)
 
-    @precondition(has("starts"))
-    @step
     def start_a_run_again(self, choose: Choices) -> None:
         sent = choose.one(self.scene.starts)
         again = self.scene.front.ask(sent.verb, *sent.args)
         assert not again.created
         self.before = self.now
 
-    @step
     def advance(self, choose: Choices) -> None:
-        run = choose.one(self.scene.runs())
+        run = choose.one(self.scene.open_runs())
         self.scene.front.ask("advance", run.id, choose.one((run.round, run.round, run.round - 1, run.round + 1)))
 
-    @precondition(lambda machine: len(machine.scene.open_runs()) > 1)
-    @step
     def cancel_a_run(self, choose: Choices) -> None:
         into = choose.one((RunState.CANCELLED, RunState.HALTED))
-        self.scene.front.ask("cancel", choose.one(self.scene.runs()).id, reason=choose.one(REASONS), into=into)
+        self.scene.front.ask("cancel", choose.one(self.scene.open_runs()).id, reason=choose.one(REASONS), into=into)
 
-    @step
     def cancel_a_task(self, choose: Choices) -> None:
         run = choose.one(self.scene.runs())
         task = choose.one([*self.scene.tasks(run.id), *self.scene.all_tasks()[:1], 2**40])
         self.scene.front.ask("cancel", run.id, task, below=choose.chance(), reason=choose.one(REASONS))
 
-    @step
     def pause(self, choose: Choices) -> None:
-        self.scene.front.ask("pause", choose.one(self.scene.runs()).id)
+        self.scene.front.ask("pause", choose.one(self.scene.open_runs()).id)
 
-    @step
+    def touch_any_run(self, choose: Choices) -> None:
+        run = choose.one(self.scene.runs())
+        args = (
+            (run.id, run.round)
+            if (verb := choose.one(("advance", "pause", "resume", "cancel"))) == "advance"
+            else (run.id,)
+        )
+        if run.state.is_end:
+            self.scene.front.ask(verb, *args)
+            self.before = self.now
+
     def resume(self, choose: Choices) -> None:
-        runs = self.scene.runs()
-        paused = [run for run in runs if run.state is RunState.PAUSED]
-        self.scene.front.ask("resume", choose.one(paused or runs).id)
+        paused = [run for run in self.scene.runs() if run.state is RunState.PAUSED]
+        self.scene.front.ask("resume", choose.one(paused).id)
 
     # adding
 
-    @step
     def append_some(self, choose: Choices) -> None:
-        run = choose.one(self.scene.open_runs() or self.scene.runs())
-        work = self.scene.some_work(choose)
-        self._append(run.id, work.groups, work.joins, work.waiters)
+        self._append_work(choose, choose.one(self.scene.growing_runs()).id)
 
-    @step
+    def append_to_any_run(self, choose: Choices) -> None:
+        self._append_work(choose, choose.one(self.scene.runs()).id)
+
+    def _append_work(self, choose: Choices, run: int) -> None:
+        work = self.scene.some_work(choose)
+        self._append(run, work.groups, work.joins, work.waiters)
+
     def append_singles(self, choose: Choices) -> None:
-        run = choose.one(self.scene.open_runs() or self.scene.runs())
+        run = choose.one(self.scene.growing_runs())
         tasks = self.scene.group(choose, self.scene.next_single(choose), 1)
         self._append(run.id, [tasks])
         for _ in range(choose.number(0, 3)):
@@ -179,8 +237,6 @@ class WorkMachine(RuleBasedStateMachine):
             assert not isinstance(sent.reference, Refused)
             self.scene.appends.append(sent)
 
-    @precondition(has("appends"))
-    @step
     def append_again(self, choose: Choices) -> None:
         sent = choose.one(self.scene.appends)
         again = self.scene.front.ask(sent.verb, *sent.args)
@@ -189,36 +245,22 @@ class WorkMachine(RuleBasedStateMachine):
 
     # processes
 
-    @precondition(lambda machine: len(machine.scene.workers) < 4)
-    @rule()
-    def enter(self) -> None:
+    def enter(self, _: Choices) -> None:
         self.scene.enter()
 
-    @precondition(has("workers"))
-    @step
-    def beat(self, choose: Choices) -> None:
+    def enter_again(self, choose: Choices) -> None:
         worker = choose.one(self.scene.workers)
-        worker.client.ask("beat", worker.process)
+        assert worker.client.ask("enter", NewProcess(worker.process)) is None
+        self.before = self.now
 
-    @precondition(has("workers"))
-    @step
     def announce(self, choose: Choices) -> None:
         worker = choose.one(self.scene.workers)
         held = [task for left in worker.left.values() for task in left]
         worker.client.ask("announce", worker.process, choose.one([None, *held]))
 
-    @precondition(has("workers"))
-    @step
-    def leave(self, choose: Choices) -> None:
-        worker = choose.one(self.scene.workers)
-        worker.client.ask("leave", worker.process)
-        self.scene.bury(worker)
-
-    @step
     def time_passes(self, choose: Choices) -> None:
         self.scene.pair.clock.advance(choose.one((1, 5, 20, 45, 5000, 100_000)))
 
-    @step
     def vacuum(self, choose: Choices) -> None:
         self.scene.front.ask("vacuum", choose.one((65_536, 1, 3)))
 
@@ -236,13 +278,9 @@ class WorkMachine(RuleBasedStateMachine):
             frozenset(choose.some(("left", "right"))),
         )
 
-    @precondition(has("workers"))
-    @step
     def claim(self, choose: Choices) -> None:
-        choose.one(self.scene.workers).send("claim", self._want(choose), lost=choose.chance(4))
+        self._worker(choose).send("claim", self._want(choose), lost=choose.chance(4))
 
-    @precondition(_holds)
-    @step
     def commit(self, choose: Choices) -> None:
         worker = self._holder(choose)
         chosen = choose.some(list(worker.left), least=1, most=3)
@@ -254,8 +292,6 @@ class WorkMachine(RuleBasedStateMachine):
         assert not isinstance(answer, Refused)
         settle(worker, parts, answer.refused)
 
-    @precondition(_holds)
-    @step
     def finish_all_it_holds(self, choose: Choices) -> None:
         worker = self._holder(choose)
         parts = [
@@ -267,22 +303,16 @@ class WorkMachine(RuleBasedStateMachine):
     def _holder(self, choose: Choices) -> Worker:
         return choose.one([worker for worker in self.scene.workers if worker.left])
 
-    @precondition(_holds)
-    @step
     def stage(self, choose: Choices) -> None:
         worker = self._holder(choose)
         self.scene.stage(choose, worker, choose.one(list(worker.left)))
 
-    @precondition(_holds)
-    @step
     def release(self, choose: Choices) -> None:
         worker = self._holder(choose)
         token = choose.one(list(worker.left))
         worker.send("release", token, lost=choose.chance(4))
         forget(worker, token)
 
-    @precondition(has("workers"))
-    @step
     def reopen(self, choose: Choices) -> None:
         run = choose.one(self.scene.runs())
         tasks = self.scene.tasks(run.id)
@@ -291,8 +321,7 @@ class WorkMachine(RuleBasedStateMachine):
             chosen += choose.some(tasks, most=3)
         how = choose.one((Status.CANCELLED, Status.DONE, Status.SKIPPED))
         settled = Mark(run.id, Scope.TASK, None, how, choose.one(REASONS), choose.one((None, b"v")))
-        worker = choose.one(self.scene.workers)
-        worker.send(
+        self._worker(choose).send(
             "reopen",
             run.id,
             chosen,

@@ -16,7 +16,6 @@ from types import TracebackType
 import apsw
 import pytest
 
-
 #: Where children run, so that they find this module.
 _ROOT = Path(__file__).parents[3]
 
@@ -26,7 +25,11 @@ class Child:
 
     def __init__(self, program: str, *args: object) -> None:
         command = [sys.executable, "-c", textwrap.dedent(program), *map(str, args)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT)
+        # Unbuffered, a line would be written in pieces, and those of its own children come in between.
+        environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=_ROOT, env=environment
+        )
         self.pid = self._process.pid
 
     def __enter__(self) -> Child:

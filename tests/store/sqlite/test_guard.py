@@ -3,14 +3,16 @@
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ramify.errors import StoreRefused
-from ramify.store.sqlite.guard import LiveFile
+from ramify.store.sqlite.guard import LiveFile, guard
 from ramify.store.sqlite.link import Link
 from tests.store.sqlite.real import in_forked_child, one_table, output_of
 
@@ -193,3 +195,21 @@ def test_a_file_that_was_closed_before_the_fork_may_be_opened_in_the_child(tmp_p
     assert in_forked_child(write) == "written"
     with closing(Link(tmp_path / "a.db", on_first_open=one_table)) as link, link.read() as db:
         assert db.execute("SELECT who FROM t").fetchall() == [("child",)]
+
+
+def test_a_fork_while_another_thread_opens_a_store_does_not_deadlock_the_child(live: Path, tmp_path: Path) -> None:
+    looking, leave = threading.Event(), threading.Event()
+
+    def look_for_long(_: object) -> Path:
+        looking.set()
+        leave.wait()
+        raise StoreRefused("not this one")
+
+    with ThreadPoolExecutor(1) as pool:
+        opening = pool.submit(guard.admit, tmp_path / "slow.db", look_for_long)
+        looking.wait()
+        answer = in_forked_child(lambda: str(Link(tmp_path / "other.db").path.name))
+        leave.set()
+        with pytest.raises(StoreRefused, match="not this one"):
+            opening.result()
+    assert answer == "other.db"

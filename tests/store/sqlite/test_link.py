@@ -1,10 +1,12 @@
 """The link to a database file: transactions, snapshots, settings, and threads and processes that take turns."""
 
+import fcntl
 import itertools
 import os
 import signal
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -306,18 +308,26 @@ def test_two_processes_that_write_without_a_pause_take_turns(path: Path) -> None
     assert longest <= 12, order
 
 
-def test_six_processes_that_create_the_same_file_at_once_all_succeed(path: Path) -> None:
+def test_processes_that_create_the_same_file_at_once_all_succeed(tmp_path: Path) -> None:
+    program = """
+    from ramify.store.sqlite.link import Link
+    from tests.store.sqlite.real import one_table
+    while True:
+        link = Link(input(), durability="process", on_first_open=one_table)
+        with link.write() as db:
+            db.execute("INSERT INTO t (who) VALUES ('me')")
+        link.close()
+        print("done", flush=True)
+    """
     with ExitStack() as stack:
-        children = [stack.enter_context(Child(f"input()\n{WRITER}", path, n, 5, 0)) for n in range(6)]
-        for child in children:
-            child.say()
-        for child in children:
-            assert child.hear() == "ready"
-            child.say()
-        for child in children:
-            assert child.hear() == "done"
-    with closing(Link(path, on_first_open=one_table)) as link, link.read() as db:
-        assert db.execute("SELECT count(*) FROM t").fetchall() == [(30,)]
+        children = [stack.enter_context(Child(program)) for _ in range(4)]
+        for number in range(60):
+            for child in children:
+                child.say(str(tmp_path / f"{number}.db"))
+            for child in children:
+                assert child.hear() == "done"
+    with closing(Link(tmp_path / "59.db", on_first_open=one_table)) as link, link.read() as db:
+        assert db.execute("SELECT count(*) FROM t").fetchall() == [(4,)]
         assert setting(db, "auto_vacuum") == 2
 
 
@@ -377,6 +387,30 @@ def test_a_process_that_is_stopped_with_the_turn_does_not_stop_the_others(link: 
     assert rows_in(link) == [1, 2]
 
 
+def test_a_forked_child_that_outlives_its_killed_parent_does_not_keep_the_turn(tmp_path: Path) -> None:
+    program = """
+    import os, sys, time
+    from ramify.store.sqlite.turn import Turn
+    turn = Turn(sys.argv[1])
+    with turn.taken():
+        pid = os.fork()
+        if pid == 0:
+            print("child", flush=True)
+            time.sleep(600)
+        print(pid, flush=True)
+        time.sleep(600)
+    """
+    with Child(program, tmp_path / "turn") as parent:
+        said = {parent.hear(), parent.hear()} - {"child"}
+        parent.kill()
+        try:
+            turn = os.open(tmp_path / "turn", os.O_RDWR)
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.close(turn)
+        finally:
+            os.kill(int(said.pop()), signal.SIGKILL)
+
+
 def test_a_forked_child_is_refused_every_use_and_does_the_parent_no_harm(link: Link, path: Path) -> None:
     put(link, 1)
     rows_in(link)
@@ -425,6 +459,28 @@ def test_a_forked_child_that_ends_like_a_program_does_the_parent_no_harm(path: P
         parent.kill()
     with closing(Link(path, on_first_open=one_table)) as link:
         assert rows_in(link) == [1, 2]
+
+
+def test_a_forked_child_that_ends_inside_its_parents_transaction_leaves_it_whole(path: Path) -> None:
+    program = """
+    import os, sys
+    from ramify.store.sqlite.link import Link
+    from tests.store.sqlite.real import one_table
+    link = Link(sys.argv[1], on_first_open=one_table)
+    with link.write() as db:
+        db.execute("PRAGMA cache_size=5")  # so that pages reach the log before the commit
+        db.executemany("INSERT INTO t VALUES (?, ?)", ((x, "x" * 1000) for x in range(3000)))
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+        db.executemany("INSERT INTO t VALUES (?, ?)", ((x, "x" * 1000) for x in range(3000, 4000)))
+    with link.read() as db:
+        print(db.execute("SELECT count(*), sum(x) FROM t").fetchall(), flush=True)
+        print(db.execute("PRAGMA integrity_check").fetchall(), flush=True)
+    """
+    with Child(program, path) as parent:
+        assert parent.hear() == "[(4000, 7998000)]"
+        assert parent.hear() == "[('ok',)]"
 
 
 def test_a_fork_inside_a_transaction_leaves_it_to_the_parent(link: Link) -> None:
@@ -479,5 +535,7 @@ def test_a_reader_that_stays_lets_the_log_grow_and_its_end_empties_it(path: Path
     with closing(Link(path, durability="process", on_first_open=one_table, wal_limit=limit)) as link:
         with link.read() as db:
             db.execute("SELECT count(*) FROM t").fetchall()
+            begun = time.monotonic()
             assert max(log_after_another_write(link) for _ in range(20)) > 2 * limit
+            assert time.monotonic() - begun < 10, "writers were held up for the readers' sake"
         wait_until(lambda: log_after_another_write(link) < limit, "the log is emptied")

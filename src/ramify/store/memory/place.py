@@ -39,7 +39,8 @@ class RunRow:
     def state_for(self, round: int) -> SegmentState:
         """What a segment of that round is now: claimable, or behind the gate."""
         # Without a barrier all rounds open at once, and at once unless the run follows another.
-        reached = self.round >= 0 or self.new.follows is None if self.new.order is not Order.ROUNDS else round <= self.round
+        free = self.new.order is not Order.ROUNDS and (self.round >= 0 or self.new.follows is None)
+        reached = free or round <= self.round
         return SegmentState.READY if reached and self.state is RunState.OPEN else SegmentState.GATED
 
 

@@ -7,7 +7,7 @@ refused, and the same conformance suite must pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ramify.errors import BadPayload, Reaped, RunEnded
 from ramify.model.claim import Claimed, Want
@@ -27,6 +27,18 @@ from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
 
 T = TypeVar("T")
+
+
+class Staged(NamedTuple):
+    """The remembered answer to a stage."""
+
+    done: bool
+
+
+class Released(NamedTuple):
+    """The remembered answer to a release."""
+
+    done: bool
 
 
 class MemoryStore:
@@ -155,12 +167,12 @@ class MemoryStore:
         with self._place.lock:
             again = self._place.consumed(stamp)
             if again is not None:
-                return _same(again.answer, bool)
+                return _same(again.answer, Staged).done
             row = commits.holding(self._place, stamp.process, token)
             if row is not None:
                 adding.check_room(self._place, [tasks])
                 adding.stage(self._place, self._place.run(row.run), tasks, row)
-            self._place.consume(stamp, row is not None)
+            self._place.consume(stamp, Staged(row is not None))
             return row is not None
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
@@ -198,11 +210,11 @@ class MemoryStore:
         with self._place.lock:
             again = self._place.consumed(stamp)
             if again is not None:
-                return _same(again.answer, bool)
+                return _same(again.answer, Released).done
             row = commits.holding(self._place, stamp.process, token)
             if row is not None:
                 commits.put_back(self._place, row)
-            self._place.consume(stamp, row is not None)
+            self._place.consume(stamp, Released(row is not None))
             self._place.wake()
             return row is not None
 

@@ -157,8 +157,12 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
     if span is None or span.last != tasks.first - 1 or not span.published:
         return False
     mine = _span(run, tasks, round, 0)
-    row = rows.covering(db, span.last) if mine.shared() == span.shared() else None
-    if row is None or not _may_grow(run, span, row, now):
+    if mine.shared() != span.shared():
+        return False
+    # Only rows of this span are looked at: other tails and due rows may lie close by, and be many.
+    tails = rows.segments(db, "WHERE first BETWEEN ? AND ? AND last = ?", (span.first, span.last, span.last))
+    row = next((row for row in tails if _may_grow(run, span, row, now)), None)
+    if row is None:
         return False
     if tasks.keys is not None:
         offer = Offer(db, span, tasks.keys, now)

@@ -51,7 +51,7 @@ def insert_tasks(
     elif parents is None or isinstance(parents, int):
         db.execute(TASKS_OF_ONE, (parents, first - 1, apsw.carray(tuple(bodies))))
     else:
-        db.execute(TASKS, (_fixed_width(parents), first - 1, apsw.carray(tuple(bodies))))
+        db.execute(TASKS, (fixed_width(parents), first - 1, apsw.carray(tuple(bodies))))
 
 
 def insert_events(
@@ -86,10 +86,10 @@ def _insert_alike(
     if is_unbroken(tasks):
         db.execute(RANGE_OF_EVENTS.format(value=value), (tasks[0] - 1, n, seq, status, column))
     else:
-        db.execute(EVENTS.format(value=value), (_fixed_width(tasks), n, seq, status, column))
+        db.execute(EVENTS.format(value=value), (fixed_width(tasks), n, seq, status, column))
 
 
-def _fixed_width(numbers: Sequence[int | None]) -> bytes:
+def fixed_width(numbers: Sequence[int | None]) -> bytes:
     """A column of ids as one text that `CUT` takes apart."""
     column = tuple(numbers)
     if None in column:

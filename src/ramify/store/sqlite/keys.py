@@ -1,7 +1,7 @@
 """Keys in the SQLite store: taking, holding, releasing.
 
-The digest is the primary key of its table. Digests are looked up in bulk and written in their own order, so that a
-batch visits each page of the table once.
+Digests are looked up in bulk and written in their own order, so that a batch visits each page of a table once. Keys that
+are held for ever have tables of their own, see `once.py`; those that are released or expire are in `key`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ import apsw
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest, digester
 from ramify.model.policy import SECOND
+from ramify.store.sqlite import once
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SpanRow
 
-HELD = "SELECT digest, task FROM key WHERE digest IN (SELECT value FROM carray(?)) AND (expires IS NULL OR expires > ?)"
+HELD = (
+    "SELECT key.digest, key.task FROM carray(?) AS offered CROSS JOIN key ON key.digest = offered.value"
+    " WHERE key.expires IS NULL OR key.expires > ?"
+)
 
 
 class Offer:
@@ -30,8 +34,7 @@ class Offer:
             return
         name = digester(span.hold, span.run, span.kind)
         self._names = [None if key is None else name(key) for key in keys]
-        offered = tuple(n for n in self._names if n is not None)
-        holders = dict(db.execute(HELD, (apsw.carray(offered), now))) if offered else {}
+        holders = _held(db, span.hold, (name for name in self._names if name is not None), now)
         first: dict[bytes, int] = {}
         for i, digest_ in enumerate(self._names):
             if digest_ is None:
@@ -45,8 +48,11 @@ class Offer:
         """Give the keys of the kept positions to their tasks, `(position, task)`, and make the tasks findable."""
         kept = [(i, task) for i, task in tasks if self._keys[i] is not None]
         if self._span.hold is not Hold.LABEL:
-            rows = sorted((self._names[i], task) for i, task in kept)
-            self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", rows)
+            rows = sorted((self._names[i] or b"", task) for i, task in kept)
+            if self._span.hold is Hold.ONCE:
+                once.add(self._db, rows)
+            else:
+                self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", rows)
         if self._span.hold is not Hold.ONCE:
             name = digester(Hold.LABEL, self._span.run, self._span.kind)
             rows = sorted((name(self._keys[i] or b""), task) for i, task in kept)
@@ -57,8 +63,15 @@ def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None
     """Which of these keys are held now, and by whom."""
     name = digester(hold, run, kind)
     named = {name(key): key for key in keys if key is not None}
-    found = db.execute(HELD, (apsw.carray(tuple(named)), now)) if named else ()
-    return {named[digest_]: task for digest_, task in found}
+    return {named[found]: task for found, task in _held(db, hold, named, now).items()}
+
+
+def _held(db: Db, hold: Hold, names: Iterable[bytes], now: int) -> dict[bytes, int]:
+    """Which of these digests are held now, and by which task."""
+    if hold is Hold.ONCE:
+        return once.find(db, names)
+    offered = tuple(sorted(set(names)))
+    return dict(db.execute(HELD, (apsw.carray(offered), now))) if offered else {}
 
 
 def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
@@ -81,10 +94,11 @@ def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
     name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
     if name is None:
         return None
-    held = db.execute("SELECT task, expires FROM key WHERE digest = ?", (name,)).fetchone()
-    if held is not None and held[0] != task and (held[1] is None or held[1] > now):
-        return int(held[0])
-    db.execute("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", (name, task))
+    holder = _held(db, span.hold, [name], now).get(name)
+    if holder is not None and holder != task:
+        return holder
+    if span.hold is not Hold.ONCE:
+        db.execute("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", (name, task))
     return None
 
 

@@ -153,10 +153,10 @@ class Link:
         """In a forked child: refuse everything from now on, and never close what the parent uses."""
         self._orphaned = True
         self._let_go.detach()
-        for seat in (self._watcher, self._reader, self._writer):
-            if seat.db is not None:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(seat.db))
-            seat.lock, seat.owner = threading.Lock(), None
+        # Not even when the interpreter ends: references that nobody gives back. The driver closes all connections when
+        # its module is freed, so that one is kept as well.
+        for kept in (apsw, self._watcher.db, self._reader.db, self._writer.db):
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
     # seats: one thread at a time on each connection
 

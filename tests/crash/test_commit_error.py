@@ -1,0 +1,202 @@
+"""An I/O error in COMMIT: nobody knows whether it happened, and sending the same number again finds out.
+
+The sync of the log fails after its content was written. If the process goes on, the transaction is not there; if it
+dies, the next one finds it in the log; if the disk really lost it, it is gone. Only the stamp tells, and whichever it
+is, the verb is applied once.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ramify.errors import StaleStamp, StoreUnavailable
+from ramify.model.claim import Claim, Want
+from ramify.model.commit import Part
+from ramify.model.event import Status
+from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.model.run import NewRun
+from ramify.model.task import NewTasks
+from ramify.store.contract import Store
+from ramify.store.sqlite import SqliteStore
+from ramify.testing import oracle
+from tests.crash.clients import STORE
+from tests.crash.disk import GO, Answer, Change, Disk, Step, fail, let
+from tests.crash.power import Power
+
+ANY = Want(frozenset({"work", "more"}), 10)
+
+
+@dataclass
+class Scene:
+    """A store with three tasks, two of them claimed, on a disk that can fail."""
+
+    folder: Path
+    disk: Disk
+    store: SqliteStore
+    process: int
+    run: int
+    claim: Claim
+    fresh: int
+
+    def verb(self, name: str) -> Callable[[Store], object]:
+        """One numbered verb with its arguments, to be sent as often as need be."""
+        stamp = Stamp(self.process, 2)
+        children = NewTasks(self.fresh, "more", [b"1", b"2"], self.claim.tasks[0])
+        part = Part(self.claim.token, self.claim.tasks, children=[children])
+        verbs: dict[str, Callable[[Store], object]] = {
+            "commit": lambda store: store.commit(stamp, [part]),
+            "commit and claim": lambda store: store.commit(stamp, [part], ANY),
+            "claim": lambda store: store.claim(stamp, ANY),
+            "stage": lambda store: store.stage(stamp, self.claim.token, children),
+            "release": lambda store: store.release(stamp, self.claim.token),
+        }
+        return verbs[name]
+
+    def log_size(self) -> int:
+        """How long the log is now."""
+        return os.stat(self.folder / f"{STORE}-wal").st_size
+
+    def die(self) -> None:
+        """The process dies: nothing more reaches the disk from it."""
+        self.disk.dead = True
+        self.store.close()
+
+    def reopen(self) -> None:
+        """Open the files again as they are."""
+        self.disk.dead, self.disk.fault = False, let
+        self.store = SqliteStore(self.folder / STORE)
+
+    def traces(self) -> tuple[int, int, int]:
+        """What a verb may leave: commits, tasks in the log, rows that are claimed or staged."""
+        reads = self.store.reads
+        held = sum(row.owner is not None for row in reads.segments().rows)
+        return len(reads.tail(0).commits), len(reads.tasks(self.run).rows), held
+
+
+VERBS = ("commit", "commit and claim", "claim", "stage", "release")
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with Disk(tmp_path) as disk:
+        store = SqliteStore(tmp_path / STORE)
+        process = new_process_id()
+        store.enter(NewProcess(process))
+        first = store.reserve(10)
+        run = store.start(NewRun(first), [NewTasks(first + 1, "work", [b"1", b"2", b"3"])]).run.id
+        (claim,) = store.claim(Stamp(process, 1), Want(frozenset({"work"}), 2)).claims
+        made = Scene(tmp_path, disk, store, process, run, claim, first + 4)
+        yield made
+        made.store.close()
+
+
+def lose_the_sync(scene: Scene) -> None:
+    """From now on the log is written, but its sync fails."""
+
+    def fault(step: Step) -> Answer:
+        return fail(step) if step.change is Change.SYNC else GO
+
+    scene.disk.fault = fault
+
+
+def check_applied_once(scene: Scene, name: str, answer: object, before: tuple[int, int, int]) -> None:
+    """Sent once more it answers the same and changes nothing; an older number is refused."""
+    after = scene.traces()
+    assert after != before
+    assert scene.verb(name)(scene.store) == answer
+    assert scene.traces() == after
+    with pytest.raises(StaleStamp):
+        scene.store.claim(Stamp(scene.process, 1), ANY)
+    assert oracle.check(scene.store) == []
+    if name.startswith("commit"):
+        ends = scene.store.reads.events(scene.claim.tasks[0], scene.claim.tasks[-1])
+        assert [event.status for event in ends] == [Status.DONE] * len(scene.claim.tasks)
+        assert [row.body for row in scene.store.reads.tasks(scene.run, kind="more").rows] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_failed_sync_in_commit_is_resolved_by_sending_again(name: str, scene: Scene) -> None:
+    before = scene.traces()
+    lose_the_sync(scene)
+    with pytest.raises(StoreUnavailable, match="send the same verb again"):
+        scene.verb(name)(scene.store)
+    scene.disk.fault = let
+    answer = scene.verb(name)(scene.store)
+    check_applied_once(scene, name, answer, before)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_commit_that_failed_and_is_there_after_all_is_answered_not_repeated(name: str, scene: Scene) -> None:
+    before = scene.traces()
+    lose_the_sync(scene)
+    with pytest.raises(StoreUnavailable):
+        scene.verb(name)(scene.store)
+    scene.die()
+    scene.reopen()
+    # This is the trap: the verb raised, and what it did is there.
+    assert scene.traces() != before
+    answer = scene.verb(name)(scene.store)
+    check_applied_once(scene, name, answer, before)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_commit_that_failed_and_is_really_lost_is_made_anew(name: str, scene: Scene) -> None:
+    before, size = scene.traces(), scene.log_size()
+    lose_the_sync(scene)
+    with pytest.raises(StoreUnavailable):
+        scene.verb(name)(scene.store)
+    scene.die()
+    os.truncate(scene.folder / f"{STORE}-wal", size)
+    scene.reopen()
+    assert scene.traces() == before
+    answer = scene.verb(name)(scene.store)
+    check_applied_once(scene, name, answer, before)
+
+
+def test_a_commit_that_failed_may_be_resolved_while_others_write(scene: Scene) -> None:
+    before = scene.traces()
+    other = SqliteStore(scene.folder / STORE)
+    lose_the_sync(scene)
+    with pytest.raises(StoreUnavailable):
+        scene.verb("commit")(scene.store)
+    scene.disk.fault = let
+    first = other.reserve(1)
+    other.append(scene.run, [NewTasks(first, "work", [b"4"])])
+    answer = scene.verb("commit")(scene.store)
+    check_applied_once(scene, "commit", answer, before)
+    other.close()
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_commit_that_was_in_doubt_and_is_answered_survives_a_power_cut(
+    name: str, scene: Scene, tmp_path: Path, seed: random.Random
+) -> None:
+    power = Power.of(scene.disk.steps)
+    syncs = 0
+
+    def fault(step: Step) -> Answer:
+        nonlocal syncs
+        syncs += step.change is Change.SYNC
+        return fail(step) if step.change is Change.SYNC and syncs == 1 else power(step)
+
+    scene.disk.fault = fault
+    with pytest.raises(StoreUnavailable):
+        scene.verb(name)(scene.store)
+    answer = scene.verb(name)(scene.store)
+    after = scene.traces()
+    scene.die()
+    for number in range(10):
+        left = tmp_path / f"left-{number}"
+        left.mkdir()
+        power.cut(left, seed)
+        store = SqliteStore(left / STORE)
+        scene.store = store
+        assert scene.traces() == after
+        assert scene.verb(name)(store) == answer
+        store.close()
