@@ -192,11 +192,10 @@ def test_a_commit_that_was_in_doubt_and_is_answered_survives_a_power_cut(
     after = scene.traces()
     scene.die()
     for number in range(10):
-        left = tmp_path / f"left-{number}"
-        left.mkdir()
-        power.cut(left, seed)
-        store = SqliteStore(left / STORE)
-        scene.store = store
+        scene.folder = tmp_path / f"left-{number}"
+        scene.folder.mkdir()
+        power.cut(scene.folder, seed)
+        scene.reopen()
         assert scene.traces() == after
-        assert scene.verb(name)(store) == answer
-        store.close()
+        assert scene.verb(name)(scene.store) == answer
+        scene.store.close()

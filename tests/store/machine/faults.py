@@ -12,32 +12,27 @@ from ramify.model.segment import SegmentState
 from tests.store.machine.bad import bad_calls
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Refused, Sent, Worker, claims_of, plain_claim, same_token
-from tests.store.machine.rules import Act, WorkMachine, step
+from tests.store.machine.rules import Act, WorkMachine
 from tests.store.machine.scene import DEAD_AFTER, EVERYTHING
 
 
 class FaultMachine(WorkMachine):
     """Everything that happens, and all that can go wrong."""
 
-    @step
-    def dying(self, choose: Choices) -> Iterable[Act]:
-        somebody = self.scene.workers
-        yield 3, self.reap_after_a_watch, True
-        yield 2, self.crash, somebody
-        yield 2, self.leave, somebody
-        yield 2, self.reap_at_once, somebody and not self.scene.crashed
-        yield 1, self.crash_everything, somebody
-
-    @step
-    def delivering(self, choose: Choices) -> Iterable[Act]:
-        yield 1, self.send_the_last_again, self._senders(1)
-        yield 1, self.deliver_an_older_one, self._senders(2)
-        yield 2, self.a_last_verb_of_a_crashed_process_arrives, self.scene.crashed
-        yield 2, self.a_verb_of_a_dead_process_arrives, self.scene.gone
-
-    @step
-    def talking_nonsense(self, choose: Choices) -> Iterable[Act]:
-        yield 1, self.make_no_sense, self.scene.workers and self.scene.growing_runs()
+    def acts(self) -> Iterable[Act]:
+        """What can happen or go wrong now."""
+        yield from super().acts()
+        somebody, crashed = self.scene.workers, self.scene.crashed
+        yield 1, self.leave, somebody
+        yield 1, self.crash, somebody
+        yield 1, self.crash_everything, len(somebody) > 1
+        yield 5 if crashed else 1, self.reap_after_a_watch, True
+        yield 1, self.reap_at_once, somebody and not crashed
+        yield 3, self.send_the_last_again, self._senders(1)
+        yield 2, self.deliver_an_older_one, self._senders(2)
+        yield 3, self.a_last_verb_of_a_crashed_process_arrives, crashed
+        yield 3, self.a_verb_of_a_dead_process_arrives, self.scene.gone
+        yield 2, self.make_no_sense, somebody and self.scene.growing_runs()
 
     # who dies
 

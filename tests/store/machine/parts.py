@@ -76,9 +76,8 @@ def _later(choose: Choices, scene: Scene, waiting: list[int]) -> list[Later]:
 def _following(choose: Choices, scene: Scene, run: int, tasks: Sequence[int], ended: list[int]) -> Following:
     """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child."""
     following = Following()
-    if not choose.chance():
-        return following
-    following.work = scene.some_work(choose, list(tasks)[:2])
+    if choose.chance():
+        following.work = scene.some_work(choose, list(tasks)[:2])
     for task in ended:
         found = scene.waiting_join(run, task)
         if found is None or not choose.chance():

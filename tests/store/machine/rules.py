@@ -9,8 +9,9 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import structs
@@ -28,25 +29,10 @@ from tests.store.machine.parts import draw_part, forget, settle
 from tests.store.machine.picture import KINDS, Picture, close_up, difference, picture
 from tests.store.machine.scene import EVERYTHING, Scene, as_told
 
+NUMBERS = st.integers(0, 2**32 - 1)
 REASONS = ("", "enough", "odd \udc80 \0")
-M = TypeVar("M", bound="WorkMachine")
 #: How often something is done, what, and whether there is what it needs.
 Act = tuple[int, Callable[[Choices], None], Any]
-
-
-def step(body: Callable[[M, Choices], Iterable[Act]]) -> Callable[[M], None]:
-    """A rule that does one of several things, each as often as its weight says."""
-
-    def stepping(machine: M, source: st.DataObject) -> None:
-        machine.at_peace = False
-        choose = Choices(source)
-        acts = [act for weight, act, possible in body(machine, choose) if possible for _ in range(weight)]
-        if acts:
-            choose.one(acts)(choose)
-        machine.at_peace = True
-
-    stepping.__name__ = body.__name__
-    return rule(source=st.data())(stepping)
 
 
 class WorkMachine(RuleBasedStateMachine):
@@ -64,11 +50,21 @@ class WorkMachine(RuleBasedStateMachine):
         self.at_peace = True
         self.now: Picture = {}
 
-    @initialize(source=st.data())
-    def begin(self, source: st.DataObject) -> None:
+    @initialize(number=NUMBERS)
+    def begin(self, number: int) -> None:
         self.scene.enter()
         self.scene.enter()
-        self._start(Choices(source))
+        self.start_run(Choices(number))
+
+    @rule(which=NUMBERS, number=NUMBERS)
+    def step(self, which: int, number: int) -> None:
+        """One act of those that are possible now, the simplest first."""
+        self.at_peace = False
+        acts = [act for weight, act, possible in self.acts() if possible for _ in range(weight)]
+        act = acts[which % len(acts)]
+        note(f"# {act.__name__}")
+        act(Choices(number))
+        self.at_peace = True
 
     @invariant()
     def both_stores_show_the_same(self) -> None:
@@ -98,58 +94,37 @@ class WorkMachine(RuleBasedStateMachine):
         assert check(front.reference) == []
         assert check(front.sqlite) == []
 
-    # what happens how often
-
-    @step
-    def adding(self, choose: Choices) -> Iterable[Act]:
-        growing = self.scene.growing_runs()
-        yield 3, self.append_some, growing
-        yield 3, self.append_singles, growing
-        yield 1, self.start_run, True
-        yield 1, self.append_again, self.scene.appends
+    def acts(self) -> Iterable[Act]:
+        """What can happen now."""
+        open_runs, growing, workers, holds = (
+            self.scene.open_runs(),
+            self.scene.growing_runs(),
+            self.scene.workers,
+            any(worker.left for worker in self.scene.workers),
+        )
+        yield 8 if holds else 24, self.claim, True
+        yield 32, self.commit, holds
+        yield 2, self.finish_all_it_holds, holds
+        yield 12, self.stage, holds
+        yield 2, self.release, holds
+        yield 5, self.append_some, growing
+        yield 4, self.append_singles, growing
+        yield 2, self.append_again, self.scene.appends
         yield 1, self.append_to_any_run, True
+        yield 3 if growing else 12, self.start_run, len(open_runs) < 4
         yield 1, self.start_a_run_again, True
-
-    @step
-    def claiming(self, choose: Choices) -> Iterable[Act]:
-        yield 1, self.claim, True
-
-    @step
-    def committing(self, choose: Choices) -> Iterable[Act]:
-        if not self._holds():
-            self.claim(choose)
-        yield 3, self.commit, self._holds()
-        yield 1, self.finish_all_it_holds, self._holds()
-
-    @step
-    def holding(self, choose: Choices) -> Iterable[Act]:
-        if not self._holds():
-            self.claim(choose)
-        yield 3, self.stage, self._holds()
-        yield 2, self.commit, self._holds()
-        yield 1, self.release, self._holds()
-
-    @step
-    def judging(self, choose: Choices) -> Iterable[Act]:
-        open_runs = self.scene.open_runs()
-        yield 5, self.advance, open_runs
-        yield 3, self.cancel_a_task, True
-        yield 2, self.resume, any(run.state is RunState.PAUSED for run in open_runs)
+        yield 4, self.advance, open_runs
+        yield 4, self.cancel_a_task, open_runs
+        yield 2, self.cancel_a_run, len(open_runs) > 1
         yield 1, self.pause, open_runs
-        yield 1, self.cancel_a_run, len(open_runs) > 1
-        yield 1, self.touch_any_run, True
-
-    @step
-    def living(self, choose: Choices) -> Iterable[Act]:
-        yield 4, self.reopen, True
-        yield 2, self.time_passes, True
-        yield 2, self.enter, len(self.scene.workers) < 4
-        yield 1, self.announce, self.scene.workers
-        yield 1, self.vacuum, True
-        yield 1, self.enter_again, self.scene.workers
-
-    def _holds(self) -> bool:
-        return any(worker.left for worker in self.scene.workers)
+        yield 4, self.resume, any(run.state is RunState.PAUSED for run in open_runs)
+        yield 2, self.touch_an_ended_run, len(open_runs) < len(self.scene.runs())
+        yield 8, self.reopen, True
+        yield 3, self.time_passes, True
+        yield 2, self.vacuum, True
+        yield 2, self.enter, len(workers) < 4
+        yield 1, self.enter_again, workers
+        yield 2, self.announce, holds
 
     def _worker(self, choose: Choices) -> Worker:
         """Somebody who works, a new one if nobody is left."""
@@ -158,9 +133,6 @@ class WorkMachine(RuleBasedStateMachine):
     # runs
 
     def start_run(self, choose: Choices) -> None:
-        self._start(choose)
-
-    def _start(self, choose: Choices) -> None:
         scene = self.scene
         leaders = [None, *(Follows(run.id, choose.number(0, 1)) for run in scene.runs())]
         new = NewRun(
@@ -197,16 +169,15 @@ class WorkMachine(RuleBasedStateMachine):
     def pause(self, choose: Choices) -> None:
         self.scene.front.ask("pause", choose.one(self.scene.open_runs()).id)
 
-    def touch_any_run(self, choose: Choices) -> None:
-        run = choose.one(self.scene.runs())
+    def touch_an_ended_run(self, choose: Choices) -> None:
+        run = choose.one([run for run in self.scene.runs() if run.state.is_end])
         args = (
             (run.id, run.round)
             if (verb := choose.one(("advance", "pause", "resume", "cancel"))) == "advance"
             else (run.id,)
         )
-        if run.state.is_end:
-            self.scene.front.ask(verb, *args)
-            self.before = self.now
+        self.scene.front.ask(verb, *args)
+        self.before = self.now
 
     def resume(self, choose: Choices) -> None:
         paused = [run for run in self.scene.runs() if run.state is RunState.PAUSED]
@@ -279,7 +250,13 @@ class WorkMachine(RuleBasedStateMachine):
         )
 
     def claim(self, choose: Choices) -> None:
-        self._worker(choose).send("claim", self._want(choose), lost=choose.chance(4))
+        """Claim, as workers do: who gets nothing asks whether a round or a run is over, and tries once more."""
+        worker = self._worker(choose)
+        claimed = worker.send("claim", self._want(choose), lost=choose.chance(4))
+        if not claimed.claims and choose.chance():
+            for run in self.scene.open_runs():
+                worker.client.ask("advance", run.id, run.round)
+            worker.send("claim", EVERYTHING)
 
     def commit(self, choose: Choices) -> None:
         worker = self._holder(choose)

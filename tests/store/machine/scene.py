@@ -194,7 +194,7 @@ class Scene:
 
     def group(self, choose: Choices, first: int, count: int, parents: Sequence[int] = (), **columns: Any) -> NewTasks:
         """New tasks with columns of all sorts."""
-        options: dict[str, Any] = {"kind": choose.one(KINDS)}
+        options: dict[str, Any] = {"kind": choose.one((KINDS[0], *KINDS))}
         if choose.chance(4):
             options |= {"queue": "slow", "lane": choose.one((None, "left", "right"))}
         if choose.chance(4):
@@ -202,7 +202,8 @@ class Scene:
         if choose.chance(3) and not columns.get("waits"):
             options["due"] = self.later(choose)
         if choose.chance(2):
-            options |= {"keys": [choose.one((*KEYS, None)) for _ in range(count)], "hold": choose.one(tuple(Hold))}
+            options |= {"keys": [choose.one((*KEYS, *KEYS[1:], None)) for _ in range(count)]}
+            options["hold"] = choose.one((*Hold, Hold.UNIQUE, Hold.JOB))
             options["keep"] = choose.one((0, 100))
         if choose.chance(4):
             options["mores"] = [choose.one((None, b"", b"more")) for _ in range(count)]
@@ -217,7 +218,7 @@ class Scene:
         for _ in range(choose.number(1, 2)):
             count = choose.number(1, 4)
             work.groups.append(self.group(choose, self.ids(choose, count), count, parents))
-        if choose.chance(3):
+        if choose.chance():
             self._fan_in(choose, work, parents, waiters)
         return work
 

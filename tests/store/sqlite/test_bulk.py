@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ramify.model.event import Status
-from ramify.store.sqlite.bulk import insert_events, insert_tasks
+from ramify.model.task import NewTasks
+from ramify.store.sqlite.bulk import TaskColumns, insert_events, insert_tasks
 from ramify.store.sqlite.schema import TABLES
 
 
@@ -33,17 +34,37 @@ BODIES = [b"[1]", b"", b'"\\u0000"', bytes(range(256)), b"x" * 100_000]
 
 @pytest.mark.parametrize("parents", [None, 7, [1, 2, 3, 4, 5], [2**62, None, 1, None, 9], [None] * 5])
 def test_tasks_keep_their_bodies_and_parents(db: apsw.Connection, parents: Sequence[int | None] | int | None) -> None:
-    insert_tasks(db, 100, BODIES, parents)
+    insert_tasks(db, 100, TaskColumns.of(NewTasks(100, "k", BODIES, parents)))
     column = [parents] * 5 if parents is None or isinstance(parents, int) else parents
     assert tasks(db) == [(100 + i, column[i], BODIES[i], None, None) for i in range(5)]
 
 
 def test_keys_and_extras_go_along(db: apsw.Connection) -> None:
     keys, mores = [b"k", None, b"\0", b"", b"z"], [None, b"{}", None, None, None]
-    insert_tasks(db, 1, BODIES, 3, keys, mores)
-    insert_tasks(db, 10, BODIES, None, keys)
+    insert_tasks(db, 1, TaskColumns.of(NewTasks(1, "k", BODIES, 3, keys=keys, mores=mores)))
+    insert_tasks(db, 10, TaskColumns.of(NewTasks(10, "k", BODIES, keys=keys)))
     assert [row[3:] for row in tasks(db)] == [*zip(keys, mores, strict=True), *((key, None) for key in keys)]
     assert [row[1] for row in tasks(db)] == [3] * 5 + [None] * 5
+
+
+@pytest.mark.parametrize("parents", [None, 7, [1, 2, None, 4, 5]])
+@pytest.mark.parametrize("keys", [[b"a", b"\0", b"", b"9" * 5000, bytes(range(256))], [b"a", None, b"c", None, b""]])
+@pytest.mark.parametrize("mores", [None, [None, b"{}", None, None, b""]])
+def test_every_mix_of_columns_comes_back(
+    db: apsw.Connection,
+    parents: Sequence[int | None] | int | None,
+    keys: list[bytes | None],
+    mores: list[bytes | None] | None,
+) -> None:
+    insert_tasks(db, 5, TaskColumns.of(NewTasks(5, "k", BODIES, parents, keys=keys, mores=mores)))
+    each = NewTasks(5, "k", BODIES, parents).parent_column()
+    assert tasks(db) == [(5 + i, each[i], BODIES[i], keys[i], mores[i] if mores else None) for i in range(5)]
+
+
+def test_chosen_positions_close_ranks(db: apsw.Connection) -> None:
+    keys: list[bytes | None] = [b"a", b"b", b"c", b"d", b"e"]
+    insert_tasks(db, 7, TaskColumns.of(NewTasks(1, "k", BODIES, [1, 2, 3, 4, 5], keys=keys), [1, 3]))
+    assert tasks(db) == [(7, 2, BODIES[1], b"b", None), (8, 4, BODIES[3], b"d", None)]
 
 
 ALL_STATUSES = st.sampled_from([Status.DONE, Status.FAILED, Status.RETRYING, Status.SKIPPED])

@@ -180,6 +180,14 @@ def test_a_record_that_cannot_be_read_is_no_beat_at_all(mine: Liveness, theirs: 
     assert theirs.probe(ME) == Dead(certain=True, same_boot=False)
 
 
+def test_a_record_with_a_wrong_byte_is_no_beat_at_all(mine: Liveness, theirs: Liveness, folder: Path) -> None:
+    mine.enter(ME, 77)
+    content = bytearray(lock_of(folder).read_bytes())
+    content[3] ^= 1
+    lock_of(folder).write_bytes(content)
+    assert theirs.probe(ME) == Alive(0, 0, "")
+
+
 def test_only_who_entered_here_can_beat_here(mine: Liveness, theirs: Liveness) -> None:
     mine.enter(ME, 77)
     with pytest.raises(StoreRefused, match="has not entered"):

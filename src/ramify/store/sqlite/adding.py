@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
@@ -20,19 +20,31 @@ from ramify.store.sqlite.keys import Offer
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
 
-@dataclass(frozen=True)
 class Added:
-    """The id each task has or lost its key to, the positions of those that lost it, and the arrivals they cause."""
+    """What became of one group. Which id each task has is worked out only when somebody asks."""
 
-    ids: Sequence[int]
-    taken: Collection[int]
-    arrivals: list[Arrival]
+    def __init__(self, tasks: NewTasks, offer: Offer | None = None, placed: Sequence[int] = ()) -> None:
+        self._tasks, self._offer, self._placed = tasks, offer, placed
+        self.arrivals: list[Arrival] = []  #: what dropped duplicates mean to a join that counts them
 
-    def moved(self, tasks: NewTasks) -> dict[int, int]:
-        """The tasks of the group that have another id than it gave them: dropped for another, or closer in rank."""
-        if tasks.keys is None:
+    @cached_property
+    def lost(self) -> dict[int, int]:
+        """The positions that lost their key, with the task that holds it."""
+        if self._offer is None or len(self._placed) == len(self._tasks.bodies):
             return {}
-        return {given: task for given, task in zip(tasks.ids, self.ids, strict=True) if given != task}
+        return self._offer.lost(dict(zip(self._offer.kept, self._placed, strict=True)))
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The id each task has, or that of the task that holds its key."""
+        if self._offer is None:
+            return tuple(self._tasks.ids)
+        known = dict(zip(self._offer.kept, self._placed, strict=True)) | self.lost
+        return tuple(known[i] for i in range(len(self._tasks.bodies)))
+
+    def moved(self) -> dict[int, int]:
+        """The tasks of the group that have another id than it gave them: dropped for another, or closer in rank."""
+        return {given: task for given, task in zip(self._tasks.ids, self.ids, strict=True) if given != task}
 
 
 def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
@@ -50,38 +62,47 @@ def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
             raise BadPayload(f"ids {tasks.first} to {tasks.last} are already in the log")
 
 
-def add(db: Db, run: Run, tasks: NewTasks, round: int, process: int, now: int, *, of: int | None = None) -> Added:
-    """Publish one group; `of` is its first join slot when it adds slots."""
+def add(
+    db: Db,
+    run: Run,
+    tasks: NewTasks,
+    round: int,
+    process: int,
+    now: int,
+    *,
+    of: int | None = None,
+    columns: bulk.TaskColumns | None = None,
+) -> Added:
+    """Publish one group; `of` is its first join slot when it adds slots, `columns` what was prepared of it."""
     slot = tasks.slot if of is None else of
     assert slot is not None
     span = _span(run, tasks, round, slot)
+    columns = columns if columns is not None else bulk.TaskColumns.of(tasks)
     if tasks.keys is None:
-        _insert(db, run, span, tasks, None, now)
+        _insert(db, run, span, tasks.waits, columns, now)
         rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(tasks.bodies))
-        return Added(tasks.ids, (), [])
+        return Added(tasks)
     offer = Offer(db, span, tasks.keys, now)
-    kept = [i for i in range(len(tasks.bodies)) if i not in offer.held and i not in offer.repeats]
-    if tasks.join is None and not tasks.waits:
-        # No join knows them by their place: the kept tasks close ranks, so that the range stays dense.
-        placed = {i: tasks.first + at for at, i in enumerate(kept)}
-        pieces = [kept] if kept else []
-    else:
-        placed = {i: tasks.first + i for i in kept}
-        pieces = stretches(kept)
-    offer.take(placed.items())
+    kept = offer.kept
+    in_place = tasks.join is not None or tasks.waits
+    # Unless a join knows them by their place, the kept tasks close ranks, so that the range stays dense.
+    placed = [tasks.first + i for i in kept] if in_place else range(tasks.first, tasks.first + len(kept))
+    offer.take(placed)
+    pieces = stretches(kept) if in_place else [kept] if kept else []
+    at = 0
     for chosen in pieces:
         piece = _span(run, tasks, round, slot)
-        piece.first = placed[chosen[0]]
-        piece.last = placed[chosen[-1]]
-        _insert(db, run, piece, tasks, chosen, now)
-    lost = offer.held | {i: placed[earlier] for i, earlier in offer.repeats.items()}
+        piece.first, piece.last = placed[at], placed[at + len(chosen) - 1]
+        at += len(chosen)
+        whole = len(chosen) == len(tasks.bodies)
+        _insert(db, run, piece, tasks.waits, columns if whole else bulk.TaskColumns.of(tasks, chosen), now)
     rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
-    rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(lost))
-    arrivals: list[Arrival] = []
+    rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
+    added = Added(tasks, offer, placed)
     if tasks.join is not None:
-        for i, other in lost.items():
-            arrivals += joins.wait_for(db, other, tasks.join, slot + i)
-    return Added([placed[i] if i in placed else lost[i] for i in range(len(tasks.bodies))], lost.keys(), arrivals)
+        for i, other in added.lost.items():
+            added.arrivals += joins.wait_for(db, other, tasks.join, slot + i)
+    return added
 
 
 def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SpanRow:
@@ -92,12 +113,12 @@ def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool =
     )  # fmt: skip
 
 
-def _insert(db: Db, run: Run, span: SpanRow, tasks: NewTasks, chosen: Sequence[int] | None, now: int) -> None:
+def _insert(db: Db, run: Run, span: SpanRow, waits: bool, columns: bulk.TaskColumns, now: int) -> None:
     """The span, its task rows and its segments."""
     span.insert(db)
-    insert_tasks(db, span.first, tasks, chosen)
-    state = SegmentState.WAITING if tasks.waits else rows.state_for(run, span.round)
-    step = MASK_WIDTH if tasks.waits else span.last - span.first + 1
+    bulk.insert_tasks(db, span.first, columns)
+    state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
+    step = MASK_WIDTH if waits else span.last - span.first + 1
     rank = rows.rank(run, span, now)
     for first in range(span.first, span.last + 1, step):
         last = min(first + step - 1, span.last)
@@ -109,22 +130,6 @@ def _segment(
 ) -> SegmentRow:
     return SegmentRow(
         0, span.first, span.run, round, span.kind, span.queue, span.lane, first, last, left, rank, span.due, state
-    )
-
-
-def insert_tasks(db: Db, first: int, tasks: NewTasks, chosen: Sequence[int] | None) -> None:
-    """The task rows of the chosen positions (None: all), with ids from `first` on."""
-    if chosen is None or len(chosen) == len(tasks.bodies):
-        bulk.insert_tasks(db, first, tasks.bodies, tasks.parents, tasks.keys, tasks.mores)
-        return
-    parents = tasks.parent_column()
-    bulk.insert_tasks(
-        db,
-        first,
-        [tasks.bodies[i] for i in chosen],
-        [parents[i] for i in chosen],
-        None if tasks.keys is None else [tasks.keys[i] for i in chosen],
-        None if tasks.mores is None else [tasks.mores[i] for i in chosen],
     )
 
 
@@ -166,10 +171,10 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
         return False
     if tasks.keys is not None:
         offer = Offer(db, span, tasks.keys, now)
-        if offer.held:
+        if not offer.kept:
             return False
-        offer.take([(0, tasks.first)])
-    insert_tasks(db, tasks.first, tasks, None)
+        offer.take([tasks.first])
+    bulk.insert_tasks(db, tasks.first, bulk.TaskColumns.of(tasks))
     db.execute("UPDATE span SET last = ? WHERE first = ?", (tasks.first, span.first))
     db.execute("UPDATE segment SET last = ? WHERE id = ?", (tasks.first, row.id))
     rows.count(db, run.id, tasks.kind, Tally.ADDED, 0, 1)
@@ -189,7 +194,7 @@ def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
 def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
     """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
     span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
-    insert_tasks(db, span.first, tasks, None)
+    bulk.insert_tasks(db, span.first, bulk.TaskColumns.of(tasks))
     before = rows.span_of(db, span.first - 1)
     if before is not None and _continues(db, before, span):
         grown = db.execute(
@@ -250,9 +255,9 @@ def _resolve_staged_keys(db: Db, span: SpanRow, now: int) -> dict[int, int]:
     """Give the staged tasks their keys; those that lost theirs, with the task that holds it."""
     found = db.execute("SELECT key FROM task WHERE id BETWEEN ? AND ? ORDER BY id", (span.first, span.last))
     offer = Offer(db, span, [key for (key,) in found.fetchall()], now)
-    kept = (i for i in range(span.last - span.first + 1) if i not in offer.held and i not in offer.repeats)
-    offer.take((i, span.first + i) for i in kept)
-    lost = offer.held | {i: span.first + earlier for i, earlier in offer.repeats.items()}
+    placed = [span.first + i for i in offer.kept]
+    offer.take(placed)
+    lost = offer.lost(dict(zip(offer.kept, placed, strict=True)))
     return {span.first + i: other for i, other in sorted(lost.items())}
 
 

@@ -11,7 +11,8 @@ from ramify.errors import BadPayload
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.store.contract import Reopened
-from ramify.store.sqlite import claims, rows
+from ramify.store.sqlite import claims
+from ramify.store.sqlite.claims import Taken
 from ramify.store.sqlite.db import Db
 
 
@@ -40,18 +41,21 @@ def recall(stored: bytes, verb: str) -> Answer:
     return answer
 
 
-def of_claim(claimed: Claimed, verb: str = "claim", *, seq: int = 0, refused: tuple[bytes, ...] = ()) -> Answer:
-    """What to keep of a claim, or of a commit with one."""
-    tokens = tuple(claim.token for claim in claimed.claims)
-    return Answer(verb, seq=seq, refused=refused, tokens=tokens, suspects=claimed.suspects)
+def of_claim(taken: Taken) -> Answer:
+    """What to keep of a claim."""
+    return Answer("claim", tokens=taken.tokens, suspects=taken.suspects)
 
 
-def claimed_again(db: Db, answer: Answer) -> Claimed:
-    """The same claims, read from their rows."""
-    found = [row for token in answer.tokens for row in rows.segments(db, "WHERE token = ? AND state = 3", (token,))]
-    return Claimed(tuple(claims.read(db, found)), answer.suspects)
+def of_commit(seq: int, refused: tuple[bytes, ...], taken: Taken) -> Answer:
+    """What to keep of a commit and of the claim it carried."""
+    return Answer("commit", seq=seq, refused=refused, tokens=taken.tokens, suspects=taken.suspects)
 
 
-def committed_again(db: Db, answer: Answer, process: int) -> Committed:
-    """The same answer to a commit; marks are what they are now."""
-    return Committed(answer.seq, answer.refused, claims.marks_for(db, process), claimed_again(db, answer))
+def claimed(db: Db, answer: Answer) -> Claimed:
+    """The claims of an answer, read from their rows: the same the first time and every time it is sent again."""
+    return Claimed(tuple(claims.read(db, answer.tokens)), answer.suspects)
+
+
+def committed(db: Db, answer: Answer, process: int) -> Committed:
+    """The answer to a commit; marks are what they are now."""
+    return Committed(answer.seq, answer.refused, claims.marks_for(db, process), claimed(db, answer))

@@ -10,13 +10,15 @@ Columns that do not fit this form (keys, extras) take the plain way, one binding
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import repeat
 
 import apsw
 
 from ramify.model.event import Status
 from ramify.model.segment import is_unbroken
+from ramify.model.task import NewTasks
 from ramify.store.sqlite.db import Db
 
 #: Digits of a 64-bit id.
@@ -24,9 +26,13 @@ WIDTH = 19
 #: The integer of row `rowid` in a column of fixed width; ids are positive, so 0 stands for none.
 CUT = f"CAST(substr(?1, rowid * {WIDTH} - {WIDTH - 1}, {WIDTH}) AS INTEGER)"
 
-TASKS_OF_ONE = "INSERT INTO task (id, parent, body) SELECT ?2 + rowid, ?1, CAST(value AS TEXT) FROM carray(?3)"
-TASKS = f"INSERT INTO task (id, parent, body) SELECT ?2 + rowid, nullif({CUT}, 0), CAST(value AS TEXT) FROM carray(?3)"
-TASKS_ROW_BY_ROW = "INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?)"
+TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, {body}, {key} FROM carray(?3)"
+TASKS = (
+    f"INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, nullif({CUT}, 0), {{body}}, {{key}} FROM carray(?3)"
+)
+PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
+KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
+KEYED = {"body": f"CAST(substr(value, 8 + {KEY_BYTES}) AS TEXT)", "key": f"substr(value, 8, {KEY_BYTES})"}
 
 RANGE_OF_EVENTS = "INSERT INTO event SELECT ?1 + rowid, ?2, ?3, ?4, {value} FROM carray(?5)"
 EVENTS = f"INSERT INTO event SELECT {CUT}, ?2, ?3, ?4, {{value}} FROM carray(?5)"
@@ -34,24 +40,62 @@ VALUE = "CAST(value AS TEXT)"
 INT32 = apsw.SQLITE_CARRAY_INT32
 
 
-def insert_tasks(
-    db: Db,
-    first: int,
-    bodies: Sequence[bytes],
-    parents: Sequence[int | None] | int | None,
-    keys: Sequence[bytes | None] | None = None,
-    mores: Sequence[bytes | None] | None = None,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class TaskColumns:
+    """Columns of new tasks as they are bound. Made outside a transaction, so that others do not wait for it."""
+
+    bodies: tuple[bytes, ...]
+    parents: bytes | int | None
+    keys: Sequence[bytes | None] | None
+    mores: Sequence[bytes | None] | None
+
+    @classmethod
+    def of(cls, tasks: NewTasks, chosen: Sequence[int] | None = None) -> TaskColumns:
+        """The columns of all tasks of a group, or of those at the chosen positions."""
+        parents, keys, mores = tasks.parents, tasks.keys, tasks.mores
+        bodies = tasks.bodies
+        if chosen is not None:
+            bodies = [bodies[i] for i in chosen]
+            parents = parents if parents is None or isinstance(parents, int) else [parents[i] for i in chosen]
+            keys = None if keys is None else [keys[i] for i in chosen]
+            mores = None if mores is None else [mores[i] for i in chosen]
+        one = parents is None or isinstance(parents, int)
+        return cls(tuple(bodies), parents if one else fixed_width(parents), keys, mores)  # type: ignore[arg-type]
+
+
+def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
     """Task rows with ids from `first` on."""
-    if keys is not None or mores is not None:
-        ids = range(first, first + len(bodies))
-        column = repeat(parents) if parents is None or isinstance(parents, int) else parents
-        rows = zip(ids, column, bodies, keys or repeat(None), mores or repeat(None), strict=False)
-        db.executemany(TASKS_ROW_BY_ROW, rows)
-    elif parents is None or isinstance(parents, int):
-        db.execute(TASKS_OF_ONE, (parents, first - 1, apsw.carray(tuple(bodies))))
+    parents, keys = columns.parents, columns.keys
+    statement = TASKS_OF_ONE if not isinstance(parents, bytes) else TASKS
+    if keys is None and columns.mores is None:
+        db.execute(statement.format(**PLAIN), (parents, first - 1, apsw.carray(columns.bodies)))
+    elif columns.mores is None and keys is not None and None not in keys:
+        # Key and body travel as one value, with the length of the key before them.
+        both = tuple(map(_key_and_body, keys, columns.bodies))
+        db.execute(statement.format(**KEYED), (parents, first - 1, apsw.carray(both)))
     else:
-        db.execute(TASKS, (fixed_width(parents), first - 1, apsw.carray(tuple(bodies))))
+        _insert_row_by_row(db, first, columns)
+
+
+def _key_and_body(key: bytes | None, body: bytes) -> bytes:
+    assert key is not None
+    return b"%07d%b%b" % (len(key), key, body)
+
+
+def _insert_row_by_row(db: Db, first: int, columns: TaskColumns) -> None:
+    count = len(columns.bodies)
+    parents: Iterable[int | None] = repeat(None) if columns.parents is None else repeat(columns.parents)  # type: ignore[arg-type]
+    if isinstance(columns.parents, bytes):
+        parents = [int(columns.parents[i * WIDTH : (i + 1) * WIDTH]) or None for i in range(count)]
+    values = zip(
+        range(first, first + count),
+        parents,
+        columns.bodies,
+        columns.keys if columns.keys is not None else repeat(None),
+        columns.mores if columns.mores is not None else repeat(None),
+        strict=False,
+    )
+    db.executemany("INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?)", values)
 
 
 def insert_events(

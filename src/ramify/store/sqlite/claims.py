@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 
-from ramify.model.claim import Claim, Claimed, More, Want
+from ramify.model.claim import Claim, More, Want
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import new_token
@@ -52,24 +52,40 @@ class Choice:
     cut: int
 
 
-def take(db: Db, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
-    """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was claimed: the tokens, whether suspects wait, and the run that was served first."""
+
+    tokens: tuple[bytes, ...]
+    suspects: bool
+    turn: int
+
+
+def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
+    """Claim rows for a process. `turn` is the run that was served first last time.
+
+    Only the rows are stamped here. Their tasks are read afterwards, when others may write again: they never change.
+    """
     held, worst = db.execute(
         "SELECT count(*), max(crashes) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
     ).fetchall()[0]
     if worst:
-        return Claimed(), turn
+        return Taken((), False, turn)
     suspects = list(islice(_suspects(db, want, now), 2))
     if suspects and not held and want.limit > 0:
         cut, _ = take_head(suspects[0].first, suspects[0].last, suspects[0].left, want.limit)
         alone = stamp(db, process, [Choice(suspects[0], cut)])
-        return Claimed(tuple(read(db, alone)), len(suspects) > 1), turn
+        return Taken(_tokens(alone), len(suspects) > 1, turn)
     due = _due(db, want, now)
     shared, turn = _by_turns(db, want, turn, due)
     taken = stamp(db, process, shared)
     limit = want.limit - sum(row.count for row in taken)
     taken += stamp(db, process, _choose(_candidates(db, want, due), limit))
-    return Claimed(tuple(read(db, taken)), bool(suspects)), turn
+    return Taken(_tokens(taken), bool(suspects), turn)
+
+
+def _tokens(taken: Iterable[SegmentRow]) -> tuple[bytes, ...]:
+    return tuple(row.token for row in taken if row.token is not None)
 
 
 def _fits(row: SegmentRow, want: Want) -> bool:
@@ -202,9 +218,9 @@ def stamp(db: Db, process: int, chosen: Sequence[Choice]) -> list[SegmentRow]:
     return taken
 
 
-def read(db: Db, taken: Iterable[SegmentRow]) -> Iterator[Claim]:
-    """The claims for rows that are claimed, with everything that goes along."""
-    for row in taken:
+def read(db: Db, tokens: Iterable[bytes]) -> Iterator[Claim]:
+    """The claims under these tokens that are still held, with everything that goes along."""
+    for row in [row for token in tokens for row in rows.segments(db, "WHERE token = ? AND state = 3", (token,))]:
         span = rows.span_at(db, row.span)
         assert row.token is not None
         tasks = tasks_in(row.first, row.last, row.left)

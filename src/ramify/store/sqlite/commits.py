@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 
@@ -20,6 +20,16 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
+#: Columns of new tasks in the form they are bound in, by the first id of their group.
+Columns = Mapping[int, bulk.TaskColumns]
+
+
+def prepare(parts: Sequence[Part]) -> Columns:
+    """Check the parts by themselves and bring their columns into form, before the write lock is taken."""
+    for part in parts:
+        check_part(part)
+    return {tasks.first: bulk.TaskColumns.of(tasks) for part in parts for tasks in part.children}
+
 
 def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow]:
     """The rows of the parts whose token is valid. Refuses the whole batch when one of those does not fit."""
@@ -29,7 +39,6 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
     children: list[NewTasks] = []
     new_joins: list[NewJoin] = []
     for part in parts:
-        check_part(part)
         row = holding(db, stamp.process, part.token)
         if row is None:
             continue
@@ -77,7 +86,7 @@ def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
     db.execute("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
 
 
-def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, now: int) -> None:
+def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, columns: Columns, now: int) -> None:
     """Write one guarded part."""
     process = stamp.process
     run = rows.run_row(db, row.run)
@@ -92,9 +101,10 @@ def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, now
     became: dict[int, int] = {}
     for tasks in part.children:
         of = joins.add_slots(db, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        added = adding.add(db, run, tasks, below, process, now, of=of)
+        added = adding.add(db, run, tasks, below, process, now, of=of, columns=columns[tasks.first])
         arrivals += added.arrivals
-        became.update(added.moved(tasks))
+        if part.waiters:
+            became.update(added.moved())
     for waiter in part.waiters:
         arrivals += joins.wait_for(db, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
     for first in part.discard:

@@ -1,12 +1,12 @@
 """Keys in the SQLite store: taking, holding, releasing.
 
-Digests are looked up in bulk and written in their own order, so that a batch visits each page of a table once. Keys that
-are held for ever have tables of their own, see `once.py`; those that are released or expire are in `key`.
+Digests are looked up in bulk and written in their own order, so that a batch visits each page of a table once. Keys
+that are held for ever have tables of their own, see `once.py`; those that are released or expire are in `key`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import apsw
 
@@ -24,38 +24,42 @@ HELD = (
 
 
 class Offer:
-    """Keys of one group on offer: which positions lost theirs to an existing task or to an earlier position."""
+    """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same."""
 
     def __init__(self, db: Db, span: SpanRow, keys: Sequence[bytes | None], now: int) -> None:
         self._db, self._span, self._keys = db, span, keys
-        self.held: dict[int, int] = {}  #: position -> task that holds its key
-        self.repeats: dict[int, int] = {}  #: position -> earlier position with the same key
         if span.hold is Hold.LABEL:
+            self.kept: Sequence[int] = range(len(keys))
             return
         name = digester(span.hold, span.run, span.kind)
-        self._names = [None if key is None else name(key) for key in keys]
-        holders = _held(db, span.hold, (name for name in self._names if name is not None), now)
-        first: dict[bytes, int] = {}
-        for i, digest_ in enumerate(self._names):
-            if digest_ is None:
-                continue
-            if digest_ in holders:
-                self.held[i] = holders[digest_]
-            elif first.setdefault(digest_, i) != i:
-                self.repeats[i] = first[digest_]
+        self._names = names = [None if key is None else name(key) for key in keys]
+        self._first = first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+        self._held = held = _held(db, span.hold, (n for n in first if n is not None), now)
+        self.kept = [i for i, n in enumerate(names) if n is None or (n not in held and first[n] == i)]
 
-    def take(self, tasks: Iterable[tuple[int, int]]) -> None:
-        """Give the keys of the kept positions to their tasks, `(position, task)`, and make the tasks findable."""
-        kept = [(i, task) for i, task in tasks if self._keys[i] is not None]
+    def lost(self, placed: Mapping[int, int]) -> dict[int, int]:
+        """The positions that were not kept, with the task that holds their key; `placed` are the tasks of the kept."""
+        return {
+            i: self._held[name] if name in self._held else placed[self._first[name]]
+            for i, name in enumerate(() if self._span.hold is Hold.LABEL else self._names)
+            if i not in placed and name is not None
+        }
+
+    def take(self, tasks: Sequence[int]) -> None:
+        """Give the keys of the kept positions to their tasks, in parallel, and make the tasks findable."""
         if self._span.hold is not Hold.LABEL:
-            rows = sorted((self._names[i] or b"", task) for i, task in kept)
+            names = self._names
+            rows = sorted(
+                (name, task) for i, task in zip(self.kept, tasks, strict=True) if (name := names[i]) is not None
+            )
             if self._span.hold is Hold.ONCE:
                 once.add(self._db, rows)
             else:
                 self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", rows)
         if self._span.hold is not Hold.ONCE:
-            name = digester(Hold.LABEL, self._span.run, self._span.kind)
-            rows = sorted((name(self._keys[i] or b""), task) for i, task in kept)
+            label = digester(Hold.LABEL, self._span.run, self._span.kind)
+            keyed = ((self._keys[i], task) for i, task in zip(self.kept, tasks, strict=True))
+            rows = sorted((label(key), task) for key, task in keyed if key is not None)
             self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", rows)
 
 

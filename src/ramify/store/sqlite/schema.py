@@ -1,9 +1,10 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
 Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`. The log, which
-only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). There are no updates or deletes on task and event rows (vacuum
-removes rows that were never published), and no index on them but their own order, so inserts stay sequential however
-long the log gets. Times are microseconds; masks are little-endian bit sets.
+only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). There are no
+updates or deletes on task and event rows (vacuum removes rows that were never published), and no index on them but
+their own order, so inserts stay sequential however long the log gets. Times are microseconds; masks are little-endian
+bit sets.
 
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
 be taken later, `suspect` what must run alone. A million finished, gated or future tasks cost a claim nothing.

@@ -222,12 +222,12 @@ class SqliteStore:
         join_rows.create(db, run.id, new)
         added = [adding.add(db, run, group, round, 0, now) for group in tasks]
         arrivals = [arrival for group in added for arrival in group.arrivals]
-        became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
+        became = {given: task for group in added for given, task in group.moved().items()} if waiters else {}
         for waiter in waiters:
             arrivals += join_rows.wait_for(db, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
         join_rows.settle(db, arrivals, new, run.id, round)
-        taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
-        return Appended(tuple(tuple(group.ids) for group in added), taken)
+        taken = frozenset((g, i) for g, group in enumerate(added) for i in group.lost)
+        return Appended(tuple(group.ids for group in added), taken)
 
     # working
 
@@ -236,11 +236,14 @@ class SqliteStore:
         with self._link.write() as db:
             again = processes.consumed(db, stamp)
             if again is not None:
-                return answers.claimed_again(db, answers.recall(again, "claim"))
-            claimed, turn = claims.take(db, stamp.process, want, self._turn, self.now())
-            processes.consume(db, stamp, answers.remember(answers.of_claim(claimed)))
-        self._turn = turn
-        return claimed
+                answer = answers.recall(again, "claim")
+            else:
+                taken = claims.take(db, stamp.process, want, self._turn, self.now())
+                self._turn = taken.turn
+                answer = answers.of_claim(taken)
+                processes.consume(db, stamp, answers.remember(answer))
+        with self._link.read() as db:
+            return answers.claimed(db, answer)
 
     def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
         """Write unpublished rows."""
@@ -260,19 +263,24 @@ class SqliteStore:
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
         """Write outcomes and all that follows from them."""
+        columns = commits.prepare(parts)
         try:
             with self._link.write() as db:
-                return self._commit(db, stamp, parts, then_claim)
+                answer = self._commit(db, stamp, parts, columns, then_claim)
         except Reaped:
             with self._link.write() as db:
                 for part in parts:
                     commits.refuse(db, stamp, part, self.now())
             raise
+        with self._link.read() as db:
+            return answers.committed(db, answer, stamp.process)
 
-    def _commit(self, db: Db, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None) -> Committed:
+    def _commit(
+        self, db: Db, stamp: Stamp, parts: Sequence[Part], columns: commits.Columns, then_claim: Want | None
+    ) -> Answer:
         again = processes.consumed(db, stamp)
         if again is not None:
-            return answers.committed_again(db, answers.recall(again, "commit"), stamp.process)
+            return answers.recall(again, "commit")
         now = self.now()
         valid = commits.check(db, stamp, parts)
         refused = tuple(part.token for part in parts if part.token not in valid)
@@ -282,17 +290,18 @@ class SqliteStore:
             seq = log.seq
         for part in parts:
             if part.token in valid:
-                commits.apply(db, log, stamp, valid[part.token], part, now)
+                commits.apply(db, log, stamp, valid[part.token], part, columns, now)
             else:
                 commits.refuse(db, stamp, part, now)
         if valid:
             log.close()
-        claimed = Claimed()
+        taken = claims.Taken((), False, self._turn)
         if then_claim is not None:
-            claimed, self._turn = claims.take(db, stamp.process, then_claim, self._turn, now)
-        answer = answers.of_claim(claimed, "commit", seq=seq, refused=refused)
+            taken = claims.take(db, stamp.process, then_claim, self._turn, now)
+            self._turn = taken.turn
+        answer = answers.of_commit(seq, refused, taken)
         processes.consume(db, stamp, answers.remember(answer))
-        return Committed(seq, refused, claims.marks_for(db, stamp.process), claimed)
+        return answer
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
         """Put a claim back."""
