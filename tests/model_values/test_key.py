@@ -1,6 +1,6 @@
 """Keys are found by a digest of scope and text."""
 
-from ramify.model.key import Hold, digest, digester, key_bytes
+from ramify.model.key import Hold, digest, digests, key_bytes
 
 
 def test_labels_and_once_are_scoped_to_run_and_kind() -> None:
@@ -21,7 +21,7 @@ def test_no_two_holds_share_a_name() -> None:
 
 def test_scope_and_text_cannot_be_shifted_into_each_other() -> None:
     assert digest(Hold.ONCE, 1, "a", b"b\0c") != digest(Hold.ONCE, 1, "a/b", b"c")
-    assert digester(Hold.ONCE, 1, "a")(b"k") == digest(Hold.ONCE, 1, "a", b"k")
+    assert digests(Hold.ONCE, 1, "a", [b"k", b""]) == [digest(Hold.ONCE, 1, "a", key) for key in (b"k", b"")]
     assert len(digest(Hold.ONCE, 1, "a", b"")) == 16
 
 

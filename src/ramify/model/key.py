@@ -6,7 +6,7 @@ every hold. The text itself stays with the task. A digest is never turned back i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import blake2b
 
@@ -31,13 +31,13 @@ def key_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogatepass")
 
 
-def digester(hold: Hold, run: int, kind: str) -> Callable[[bytes], bytes]:
-    """How keys of one group are digested: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
+def digests(hold: Hold, run: int, kind: str, keys: Iterable[bytes]) -> list[bytes]:
+    """The 16 bytes by which each key is found: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
     scope = b"%d/%d" % (hold, run) if hold in (Hold.LABEL, Hold.ONCE) else b"%d/" % hold
     prefix = b"%b/%b\0" % (scope, kind.encode())
-    return lambda key: blake2b(prefix + key, digest_size=16).digest()
+    return [blake2b(prefix + key, digest_size=16).digest() for key in keys]
 
 
 def digest(hold: Hold, run: int, kind: str, key: bytes) -> bytes:
     """The 16 bytes by which one key is found."""
-    return digester(hold, run, kind)(key)
+    return digests(hold, run, kind, [key])[0]

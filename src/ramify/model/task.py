@@ -155,7 +155,7 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
             f"arguments of a {tasks.kind!r} task take {longest} bytes; the limit is {MAX_PAYLOAD}. "
             "Store the value elsewhere and pass a reference"
         )
-    if tasks.keys is not None and any(k is not None and len(k) > MAX_KEY for k in tasks.keys):
+    if tasks.keys is not None and max(map(len, filter(None, tasks.keys)), default=0) > MAX_KEY:
         raise BadPayload(f"a key of a {tasks.kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
     if tasks.waits and tasks.due is not None:
         raise BadPayload(f"{tasks.kind!r} tasks wait for a join and have a due time; a task can have one of the two")

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, digester
+from ramify.model.key import Hold, digest, digests
 from ramify.model.policy import SECOND
 from ramify.store.sqlite import once
 from ramify.store.sqlite.db import Db
@@ -27,55 +27,66 @@ class Offer:
     """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same."""
 
     def __init__(self, db: Db, span: SpanRow, keys: Sequence[bytes | None], now: int) -> None:
-        self._db, self._span, self._keys = db, span, keys
+        self._db, self._span = db, span
+        #: The positions that have a key.
+        self._keyed = range(len(keys)) if None not in keys else [i for i, key in enumerate(keys) if key is not None]
+        self._keys = [key for key in keys if key is not None]
+        self.kept: Sequence[int] = range(len(keys))
         if span.hold is Hold.LABEL:
-            self.kept: Sequence[int] = range(len(keys))
             return
-        name = digester(span.hold, span.run, span.kind)
-        self._names = names = [None if key is None else name(key) for key in keys]
-        self._first = first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
-        self._held = held = _held(db, span.hold, (n for n in first if n is not None), now)
-        self.kept = [i for i, n in enumerate(names) if n is None or (n not in held and first[n] == i)]
+        self._names = digests(span.hold, span.run, span.kind, self._keys)
+        #: The first position of each digest: the last one written wins, so they are written from the end.
+        self._first = dict(zip(reversed(self._names), reversed(self._keyed), strict=True))
+        self._held, self._free = find(db, span.hold, sorted(self._first), now)
+        if len(self._free) < len(self._names):
+            lost = self._lost()
+            self.kept = [i for i in range(len(keys)) if i not in lost]
+
+    def _lost(self) -> set[int]:
+        held, first = self._held, self._first
+        return {i for i, name in zip(self._keyed, self._names, strict=True) if name in held or first[name] != i}
 
     def lost(self, placed: Mapping[int, int]) -> dict[int, int]:
         """The positions that were not kept, with the task that holds their key; `placed` are the tasks of the kept."""
+        if self._span.hold is Hold.LABEL:
+            return {}
+        names = dict(zip(self._keyed, self._names, strict=True))
         return {
-            i: self._held[name] if name in self._held else placed[self._first[name]]
-            for i, name in enumerate(() if self._span.hold is Hold.LABEL else self._names)
-            if i not in placed and name is not None
+            i: self._held[names[i]] if names[i] in self._held else placed[self._first[names[i]]]
+            for i in sorted(self._lost())
         }
 
     def take(self, tasks: Sequence[int]) -> None:
         """Give the keys of the kept positions to their tasks, in parallel, and make the tasks findable."""
+        placed = dict(zip(self.kept, tasks, strict=True))
         if self._span.hold is not Hold.LABEL:
-            names = self._names
-            rows = sorted(
-                (name, task) for i, task in zip(self.kept, tasks, strict=True) if (name := names[i]) is not None
-            )
+            owners = [placed[self._first[name]] for name in self._free]
             if self._span.hold is Hold.ONCE:
-                once.add(self._db, rows)
+                once.add(self._db, self._free, owners)
             else:
-                self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", rows)
+                taken = zip(self._free, owners, strict=True)
+                self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", taken)
         if self._span.hold is not Hold.ONCE:
-            label = digester(Hold.LABEL, self._span.run, self._span.kind)
-            keyed = ((self._keys[i], task) for i, task in zip(self.kept, tasks, strict=True))
-            rows = sorted((label(key), task) for key, task in keyed if key is not None)
-            self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", rows)
+            kept = [(key, placed[i]) for i, key in zip(self._keyed, self._keys, strict=True) if i in placed]
+            names = digests(Hold.LABEL, self._span.run, self._span.kind, (key for key, _ in kept))
+            labels = sorted(zip(names, (task for _, task in kept), strict=True))
+            self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", labels)
 
 
 def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None], now: int) -> dict[bytes, int]:
     """Which of these keys are held now, and by whom."""
-    name = digester(hold, run, kind)
-    named = {name(key): key for key in keys if key is not None}
-    return {named[found]: task for found, task in _held(db, hold, named, now).items()}
+    given = [key for key in keys if key is not None]
+    named = dict(zip(digests(hold, run, kind, given), given, strict=True))
+    held, _ = find(db, hold, sorted(named), now)
+    return {named[name]: task for name, task in held.items()}
 
 
-def _held(db: Db, hold: Hold, names: Iterable[bytes], now: int) -> dict[bytes, int]:
-    """Which of these digests are held now, and by which task."""
+def find(db: Db, hold: Hold, names: list[bytes], now: int) -> tuple[dict[bytes, int], list[bytes]]:
+    """Of these digests, given in order: those held now, with their tasks, and those that are free, in order."""
     if hold is Hold.ONCE:
         return once.find(db, names)
-    offered = tuple(sorted(set(names)))
-    return dict(db.execute(HELD, (apsw.carray(offered), now))) if offered else {}
+    held = dict(db.execute(HELD, (apsw.carray(tuple(names)), now)).fetchall()) if names else {}
+    return held, [name for name in names if name not in held]
 
 
 def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
@@ -98,7 +109,7 @@ def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
     name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
     if name is None:
         return None
-    holder = _held(db, span.hold, [name], now).get(name)
+    holder = find(db, span.hold, [name], now)[0].get(name)
     if holder is not None and holder != task:
         return holder
     if span.hold is not Hold.ONCE:

@@ -10,7 +10,7 @@ A key is in exactly one level. Nothing is ever removed, because nothing may ever
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import apsw
 
@@ -25,27 +25,29 @@ SLICE = 16
 
 #: Offered digests come sorted, so that the join walks each table once from front to back.
 FIND = "SELECT once_{0}.digest, task FROM carray(?) AS offered CROSS JOIN once_{0} ON digest = offered.value"
+#: What is found in the largest level need not be looked for in the others.
+LARGEST_FIRST = (2, 1, 0)
 ADD = f"INSERT INTO once_0 SELECT value, {CUT} FROM carray(?2)"
 
 
-def find(db: Db, digests: Iterable[bytes]) -> dict[bytes, int]:
-    """Which of these are held, and by which task."""
-    offered = tuple(sorted(set(digests)))
+def find(db: Db, offered: list[bytes]) -> tuple[dict[bytes, int], list[bytes]]:
+    """Of these digests, given in order: those that are held, with their tasks, and those that are free, in order."""
     found: dict[bytes, int] = {}
-    if offered:
-        for level in range(3):
-            found.update(db.execute(FIND.format(level), (apsw.carray(offered),)).fetchall())
-    return found
+    for level in LARGEST_FIRST:
+        if offered:
+            held = dict(db.execute(FIND.format(level), (apsw.carray(tuple(offered)),)).fetchall())
+            offered = [digest for digest in offered if digest not in held] if held else offered
+            found |= held
+    return found, offered
 
 
-def add(db: Db, held: Sequence[tuple[bytes, int]]) -> None:
+def add(db: Db, digests: Sequence[bytes], tasks: Sequence[int]) -> None:
     """Hold new digests, given in order, each for its task; and move older ones on."""
-    if not held:
+    if not digests:
         return
-    digests, tasks = zip(*held, strict=True)
-    db.execute(ADD, (fixed_width(tasks), apsw.carray(digests)))
+    db.execute(ADD, (fixed_width(tasks), apsw.carray(tuple(digests))))
     first, second, at = db.execute("SELECT first, second, at FROM once_sizes").fetchone()
-    first += len(held)
+    first += len(digests)
     if first >= FIRST_LIMIT:
         db.execute("INSERT INTO once_1 SELECT * FROM once_0")
         db.execute("DELETE FROM once_0")
