@@ -50,6 +50,7 @@ class Client:
                 text=True,
             )
         self.pid = self._process.pid
+        self._is_loaded = False
 
     def hear(self) -> str:
         """The next line it prints; the test fails when it ends instead."""
@@ -65,9 +66,15 @@ class Client:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
 
+    def load(self) -> None:
+        """Wait until it is loaded."""
+        if not self._is_loaded:
+            assert self.hear() == "ready"
+            self._is_loaded = True
+
     def begin(self, work: str, folder: Path, seed: int = 0, *options: str, witness: Path | None = None) -> None:
         """Let it begin, once it is loaded, on the store of a folder; the witness is there as well, or elsewhere."""
-        assert self.hear() == "ready"
+        self.load()
         self.tell(json.dumps([work, str(folder / STORE), str(witness or folder / WITNESS), seed, *options]))
 
     def ends_within(self, seconds: float) -> bool:
@@ -120,18 +127,18 @@ class Client:
 
 
 class Clients:
-    """The clients of one test, one of them always loading ahead. All are gone when the test is."""
+    """The clients of one test, two of them always loading ahead. All are gone when the test is."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._all: list[Client] = []
-        self._spare: Client | None = None
+        self._ahead: list[Client] = []
 
     def next(self) -> Client:
         """A client that is loaded or about to be."""
-        client = self._spare or self.add()
-        self._spare = self.add()
-        return client
+        while len(self._ahead) < 3:
+            self._ahead.append(self.add())
+        return self._ahead.pop(0)
 
     def add(self, before: Sequence[str] = ()) -> Client:
         """A client of its own, perhaps run by another program."""

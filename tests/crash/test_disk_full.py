@@ -111,11 +111,12 @@ def fill(folder: Path, room: int, *, dies: bool) -> None:
     shutil.rmtree(folder)
 
 
-def _why_not_mount() -> str | None:
+def _why_not_mount(folder: Path) -> str | None:
     """Why a file system of our own cannot be mounted here."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         return "mounting a small file system needs root and unshare"
-    tried = subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True)
+    mount = ["unshare", "-m", "mount", "-t", "tmpfs", "none", str(folder)]
+    tried = subprocess.run(mount, capture_output=True, text=True)
     return f"mounting a small file system does not work here: {tried.stderr.strip()}" if tried.returncode else None
 
 
@@ -124,7 +125,7 @@ MOUNT = 'out=$1; shift; mount -t tmpfs -o size=1m,mode=700 none "$0" && "$@" && 
 
 
 def test_a_really_full_disk_is_survived(tmp_path: Path, clients: Clients, seed: random.Random) -> None:
-    why_not = _why_not_mount()
+    why_not = _why_not_mount(tmp_path)
     if why_not is not None:
         pytest.skip(why_not)
     mounted, out = tmp_path / "mounted", tmp_path / "out"

@@ -22,7 +22,7 @@ from ramify.store.clock import SystemClock
 from ramify.store.sqlite import SqliteStore
 from ramify.testing import oracle
 from tests.crash.client import HELD_KIND
-from tests.crash.clients import STORE, Client, Clients, wait_until
+from tests.crash.clients import LIMIT, STORE, Client, Clients, wait_until
 
 ANY = Want(frozenset({HELD_KIND}), 1)
 #: Short for a test, and long enough that a busy machine does not make this process look frozen itself.
@@ -91,7 +91,7 @@ def test_a_frozen_process_is_buried_and_its_late_commit_is_refused_and_recorded(
     client.tell()
     client.thaw()
     assert client.hear() == "reaped"
-    assert client.ends_within(60)
+    assert client.ends_within(LIMIT)
     (refusal,) = watcher.store.reads.refusals()
     assert (refusal.process, refusal.tasks) == (process, 1)
     assert watcher.statuses() == [Status.DONE]
@@ -110,7 +110,7 @@ def test_a_frozen_process_that_nobody_replaced_yet_is_refused_all_the_same(
     client.tell()
     client.thaw()
     assert client.hear() == "reaped"
-    assert client.ends_within(60)
+    assert client.ends_within(LIMIT)
     assert watcher.statuses() == []
     assert list(watcher.claim().tasks) == [watcher.task]
     assert [refusal.process for refusal in watcher.store.reads.refusals()] == [process]
@@ -134,7 +134,7 @@ def test_a_silent_process_is_not_buried_by_one_that_just_came(
     client.tell()
     client.thaw()
     assert client.hear() == "committed"
-    assert client.ends_within(60)
+    assert client.ends_within(LIMIT)
     assert watcher.statuses() == [Status.DONE]
 
 
@@ -151,7 +151,7 @@ def test_a_process_frozen_inside_a_transaction_blocks_the_others_and_loses_nothi
     assert oracle.check(watcher.store) == []
     client.thaw()
     assert client.hear() == "committed"
-    assert client.ends_within(60)
+    assert client.ends_within(LIMIT)
     assert watcher.statuses() == [Status.DONE]
     assert len(watcher.store.reads.tasks(watcher.run).rows) == 2
     watcher.store.reserve(1)

@@ -30,20 +30,29 @@ EARLY = 0.050
 class Chase:
     """One store whose clients are killed until their work is done."""
 
-    def __init__(self, folder: Path, clients: Clients, luck: random.Random, work: str = "tree") -> None:
+    def __init__(
+        self, folder: Path, clients: Clients, luck: random.Random, work: str = "tree", most: int = MOST
+    ) -> None:
         folder.mkdir()
         self.folder, self.work = folder, work
         self._clients, self._luck = clients, luck
-        self.seed = draw_seed(luck, most=luck.randint(60, MOST))
+        self.seed = draw_seed(luck, most=luck.randint(60, most))
         self.kills = 0
         self._witness = Witness(folder / WITNESS)
         print(f"{folder.name}: tree seed {self.seed}")
 
-    def begin(self) -> Client:
+    def begin(self, client: Client | None = None) -> Client:
         """Set another client to work."""
-        client = self._clients.next()
+        client = client or self._clients.next()
         client.begin(self.work, self.folder, self.seed, f"durability={self._luck.choice(('power', 'process'))}")
         return client
+
+    def begin_together(self) -> list[Client]:
+        """Set two clients to work, none before the other is loaded as well."""
+        pair = [self._clients.next(), self._clients.next()]
+        for client in pair:
+            client.load()
+        return [self.begin(client) for client in pair]
 
     def is_killed(self, client: Client, latest: float) -> bool:
         """Kill a client within `latest` seconds or a little more; False when the work was done by then."""
@@ -99,7 +108,7 @@ def at_the_start(chase: Chase) -> None:
 
 def in_pairs(chase: Chase) -> None:
     """Two processes at a time, one of them killed and replaced while the other goes on."""
-    pair = [chase.begin(), chase.begin()]
+    pair = chase.begin_together()
     turn = 0
     while chase.is_killed(pair[turn], LATE):
         pair[turn] = chase.begin()
@@ -107,12 +116,12 @@ def in_pairs(chase: Chase) -> None:
     assert pair[1 - turn].ends_within(LIMIT)
 
 
-def hunt_until(kills: int, hunt: Hunt, folder: Path, clients: Clients, luck: random.Random) -> int:
-    """Chase one store after the other until that many kills have happened; the kills."""
+def hunt_until(kills: int, most: int, hunt: Hunt, folder: Path, clients: Clients, luck: random.Random) -> int:
+    """Chase one store after the other, with trees of at most so many nodes, until that many kills have happened."""
     done = 0
     number = 0
     while done < kills:
-        chase = Chase(folder / f"store-{number}", clients, luck)
+        chase = Chase(folder / f"store-{number}", clients, luck, most=most)
         hunt(chase)
         assert chase.verdict() == []
         done += chase.kills
@@ -127,7 +136,7 @@ HUNTS = pytest.mark.parametrize("hunt", [alone, at_the_start, in_pairs], ids=lam
 def test_killed_processes_lose_nothing_and_record_nothing_twice(
     hunt: Hunt, tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("kills", hunt_until(8, hunt, tmp_path, clients, seed))
+    record_property("kills", hunt_until(8, 100, hunt, tmp_path, clients, seed))
 
 
 @pytest.mark.full
@@ -136,7 +145,7 @@ def test_killed_processes_lose_nothing_and_record_nothing_twice(
 def test_many_killed_processes_lose_nothing_and_record_nothing_twice(
     hunt: Hunt, tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("kills", hunt_until(100, hunt, tmp_path, clients, seed))
+    record_property("kills", hunt_until(100, MOST, hunt, tmp_path, clients, seed))
 
 
 def test_a_killed_producer_appends_each_task_once(

@@ -159,7 +159,7 @@ def test_different_calls_have_different_identities() -> None:
 
 def test_the_identity_of_a_set_is_the_same_in_every_process() -> None:
     program = (
-        "from ramify.model.codec import Signature\n"
+        "from ramify.model.codec.signature import Signature\n"
         "def f(tags: set[frozenset[str]]): ...\n"
         "s = Signature.of(f)\n"
         "p = s.encode(({frozenset('ab'), frozenset('cde'), frozenset('fg')},), {})\n"

@@ -13,7 +13,7 @@ import pytest
 
 from ramify.errors import BadPayload
 from ramify.model.codec import Signature
-from ramify.model.limits import MAX_BYTES
+from ramify.model.codec.limits import MAX_BYTES
 from tests.model_values.handlers import nested, refusal, taking
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from ramify.errors import BadPayload
 from ramify.model.codec import Signature
-from ramify.model.limits import INT_MAX, INT_MIN, MAX_DEPTH, breaks_limits, first_fault
-from ramify.model.wire import Wire, difference, write
+from ramify.model.codec.limits import INT_MAX, INT_MIN, MAX_DEPTH, breaks_limits, first_fault
+from ramify.model.codec.wire import Wire, difference, write
 
 #: A function of one parameter, its annotation, and a value or the strategy for one.
 Case = tuple[Signature, Any, Any]

@@ -9,7 +9,6 @@ examples reach what otherwise begins at thousands of tasks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,7 +16,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.store.machine.faults import FaultMachine
 
-NARROW = {"MASK_WIDTH": 4, "PART_SLOTS": 3, "REOFFER_PARTS": 2}
+NARROW = {"MASK_WIDTH": 4, "PART_SLOTS": 3, "REOFFER_PARTS": 2, "FIRST_LIMIT": 2, "SECOND_LIMIT": 4}
 
 
 def _settings(examples: int, steps: int) -> settings:
@@ -30,14 +29,14 @@ def _settings(examples: int, steps: int) -> settings:
 
 
 @pytest.fixture(params=["wide", "narrow"])
-def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """As wide as in earnest, or a few tasks wide everywhere."""
     if request.param == "narrow":
         for name, module in list(sys.modules.items()):
             for constant, value in NARROW.items():
                 if name.startswith("ramify.") and hasattr(module, constant):
                     monkeypatch.setattr(module, constant, value)
-    return request.param
+    return str(request.param)
 
 
 @pytest.mark.usefixtures("width")

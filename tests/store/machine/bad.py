@@ -123,7 +123,7 @@ def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator
     claim, left = worker.claims[token], worker.left[token]
     two, one = NewTasks(free, "walk", [b"1", b"2"]), NewTasks(free + 1, "walk", [b"3"])
     known = NewTasks(claim.tasks[0], "walk", [b""])
-    staged = scene.staged(worker, token)[:1]
+    staged = [row.first for row in scene.staged(worker, token)[:1]]
     wrong: list[dict[str, Any]] = [
         {"tasks": [max(claim.tasks) + 1]},
         {"tasks": [left[0], min(claim.tasks) - 1]},

@@ -13,7 +13,7 @@ from tests.store.machine.bad import bad_calls
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Refused, Sent, Worker, claims_of, plain_claim, same_token
 from tests.store.machine.rules import Act, WorkMachine
-from tests.store.machine.scene import DEAD_AFTER, EVERYTHING
+from tests.store.machine.scene import DEAD_AFTER, EVERYTHING, as_told
 
 
 class FaultMachine(WorkMachine):
@@ -25,6 +25,7 @@ class FaultMachine(WorkMachine):
         somebody, crashed = self.scene.workers, self.scene.crashed
         yield 1, self.leave, somebody
         yield 1, self.crash, somebody
+        yield 1, self.crash_after_a_word, any(worker.left for worker in somebody)
         yield 1, self.crash_everything, len(somebody) > 1
         yield 5 if crashed else 1, self.reap_after_a_watch, True
         yield 1, self.reap_at_once, somebody and not crashed
@@ -43,6 +44,13 @@ class FaultMachine(WorkMachine):
 
     def crash(self, choose: Choices) -> None:
         self.scene.crash(choose.one(self.scene.workers))
+
+    def crash_after_a_word(self, choose: Choices) -> None:
+        """Before it dies, it says who is to blame."""
+        worker = self._holder(choose)
+        blamed = choose.one([left[-1] for left in worker.left.values()])
+        assert worker.client.ask("announce", worker.process, blamed) is None
+        self.scene.crash(worker)
 
     def crash_everything(self, _: Choices) -> None:
         self.scene.crash_all()
@@ -116,6 +124,7 @@ class FaultMachine(WorkMachine):
             ("reap", worker.process, DEAD_AFTER),
             ("release", stamp, b"void"),
             ("reopen", stamp, self.scene.runs()[0].id, []),
+            *(("commit", stamp, [as_told(claim)]) for claim in worker.claims.values()),
             *((sent.verb, *sent.args) for sent in worker.sent[-4:]),
         ]
         verb, *args = choose.one(verbs)

@@ -194,6 +194,8 @@ class Worker:
     left: dict[bytes, list[int]] = field(default_factory=dict)
     #: first ids of the ranges staged under a claim
     staged: dict[bytes, list[int]] = field(default_factory=dict)
+    #: the joins that staged ranges will be members of, by the first id of the range
+    gathering: dict[int, int] = field(default_factory=dict)
 
     def send(self, verb: str, *args: Any, lost: bool = False, **options: Any) -> Any:
         """Send a numbered verb. With `lost`, the first answer never arrives, and the same verb is sent again."""

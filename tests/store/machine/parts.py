@@ -11,7 +11,8 @@ from ramify.model.outcome import Failure
 from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
-from tests.store.machine.scene import Scene, Work
+from tests.store.machine.scene import Scene
+from tests.store.machine.workshop import Work, Workshop
 
 OUTCOMES = tuple(status for status in Status if status is not Status.REOPENED)
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
@@ -25,7 +26,7 @@ class Following:
     withheld: set[int] = field(default_factory=set)
 
 
-def draw_part(choose: Choices, scene: Scene, worker: Worker, token: bytes) -> Part:
+def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, token: bytes) -> Part:
     """A part for one claim of the worker; whether its token is still valid is none of its business."""
     claim = worker.claims[token]
     tasks = _tasks(choose, worker.left[token])
@@ -34,9 +35,12 @@ def draw_part(choose: Choices, scene: Scene, worker: Worker, token: bytes) -> Pa
         statuses = [choose.one(OUTCOMES) for _ in tasks]
     column = [statuses] * len(tasks) if isinstance(statuses, Status) else statuses
     ended = [task for task, status in zip(tasks, column, strict=True) if status.is_end]
-    following = _following(choose, scene, claim.run, tasks, ended)
+    following = _following(choose, scene, shop, claim.run, tasks, ended)
     staged = choose.some(scene.staged(worker, token))
     kept = choose.number(0, len(staged))
+    for row in staged[:kept]:
+        if (join := worker.gathering.get(row.first)) is not None:
+            shop.gather(choose, following.work, join, row.last - row.first + 1)
     return Part(
         token,
         tasks,
@@ -45,9 +49,9 @@ def draw_part(choose: Choices, scene: Scene, worker: Worker, token: bytes) -> Pa
         following.work.groups,
         following.work.joins,
         following.work.waiters,
-        _later(choose, scene, [task for task in tasks if task not in ended]),
-        staged[:kept],
-        staged[kept:],
+        _later(choose, shop, [task for task in tasks if task not in ended]),
+        [row.first for row in staged[:kept]],
+        [row.first for row in staged[kept:]],
         frozenset(following.withheld),
     )
 
@@ -66,18 +70,20 @@ def _tasks(choose: Choices, left: list[int]) -> Sequence[int]:
             return range(left[0], left[-1] + 1, 2) if dense else left[::2]
 
 
-def _later(choose: Choices, scene: Scene, waiting: list[int]) -> list[Later]:
+def _later(choose: Choices, shop: Workshop, waiting: list[int]) -> list[Later]:
     """Some of the tasks that have not ended leave memory, for one or two times."""
     moved = choose.some(waiting)
     cut = choose.number(0, len(moved))
-    return [Later(tasks, scene.later(choose)) for tasks in (moved[:cut], moved[cut:]) if tasks]
+    return [Later(tasks, shop.later(choose)) for tasks in (moved[:cut], moved[cut:]) if tasks]
 
 
-def _following(choose: Choices, scene: Scene, run: int, tasks: Sequence[int], ended: list[int]) -> Following:
+def _following(
+    choose: Choices, scene: Scene, shop: Workshop, run: int, tasks: Sequence[int], ended: list[int]
+) -> Following:
     """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child."""
     following = Following()
     if choose.chance():
-        following.work = scene.some_work(choose, list(tasks)[:2])
+        following.work = shop.some_work(choose, list(tasks)[:2])
     for task in ended:
         found = scene.waiting_join(run, task)
         if found is None or not choose.chance():
@@ -85,14 +91,14 @@ def _following(choose: Choices, scene: Scene, run: int, tasks: Sequence[int], en
         join, slot = found
         if choose.chance():
             following.withheld.add(task)
-            following.work.groups.append(_member(choose, scene, task, 1, join.id, slot))
+            following.work.groups.append(_member(choose, shop, task, 1, join.id, slot))
         else:
-            following.work.groups.append(_member(choose, scene, task, choose.number(1, 2), join.id, None))
+            following.work.groups.append(_member(choose, shop, task, choose.number(1, 2), join.id, None))
     return following
 
 
-def _member(choose: Choices, scene: Scene, parent: int, count: int, join: int, slot: int | None) -> NewTasks:
-    return scene.group(choose, scene.ids(choose, count), count, [parent], join=join, slot=slot)
+def _member(choose: Choices, shop: Workshop, parent: int, count: int, join: int, slot: int | None) -> NewTasks:
+    return shop.group(choose, shop.ids(choose, count), count, [parent], join=join, slot=slot)
 
 
 def settle(worker: Worker, parts: Sequence[Part], refused: Sequence[bytes]) -> None:

@@ -26,8 +26,9 @@ from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Opener, Pair, Refused, Worker, open_sqlite, same_token
 from tests.store.machine.parts import draw_part, forget, settle
-from tests.store.machine.picture import KINDS, Picture, close_up, difference, picture
+from tests.store.machine.picture import KINDS, Picture, all_of, close_up, difference, picture
 from tests.store.machine.scene import EVERYTHING, Scene, as_told
+from tests.store.machine.workshop import Work, Workshop
 
 NUMBERS = st.integers(0, 2**32 - 1)
 REASONS = ("", "enough", "odd \udc80 \0")
@@ -44,10 +45,11 @@ class WorkMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         self.scene = Scene(Pair(self.folder, type(self).opener))
+        self.shop = Workshop(self.scene)
         #: what must still be seen after a step that may change nothing
         self.before: Picture | None = None
         #: False inside a step, and so for good after one that failed
-        self.at_peace = True
+        self.at_peace = False
         self.now: Picture = {}
 
     @initialize(number=NUMBERS)
@@ -109,6 +111,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.release, holds
         yield 5, self.append_some, growing
         yield 4, self.append_singles, growing
+        yield 1, self.append_across_runs, growing
         yield 2, self.append_again, self.scene.appends
         yield 1, self.append_to_any_run, True
         yield 3 if growing else 12, self.start_run, len(open_runs) < 4
@@ -136,14 +139,14 @@ class WorkMachine(RuleBasedStateMachine):
         scene = self.scene
         leaders = [None, *(Follows(run.id, choose.number(0, 1)) for run in scene.runs())]
         new = NewRun(
-            scene.ids(choose, 1),
+            self.shop.ids(choose, 1),
             name=choose.one((None, "tree", "jobs")),
             generation=choose.number(1, 2),
             order=choose.one(tuple(Order)),
             follows=choose.one(leaders),
             endless=choose.chance(3),
         )
-        work = scene.some_work(choose, waiters=False)
+        work = self.shop.some_work(choose, waiters=False)
         sent = scene.front.send("start", new, work.groups, work.joins)
         scene.starts.append(sent)
 
@@ -192,21 +195,32 @@ class WorkMachine(RuleBasedStateMachine):
         self._append_work(choose, choose.one(self.scene.runs()).id)
 
     def _append_work(self, choose: Choices, run: int) -> None:
-        work = self.scene.some_work(choose)
+        work = self.shop.some_work(choose)
         self._append(run, work.groups, work.joins, work.waiters)
 
     def append_singles(self, choose: Choices) -> None:
         run = choose.one(self.scene.growing_runs())
-        tasks = self.scene.group(choose, self.scene.next_single(choose), 1)
+        tasks = self.shop.group(choose, self.shop.next_single(choose), 1)
         self._append(run.id, [tasks])
         for _ in range(choose.number(0, 3)):
-            self._append(run.id, [structs.replace(tasks, first=self.scene.next_single(choose))])
+            self._append(run.id, [self.shop.next_to(choose, tasks)])
 
-    def _append(self, *args: Any) -> None:
+    def append_across_runs(self, choose: Choices) -> None:
+        """A join in one run, of members in another."""
+        one, other = choose.one(self.scene.growing_runs()), choose.one(self.scene.growing_runs())
+        work, count = Work(), choose.number(1, 4)
+        self.shop.gather(choose, work, self.shop.ids(choose, 1), count)
+        if self._append(one.id, work.groups, work.joins):
+            join = work.joins[0].id
+            self._append(other.id, [self.shop.group(choose, self.shop.ids(choose, count), count, join=join)])
+
+    def _append(self, *args: Any) -> bool:
         sent = self.scene.front.send("append", *args)
-        if sent.reference != Refused(RunEnded):
-            assert not isinstance(sent.reference, Refused)
-            self.scene.appends.append(sent)
+        if sent.reference == Refused(RunEnded):
+            return False
+        assert not isinstance(sent.reference, Refused)
+        self.scene.appends.append(sent)
+        return True
 
     def append_again(self, choose: Choices) -> None:
         sent = choose.one(self.scene.appends)
@@ -230,9 +244,11 @@ class WorkMachine(RuleBasedStateMachine):
         worker.client.ask("announce", worker.process, choose.one([None, *held]))
 
     def time_passes(self, choose: Choices) -> None:
-        self.scene.pair.clock.advance(choose.one((1, 5, 20, 45, 5000, 100_000)))
+        self.scene.pair.clock.advance(choose.one((1, 5, 20, 45, 150, 5000)))
 
     def vacuum(self, choose: Choices) -> None:
+        if choose.chance(4):
+            self.scene.pair.clock.advance(100_000)
         self.scene.front.ask("vacuum", choose.one((65_536, 1, 3)))
 
     # working
@@ -261,7 +277,7 @@ class WorkMachine(RuleBasedStateMachine):
     def commit(self, choose: Choices) -> None:
         worker = self._holder(choose)
         chosen = choose.some(list(worker.left), least=1, most=3)
-        parts = [draw_part(choose, self.scene, worker, token) for token in chosen]
+        parts = [draw_part(choose, self.scene, self.shop, worker, token) for token in chosen]
         if choose.chance(6):
             parts.append(structs.replace(parts[0], token=b"void", publish=(), discard=()))
         then = (self._want(choose),) if choose.chance(3) else ()
@@ -282,7 +298,12 @@ class WorkMachine(RuleBasedStateMachine):
 
     def stage(self, choose: Choices) -> None:
         worker = self._holder(choose)
-        self.scene.stage(choose, worker, choose.one(list(worker.left)))
+        token = choose.one(list(worker.left))
+        tasks = self.shop.stream(choose, worker, token)
+        if worker.send("stage", token, tasks, lost=choose.chance(4)) is True:
+            worker.staged.setdefault(token, []).append(tasks.first)
+            if tasks.join is not None:
+                worker.gathering[tasks.first] = tasks.join
 
     def release(self, choose: Choices) -> None:
         worker = self._holder(choose)
@@ -290,12 +311,24 @@ class WorkMachine(RuleBasedStateMachine):
         worker.send("release", token, lost=choose.chance(4))
         forget(worker, token)
 
+    def _of_a_join(self, choose: Choices, run: int) -> list[int]:
+        """The task of a join and some of its members."""
+        joins = [join.id for join in all_of(self.scene.front.reference.reads.joins, run, limit=1000) if join.task]
+        if not joins:
+            return []
+        join = choose.one(joins)
+        members = [task for _, task in all_of(self.scene.front.reference.reads.members, join, start=-1)]
+        known = set(self.scene.tasks(run))
+        return [task for task in (join, *choose.some(members)) if task in known]
+
     def reopen(self, choose: Choices) -> None:
         run = choose.one(self.scene.runs())
         tasks = self.scene.tasks(run.id)
         chosen = choose.some(self.scene.ended(tasks) or tasks, most=6)
         if choose.chance(3):
             chosen += choose.some(tasks, most=3)
+        if choose.chance(3):
+            chosen += self._of_a_join(choose, run.id)
         how = choose.one((Status.CANCELLED, Status.DONE, Status.SKIPPED))
         settled = Mark(run.id, Scope.TASK, None, how, choose.one(REASONS), choose.one((None, b"v")))
         self._worker(choose).send(

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -77,7 +77,10 @@ def output_of(program: str, *args: object) -> str:
 def in_forked_child(do: Callable[[], str]) -> str:
     """What `do` answers in a child that was forked from this very process, which then leaves without clean-up."""
     reading, writing = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        # Newer Pythons warn of forks in a process with threads; what happens then is what is tested here.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
     if pid == 0:
         try:
             answer = do()
@@ -102,14 +105,6 @@ def with_own_mounts(script: str, *args: object) -> str:
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    """Look again and again; the last resort where nothing signals."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"still waiting until {what}"
-        time.sleep(0.005)
 
 
 def one_table(db: apsw.Connection) -> None:

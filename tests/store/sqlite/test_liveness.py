@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.errors import StoreRefused, StoreUnavailable
+from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
 from ramify.store.clock import SystemClock
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Alive, Dead, Gaps, Liveness, Writer, this_boot
 from ramify.testing.clock import SECOND, FakeClock
-from tests.store.sqlite.real import Child, in_forked_child, one_table
+from tests.store.sqlite.real import Child, in_forked_child, one_table, with_own_mounts
 
 ME = 0x1234
 
 #: A process that enters as `ME`, says so, and then does what it is told by a line of Python.
 HOLDER = """
-import os, sys, time
+import os, signal, sys
 from pathlib import Path
 from ramify.store.clock import SystemClock
 from ramify.store.sqlite.liveness import Liveness
@@ -193,6 +193,66 @@ def test_only_who_entered_here_can_beat_here(mine: Liveness, theirs: Liveness) -
     with pytest.raises(StoreRefused, match="has not entered"):
         theirs.beat(ME)
     assert not theirs.clean_window(ME, 60)
+
+
+def test_entering_again_through_the_same_store_changes_nothing(
+    mine: Liveness, theirs: Liveness, clock: FakeClock
+) -> None:
+    mine.enter(ME, 77)
+    before = theirs.probe(ME)
+    clock.advance(1)
+    mine.enter(ME, 77)
+    assert theirs.probe(ME) == before
+
+
+def test_an_incarnation_enters_once_and_the_second_takes_nothing_away(mine: Liveness, theirs: Liveness) -> None:
+    mine.enter(ME, 77)
+    with pytest.raises(BadPayload, match="entered before"):
+        theirs.enter(ME, 78)
+    assert isinstance(theirs.probe(ME), Alive)
+    mine.beat(ME)
+    theirs.close()
+    assert isinstance(theirs.probe(ME), Alive)
+
+
+def test_a_full_disk_makes_a_beat_unavailable_and_keeps_the_lock(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from pathlib import Path
+from ramify.errors import StoreUnavailable
+from ramify.store.clock import SystemClock
+from ramify.store.sqlite.liveness import Alive, Liveness
+folder = Path(sys.argv[1])
+mine, theirs = (Liveness(folder / "a.db-live", SystemClock()) for _ in range(2))
+mine.enter(1, 77)
+with open(folder / "filler", "wb") as filler:
+    try:
+        while True:
+            filler.write(bytes(4096))
+            filler.flush()
+    except OSError:
+        pass
+    try:
+        filler.close()
+    except OSError:
+        pass
+mine.beat(1)  # in place, it needs no room
+assert isinstance(theirs.probe(1), Alive)
+try:
+    mine.enter(2, 77)
+    print("there was room")
+except StoreUnavailable as error:
+    print(error)
+assert isinstance(theirs.probe(1), Alive)
+os.unlink(folder / "filler")
+mine.enter(2, 77)
+assert isinstance(theirs.probe(2), Alive)
+"""
+    script = """
+    mount -t tmpfs -o size=256k none "$2"
+    exec "$1" -c "$3" "$2"
+    """
+    assert "No space left" in with_own_mounts(script, tmp_path, program)
 
 
 def test_a_folder_that_cannot_be_used_is_unavailable(folder: Path, mine: Liveness) -> None:
@@ -378,9 +438,9 @@ def test_a_stopped_process_is_held_and_its_beat_stands_still(folder: Path) -> No
 @pytest.mark.parametrize(
     "fork",
     [
-        "pid = os.fork() or (print('child', flush=True), time.sleep(600))",
+        "pid = os.fork() or (print('child', flush=True), signal.pause())",
         "import multiprocessing; c = multiprocessing.get_context('fork').Process("
-        "target=lambda: (print('child', flush=True), time.sleep(600)), daemon=True); c.start(); pid = c.pid",
+        "target=lambda: (print('child', flush=True), signal.pause()), daemon=True); c.start(); pid = c.pid",
         "import subprocess; pid = subprocess.Popen(['sh', '-c', 'echo child; exec sleep 600']).pid",
     ],
     ids=["os.fork", "multiprocessing", "subprocess"],

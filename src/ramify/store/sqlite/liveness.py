@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ramify.errors import StoreRefused, StoreUnavailable
+from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE
 from ramify.store.sqlite import forks
@@ -129,11 +129,16 @@ class Liveness:
         forks.register(self)
 
     def enter(self, process: int, pid: int) -> None:
-        """Take this process's lock. Call it before its row is written, so that no row is ever without its lock."""
+        """Take this process's lock. Call it before its row is written, so that no row is ever without its lock.
+
+        Entering again through the same store changes nothing: the row may not have been written the first time.
+        """
         with self._mine():
             if process in self._held:
                 return
             held = _Held(process, pid, self._path(process), Gaps(self._clock.monotonic()))
+            if os.path.lexists(held.path):
+                raise BadPayload(f"process {process:x} has entered before; an incarnation enters once")
             self._create(held)
             self._held[process] = held
 
@@ -271,31 +276,33 @@ class Liveness:
         return self._folder / f"{process:016x}.lock"
 
     def _create(self, held: _Held) -> None:
-        """A new lock file under its name, locked before anybody can see it."""
+        """Put a new lock file in place, locked before anybody can see it."""
         unnamed = held.path.with_suffix(".new")
+        file = -1
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             unnamed.unlink(missing_ok=True)
             file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise self._trouble(error) from error
-        former, held.file = held.file, file
-        try:
             os.fchmod(file, 0o600)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._write(held)
+            os.pwrite(file, self._record(held), 0)
             # CRASH: an unlocked `.new` file -> nobody looks at it, and it holds nothing.
-            os.rename(unnamed, held.path)
-        except BaseException as error:
-            held.file = former
-            os.close(file)
-            if isinstance(error, OSError):
-                raise self._trouble(error) from error
-            raise
-        if former >= 0:
-            os.close(former)
+            os.replace(unnamed, held.path)
+        except OSError as error:
+            if file >= 0:
+                os.close(file)
+            raise self._trouble(error) from error
+        if held.file >= 0:
+            os.close(held.file)
+        held.file = file
 
     def _write(self, held: _Held) -> None:
+        try:
+            os.pwrite(held.file, self._record(held), 0)
+        except OSError as error:
+            raise self._trouble(error) from error
+
+    def _record(self, held: _Held) -> bytes:
         record = _RECORD.pack(
             held.gaps.last,
             held.gaps.since(self._longest_gap),
@@ -303,10 +310,7 @@ class Liveness:
             held.pid,
             self._boot_id.encode()[:40],
         )
-        try:
-            os.pwrite(held.file, record + _CHECK.pack(zlib.crc32(record)), 0)
-        except OSError as error:
-            raise self._trouble(error) from error
+        return record + _CHECK.pack(zlib.crc32(record))
 
     def _trouble(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(f"{self._folder}: a lock file cannot be used ({error.strerror}); try again")

@@ -8,8 +8,8 @@ and two if they differ. A set inside a pydantic model is the exception: a model 
 Does not give back the value: these bytes are only compared.
 """
 
-from ramify.model.limits import field_names
-from ramify.model.wire import write
+from ramify.model.codec.limits import field_names
+from ramify.model.codec.wire import write
 
 
 def identity_of(value: object) -> bytes:

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from ramify.model.limits import MAX_DEPTH
-from ramify.model.parameters import Parameter
-from ramify.model.wire import Wire
+from ramify.model.codec.limits import MAX_DEPTH
+from ramify.model.codec.parameters import Parameter
+from ramify.model.codec.wire import Wire
 
 Positional = tuple[Any, ...]
 

@@ -15,7 +15,7 @@ from math import isfinite, prod
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin
 
-from ramify.model.limits import INT_MAX, INT_MIN, fits
+from ramify.model.codec.limits import INT_MAX, INT_MIN, fits
 
 Check = Callable[[Any], bool]
 Proofs = dict[type, Check | None]

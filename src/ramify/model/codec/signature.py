@@ -20,14 +20,14 @@ from typing import Any, Self
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.escape import MARK, unescaped
-from ramify.model.forms import ByName, ByPosition, Positional
-from ramify.model.identity import identity_of
-from ramify.model.limits import INT_MAX, INT_MIN, MAX_BYTES
-from ramify.model.parameters import RESULT, Function, Parameter, read_parameters
-from ramify.model.proofs import holds, proofs_of, table_of
-from ramify.model.refusal import explain, in_words
-from ramify.model.wire import NotStorable, Wire, encoder
+from ramify.model.codec.escape import MARK, unescaped
+from ramify.model.codec.forms import ByName, ByPosition, Positional
+from ramify.model.codec.identity import identity_of
+from ramify.model.codec.limits import INT_MAX, INT_MIN, MAX_BYTES
+from ramify.model.codec.parameters import RESULT, Function, Parameter, read_parameters
+from ramify.model.codec.proofs import holds, proofs_of, table_of
+from ramify.model.codec.refusal import explain, in_words
+from ramify.model.codec.wire import NotStorable, Wire, encoder
 
 #: In fewer bytes than this no argument can be an integer beyond 64 bits: 19 digits and two brackets.
 _ROOM_FOR_A_LONG_INTEGER = 21

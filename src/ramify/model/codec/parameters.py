@@ -27,7 +27,7 @@ from typing import Any, Never, NoReturn, Unpack, get_args, get_origin, get_type_
 import msgspec
 
 from ramify.errors import ConfigError
-from ramify.model.wire import Wire, can_rebuild
+from ramify.model.codec.wire import Wire, can_rebuild
 
 Function = Callable[..., object]
 

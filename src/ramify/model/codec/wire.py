@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from ramify.model.escape import MARK, PATH, escaped, unescaped
-from ramify.model.limits import MAX_BYTES, MAX_DEPTH, breaks_limits, children, field_names, may_break_limits
+from ramify.model.codec.escape import MARK, PATH, escaped, unescaped
+from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits, children, field_names, may_break_limits
 
 
 class NotStorable(Exception):

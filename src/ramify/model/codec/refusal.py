@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ramify.model.limits import MAX_BYTES, children, first_fault, shown
-from ramify.model.wire import TooLarge, UnknownType, Wire, as_builtins, difference, write
+from ramify.model.codec.limits import MAX_BYTES, children, first_fault, shown
+from ramify.model.codec.wire import TooLarge, UnknownType, Wire, as_builtins, difference, write
 
 #: A parameter's name, its annotation and the value given for it.
 Part = tuple[str, Any, object]

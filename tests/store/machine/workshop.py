@@ -1,0 +1,147 @@
+"""New work: tasks of all sorts, with the joins between them, drawn from so few kinds, keys and times that they meet.
+
+Everything made here fits: what a store must refuse is made in `bad.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import structs
+
+from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.key import Hold
+from ramify.model.policy import SECOND
+from ramify.model.task import NewTasks
+from tests.store.machine.choices import Choices
+from tests.store.machine.pair import Worker
+from tests.store.machine.picture import KEYS, KINDS
+from tests.store.machine.scene import LONGEST_WAIT, Scene
+
+WAITS = (0, 1, 40, LONGEST_WAIT)
+#: More than a narrow mask or join part holds.
+LARGEST_GROUP = 6
+#: Ids that one producer of single tasks takes at a time, and those of a streamed fan-out.
+BLOCK = 6
+STREAM = 8
+
+
+@dataclass
+class Work:
+    """Tasks on their way in, with the joins between them."""
+
+    groups: list[NewTasks] = field(default_factory=list)
+    joins: list[NewJoin] = field(default_factory=list)
+    waiters: list[NewWaiter] = field(default_factory=list)
+
+
+class Workshop:
+    """Where new work is made."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._block = range(0)
+        self._spare: list[range] = []
+
+    def ids(self, choose: Choices, count: int) -> int:
+        """The first of `count` reserved ids. Some blocks are kept for later, so that ids do not tell the age."""
+        for block in self._spare:
+            if len(block) >= count and choose.chance():
+                self._spare.remove(block)
+                self._spare.append(block[count:])
+                return block[0]
+        if choose.chance(8):
+            self._spare.append(self._reserve(4))
+        return self._reserve(count)[0]
+
+    def next_single(self, choose: Choices) -> int:
+        """The next id of the producer of single tasks, who mostly goes on where he was."""
+        if not self._block or choose.chance(8):
+            self._block = self._reserve(BLOCK)
+        first, self._block = self._block[0], self._block[1:]
+        return first
+
+    def _reserve(self, count: int) -> range:
+        first = self._scene.front.ask("reserve", count)
+        return range(first, first + count)
+
+    def later(self, choose: Choices) -> int:
+        """A time that comes sooner or later."""
+        return self._scene.pair.clock.now() + choose.one(WAITS) * SECOND
+
+    def group(self, choose: Choices, first: int, count: int, parents: Sequence[int] = (), **columns: Any) -> NewTasks:
+        """New tasks with columns of all sorts."""
+        options: dict[str, Any] = {"kind": choose.one((KINDS[0], *KINDS))}
+        if choose.chance(4):
+            options |= {"queue": "slow", "lane": choose.one((None, "left", "right"))}
+        if choose.chance(4):
+            options["priority"] = choose.one((-1, 1))
+        if choose.chance(3) and not columns.get("waits"):
+            options["due"] = self.later(choose)
+        if choose.chance(2):
+            options |= {"keys": [choose.one((*KEYS, *KEYS[1:], None)) for _ in range(count)]}
+            options["hold"] = choose.one((*Hold, Hold.UNIQUE, Hold.JOB))
+            options["keep"] = choose.one((0, 100))
+        if choose.chance(4):
+            options["mores"] = [choose.one((None, b"", b"more")) for _ in range(count)]
+        if parents:
+            options["parents"] = choose.one((parents[0], [choose.one((None, *parents)) for _ in range(count)]))
+        bodies = [choose.one((b"1", b"", b"\0\xff")) for _ in range(count)]
+        return NewTasks(first, bodies=bodies, **(options | columns))
+
+    def some_work(self, choose: Choices, parents: Sequence[int] = (), *, waiters: bool = True) -> Work:
+        """A few groups; sometimes with a join, of members, of tasks that exist, or of nobody at all."""
+        work = Work()
+        for _ in range(choose.number(1, 2)):
+            count = choose.number(1, LARGEST_GROUP)
+            work.groups.append(self.group(choose, self.ids(choose, count), count, parents))
+        if choose.chance():
+            self._fan_in(choose, work, parents, waiters)
+        return work
+
+    def _fan_in(self, choose: Choices, work: Work, parents: Sequence[int], waiters: bool) -> None:
+        """A join of some members and waiters, perhaps with a nested one, and perhaps a second that needs nobody."""
+        tasks = choose.number(1, 2)
+        join = self.ids(choose, tasks)
+        members = choose.number(0, 3)
+        waited = choose.some(self._scene.all_tasks(), most=2) if waiters else []
+        nested = choose.chance(3)
+        needs = members + len(waited) + nested
+        work.joins.append(NewJoin(join, needs, join))
+        work.joins += [NewJoin(join + 1, 0, join + 1)] * (tasks - 1)
+        work.groups.append(self.group(choose, join, tasks, parents, waits=True))
+        if members:
+            first = self.ids(choose, members)
+            work.groups.append(self.group(choose, first, members, parents, join=join))
+        work.waiters += [NewWaiter(task, join, members + i) for i, task in enumerate(waited)]
+        if nested:
+            inner = self.ids(choose, 1)
+            count = choose.number(0, 2)
+            work.joins.append(NewJoin(inner, count, None, (join, needs - 1)))
+            if count:
+                work.groups.append(self.group(choose, self.ids(choose, count), count, parents, join=inner))
+
+    def next_to(self, choose: Choices, tasks: NewTasks) -> NewTasks:
+        """A single task like another one, but for its key."""
+        keys = tasks.keys and [choose.one((*KEYS, None))]
+        return structs.replace(tasks, first=self.next_single(choose), keys=keys)
+
+    def stream(self, choose: Choices, worker: Worker, token: bytes) -> NewTasks:
+        """Tasks to stage under a claim. They begin at a multiple of `STREAM`, or go on where the last ones ended."""
+        before: list[NewTasks] = [
+            sent.args[2] for sent in worker.sent[-1:] if sent.verb == "stage" and sent.args[1] == token
+        ]
+        if before and choose.chance() and before[0].last % STREAM + len(before[0].bodies) < STREAM:
+            last = before[0]
+            slot = (last.slot or 0) + len(last.bodies) if last.join is not None else 0
+            return structs.replace(last, first=last.last + 1, slot=slot)
+        first = next(task for task in self._reserve(2 * STREAM) if task % STREAM == 0)
+        join = self._reserve(1)[0] if choose.chance() else None
+        return self.group(choose, first, choose.number(1, 3), [worker.left[token][0]], join=join)
+
+    def gather(self, choose: Choices, work: Work, join: int, members: int) -> None:
+        """The join of staged members, in the commit that publishes them."""
+        work.joins.append(NewJoin(join, members, join))
+        work.groups.append(self.group(choose, join, 1, waits=True))
