@@ -28,7 +28,7 @@ from tests.crash.worker import Worker
 
 _AGAIN = (Status.RETRYING, Status.DONE)
 TREE = Tree(
-    ("r0", "r1"),
+    ("r0", "r1", "r2"),
     [
         Node("r0", Way.JOIN, ("r0.0", "k0")),
         Node("r0.0", Way.JOIN, ("r0.0.0",)),
@@ -36,9 +36,12 @@ TREE = Tree(
         Node("r0.0+", events=_AGAIN),
         Node("r0+", Way.PLAIN, ("r0+.0",)),
         Node("r0+.0"),
-        Node("r1", Way.STAGE, ("r1.0", "r1.1", "r1.2", "r1.3", "r1.4", "k0")),
+        Node("r1", Way.STAGE, ("r1.0", "r1.1", "r1.2", "r1.3", "r1.4")),
         Node("r1.0", Way.PLAIN, ("k0",), (Status.DEFERRED, Status.DONE)),
         *(Node(f"r1.{i}") for i in range(1, 5)),
+        # Its stream follows on that of r1, and is its own.
+        Node("r2", Way.STAGE, ("r2.0", "k0")),
+        Node("r2.0"),
         Node("k0"),
     ],
 )

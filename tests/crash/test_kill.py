@@ -136,7 +136,7 @@ HUNTS = pytest.mark.parametrize("hunt", [alone, at_the_start, in_pairs], ids=lam
 def test_killed_processes_lose_nothing_and_record_nothing_twice(
     hunt: Hunt, tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("kills", hunt_until(8, 100, hunt, tmp_path, clients, seed))
+    record_property("kills", hunt_until(6, 70, hunt, tmp_path, clients, seed))
 
 
 @pytest.mark.full

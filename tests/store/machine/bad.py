@@ -18,6 +18,7 @@ from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
 from ramify.store.contract import REOPEN_LIMIT
 from tests.store.machine.pair import Client, Worker
+from tests.store.machine.picture import all_of
 from tests.store.machine.scene import EVERYTHING, Scene
 
 FAR = 2**40
@@ -64,6 +65,14 @@ def bad_calls(scene: Scene, worker: Worker, run: int) -> Iterator[Call]:
     for token in list(worker.left)[:1]:
         for verb, *rest in _of_claim(scene, worker, token, free):
             yield worker.client, verb, (stamp, *rest), {}
+
+
+def lost_calls(scene: Scene, worker: Worker) -> Iterator[Call]:
+    """Verbs about a run that is not there."""
+    for verb, *args in (("advance", 0), ("cancel",), ("cancel", 1), ("pause",), ("resume",), ("append", [])):
+        yield scene.front, verb, (FAR, *args), {}
+    yield scene.front, "start", (NewRun(scene.front.ask("reserve", 1), follows=Follows(FAR)),), {}
+    yield worker.client, "reopen", (Stamp(worker.process, worker.n + 1), FAR, []), {}
 
 
 def _runs(free: int) -> Iterator[NewRun]:
@@ -136,6 +145,8 @@ def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator
         {"children": [structs.replace(two, join=FAR)]},
         {"joins": [NewJoin(free, 1, free), NewJoin(free, 1, free)]},
     ]
+    joins = [join.id for join in all_of(scene.front.reference.reads.joins, claim.run)]
+    wrong += [{"tasks": [], "children": [structs.replace(two, join=join, slot=None)]} for join in joins[:1]]
     others = [Part(other, worker.left[other]) for other in list(worker.left)[1:2]]
     for columns in wrong:
         yield "commit", [structs.replace(Part(token, left[:1]), **columns), *others]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ramify.errors import BadPayload, Reaped, StaleStamp
+from ramify.errors import BadPayload, RamifyError, Reaped, StaleStamp, UnknownRun
 from ramify.model.commit import Committed
-from ramify.model.process import Stamp
+from ramify.model.process import NewProcess, Stamp
 from ramify.model.segment import SegmentState
-from tests.store.machine.bad import bad_calls
+from tests.store.machine.bad import Call, bad_calls, lost_calls
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Refused, Sent, Worker, claims_of, plain_claim, same_token
 from tests.store.machine.rules import Act, WorkMachine
@@ -127,6 +127,8 @@ class FaultMachine(WorkMachine):
             *(("commit", stamp, [as_told(claim)]) for claim in worker.claims.values()),
             *((sent.verb, *sent.args) for sent in worker.sent[-4:]),
         ]
+        if any(known.id == worker.process for known in worker.client.reference.reads.processes()):
+            verbs.append(("enter", NewProcess(worker.process)))
         verb, *args = choose.one(verbs)
         assert worker.client.ask(verb, *args) == Refused(Reaped)
         assert worker.client.ask("beat", worker.process).reaped
@@ -136,8 +138,14 @@ class FaultMachine(WorkMachine):
 
     def make_no_sense(self, choose: Choices) -> None:
         worker, run = choose.one(self.scene.workers), choose.one(self.scene.growing_runs())
-        for client, verb, args, options in bad_calls(self.scene, worker, run.id):
-            sent = client.deliver(verb, args, options)
-            answers = sent.reference, sent.sqlite
-            assert answers == (Refused(BadPayload),) * 2, f"{verb}{args}{options} should be refused, but: {answers}"
+        for call in bad_calls(self.scene, worker, run.id):
+            self._is_refused(call, BadPayload)
+        for call in lost_calls(self.scene, worker):
+            self._is_refused(call, UnknownRun)
         self.before = self.now
+
+    def _is_refused(self, call: Call, error: type[RamifyError]) -> None:
+        client, verb, args, options = call
+        sent = client.deliver(verb, args, options)
+        answers = sent.reference, sent.sqlite
+        assert answers == (Refused(error),) * 2, f"{verb}{args}{options} should be refused, but: {answers}"

@@ -107,6 +107,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 8 if holds else 24, self.claim, True
         yield 32, self.commit, holds
         yield 2, self.finish_all_it_holds, holds
+        yield 2, self.finish_a_run, open_runs
         yield 12, self.stage, holds
         yield 2, self.release, holds
         yield 5, self.append_some, growing
@@ -293,6 +294,18 @@ class WorkMachine(RuleBasedStateMachine):
         ]
         settle(worker, parts, worker.send("commit", parts, EVERYTHING, lost=choose.chance(4)).refused)
 
+    def finish_a_run(self, choose: Choices) -> None:
+        """One worker does all that can be done now."""
+        worker, run = self._worker(choose), choose.one(self.scene.open_runs())
+        want = structs.replace(EVERYTHING, runs=frozenset({run.id}))
+        for _ in range(20):
+            claims = worker.send("claim", want).claims
+            for claim in claims:
+                settle(worker, [part := as_told(claim)], worker.send("commit", [part]).refused)
+            now = worker.client.ask("advance", run.id, self.scene.front.reference.reads.run(run.id).round)
+            if not claims and not now.moved:
+                return
+
     def _holder(self, choose: Choices) -> Worker:
         return choose.one([worker for worker in self.scene.workers if worker.left])
 
@@ -316,7 +329,8 @@ class WorkMachine(RuleBasedStateMachine):
         joins = [join.id for join in all_of(self.scene.front.reference.reads.joins, run, limit=1000) if join.task]
         if not joins:
             return []
-        join = choose.one(joins)
+        done = self.scene.ended(joins)
+        join = choose.one([join for join in joins if join not in done] or joins)
         members = [task for _, task in all_of(self.scene.front.reference.reads.members, join, start=-1)]
         known = set(self.scene.tasks(run))
         return [task for task in (join, *choose.some(members)) if task in known]

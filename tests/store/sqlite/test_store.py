@@ -81,3 +81,14 @@ def test_the_file_stays_small(store: SqliteStore, tmp_path: Path) -> None:
         store.commit(Stamp(process, n := n + 1), [Part(claim.token, claim.tasks) for claim in claims])
     store.close()
     assert (tmp_path / "walk.db").stat().st_size / 20_000 < 60
+
+
+def test_vacuum_removes_lock_files_that_nobody_holds(store: SqliteStore, tmp_path: Path) -> None:
+    process = new_process_id()
+    store.enter(NewProcess(process))
+    left_behind = tmp_path / "walk.db-live" / f"{12345:016x}.lock"
+    left_behind.touch()
+    store.vacuum()
+    assert not left_behind.exists()
+    assert not store.beat(process).reaped
+    assert any(tmp_path.glob(f"walk.db-live/{process:016x}.lock"))

@@ -146,7 +146,6 @@ def cancel_run(place: Place, run: RunRow, reason: str, into: RunState, now: int)
         return CancelAnswer.ENDED
     if run.state is not RunState.DRAINING:
         run.state, run.into, run.reason = RunState.DRAINING, into, reason or None
-        gate_all(place, run.new.id)
     return CancelAnswer.CERTAIN if advance(place, run, run.round, now).state.is_end else CancelAnswer.REQUESTED
 
 

@@ -142,6 +142,11 @@ class Liveness:
             self._create(held)
             self._held[process] = held
 
+    def holds(self, process: int) -> bool:
+        """Whether that process entered through this store and has not left."""
+        with self._mine():
+            return process in self._held
+
     def beat(self, process: int) -> None:
         """Say "alive". Also mends a lock file that somebody removed."""
         with self._mine():

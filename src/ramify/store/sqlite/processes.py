@@ -68,6 +68,11 @@ def others(db: Db, process: int) -> list[int]:
     return [number for (number,) in found.fetchall()]
 
 
+def known(db: Db) -> set[int]:
+    """Every process that has a session."""
+    return {number for (number,) in db.execute("SELECT process FROM session").fetchall()}
+
+
 def bury(db: Db, process: int, now: int, *, blameless: bool) -> int:
     """End a session and void its claims in this transaction; the tasks offered again.
 

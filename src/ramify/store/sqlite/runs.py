@@ -156,7 +156,6 @@ def cancel_run(db: Db, run: Run, reason: str, into: RunState, now: int) -> Cance
             "UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?",
             (RunState.DRAINING.value, into.value, reason or None, run.id),
         )
-        gate_all(db, run.id)
     ended = advance(db, rows.run_row(db, run.id), run.round, now).state.is_end
     return CancelAnswer.CERTAIN if ended else CancelAnswer.REQUESTED
 

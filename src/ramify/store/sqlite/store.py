@@ -92,7 +92,7 @@ class SqliteStore:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
         self._liveness.enter(process.id, process.pid)
         self._entered = process.id
-        # CRASH: a lock file without a row -> its lock is free; the next reaper of this file removes it.
+        # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
         with self._link.write() as db:
             processes.enter(db, process, self.now())
 
@@ -103,11 +103,12 @@ class SqliteStore:
         self._liveness.leave(process)
 
     def beat(self, process: int) -> Beat:
-        """Say "alive" in the lock file; the rest is a read."""
+        """Say "alive" in the lock file; the rest is a read, and trouble with it does not hold up the beat."""
+        if self._liveness.holds(process):
+            self._liveness.beat(process)
         with self._link.read() as db:
             if processes.is_gone(db, process):
                 return Beat(reaped=True)
-            self._liveness.beat(process)
             return Beat(marks=claims.marks_for(db, process))
 
     def announce(self, process: int, task: int | None) -> None:
@@ -383,5 +384,9 @@ class SqliteStore:
             tasks = processes.remove_garbage(db, limit)
             keys = processes.remove_expired(db, now, limit)
             sessions = processes.forget_old(db, now, SESSION_SECONDS)
+            known = processes.known(db)
             db.execute("PRAGMA incremental_vacuum").fetchall()
+        for number in self._liveness.known():
+            if number not in known:
+                self._liveness.forget(number)
         return Vacuumed(tasks, keys, len(sessions))

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from ramify.errors import Reaped
 from ramify.model.process import NewProcess, new_process_id
-from ramify.model.segment import REOFFER_PARTS, SegmentState
+from ramify.model.segment import SegmentState
 from ramify.store.contract import GAP_SHARE
 from ramify.testing.conformance.house import DEAD_AFTER, House, refused
 from ramify.testing.conformance.registry import case
@@ -47,10 +47,10 @@ def it_is_offered_in_at_most_sixteen_parts(house: House) -> None:
     worker.done(claim, claim.tasks[::3])
     house.bury(worker)
     rows = house.live(run)
-    assert 2 <= len(rows) <= REOFFER_PARTS
+    assert 2 <= len(rows) <= 16
     assert {row.crashes for row in rows} == {1}
     sizes = [len(row.tasks) for row in rows]
-    assert max(sizes) <= -(-sum(sizes) // REOFFER_PARTS)
+    assert max(sizes) <= -(-sum(sizes) // 16)
 
 
 @case("reap")
