@@ -81,6 +81,13 @@ class Power:
             file.is_new = False
         return GO
 
+    def forget(self, step: Step) -> None:
+        """The sync of a file failed, and with that the system forgot what was on its way.
+
+        Linux does so: the pages count as written from then on, and a later sync succeeds without them.
+        """
+        self._now[step.path.name].underway.clear()
+
     def _settle_names(self) -> None:
         self._certain = dict(self._now)
 

@@ -51,12 +51,12 @@ class Died(Exception):
     """The worker was told to die where it stands."""
 
 
-#: Hears of each verb that was not answered, the opening included; True when the store is to be opened anew.
-Trouble = Callable[[StoreUnavailable], bool]
+#: Hears of each verb that was not answered, the opening included, and may repair the disk or close the store.
+Trouble = Callable[[StoreUnavailable], None]
 LARGEST_CLAIM = 8
 
 
-def unexpected(error: StoreUnavailable) -> bool:
+def unexpected(error: StoreUnavailable) -> None:
     """There is no reason for trouble."""
     raise error
 
@@ -78,7 +78,8 @@ class Player:
 
     def play(self, trouble: Trouble = unexpected) -> None:
         """Open, work to the end, and close. `trouble` hears of each verb that was not answered."""
-        worker = self._worker(trouble, luck=0)
+        # With this luck claims are committed in pieces, and r1 and r2 stream before either is committed.
+        worker = self._worker(trouble, luck=25)
         worker.work()
         worker.send(lambda store: store.vacuum())
         worker.leave()
@@ -90,10 +91,8 @@ class Player:
 
     def _worker(self, trouble: Trouble, luck: int) -> Worker:
         def recover(error: StoreUnavailable, store: Store) -> Store:
-            if not trouble(error):
-                return store
-            self.close()
-            return self._open_patiently(trouble)
+            trouble(error)
+            return self.store or self._open_patiently(trouble)
 
         store = self._open_patiently(trouble)
         return Worker(

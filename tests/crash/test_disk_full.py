@@ -85,7 +85,7 @@ def fill(folder: Path, room: int, *, dies: bool) -> None:
     quota = Quota(room)
     said = 0
 
-    def trouble(error: StoreUnavailable) -> bool:
+    def trouble(error: StoreUnavailable) -> None:
         nonlocal said
         said += 1
         assert "the disk is full" in str(error)
@@ -95,7 +95,6 @@ def fill(folder: Path, room: int, *, dies: bool) -> None:
         quota.room += 16 * PAGE
         if dies:
             raise Died
-        return False
 
     with Disk(folder, quota):
         try:

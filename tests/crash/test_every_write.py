@@ -42,8 +42,8 @@ class Way(Enum):
 class Hit:
     """The fault of one play: hits the change with a certain number."""
 
-    def __init__(self, number: int, way: Way, disk: Disk) -> None:
-        self._left, self._way, self._disk = number, way, disk
+    def __init__(self, number: int, way: Way, disk: Disk, player: Player) -> None:
+        self._left, self._way, self._disk, self._player = number, way, disk, player
         self._unanswered = 0
         self.struck: Step | None = None
         disk.fault = self
@@ -60,15 +60,17 @@ class Hit:
         self._disk.dead = True
         return tear(step)
 
-    def trouble(self, error: StoreUnavailable) -> bool:
+    def trouble(self, error: StoreUnavailable) -> None:
         """What the worker does about a verb that was not answered."""
         assert self.struck is not None, f"nothing was done to the disk, and yet: {error}"
         self._unanswered += 1
         assert self._unanswered < 20, error
         if self._way is Way.SUCCEEDED:
             raise Died
-        self._disk.dead = False
-        return self._way is Way.REOPENED
+        if self._way is Way.REOPENED:
+            # On a dead disk, so that closing cannot tidy up what the next one has to find.
+            self._player.close()
+            self._disk.dead = False
 
 
 def play(folder: Path, number: int, way: Way, then: int | None = None) -> Step | None:
@@ -79,12 +81,12 @@ def play(folder: Path, number: int, way: Way, then: int | None = None) -> Step |
     folder.mkdir()
     player = Player(folder)
     with Disk(folder) as disk:
-        hit = Hit(number, way, disk)
+        hit = Hit(number, way, disk, player)
         with suppress(Died):
             player.play(hit.trouble)
         player.close()
         disk.fault, disk.dead = let, False
-        player.finish(Hit(then, Way.ONCE, disk).trouble if then is not None else unexpected)
+        player.finish(Hit(then, Way.ONCE, disk, player).trouble if then is not None else unexpected)
         complaints = player.verdict()
     assert complaints == [], (number, way, hit.struck, then)
     player.witness.close()
@@ -180,7 +182,7 @@ def cut_power(folder: Path, cuts: Cuts, number: int, luck: random.Random, images
             return fail(step)
         return power(step)
 
-    def die(error: StoreUnavailable) -> bool:
+    def die(error: StoreUnavailable) -> None:
         raise Died
 
     with Disk(played, fault) as disk:

@@ -138,8 +138,11 @@ class Workshop:
             slot = (last.slot or 0) + len(last.bodies) if last.join is not None else 0
             return structs.replace(last, first=last.last + 1, slot=slot)
         first = next(task for task in self._reserve(2 * STREAM) if task % STREAM == 0)
-        join = self._reserve(1)[0] if choose.chance() else None
-        return self.group(choose, first, choose.number(1, 3), [worker.left[token][0]], join=join)
+        count, parent = choose.number(1, 3), worker.left[token][0]
+        if choose.chance():
+            return self.group(choose, first, count, [parent])
+        # Of one parent, so that it goes on as one range and can be one join's.
+        return structs.replace(self.group(choose, first, count, join=self._reserve(1)[0]), parents=parent)
 
     def gather(self, choose: Choices, work: Work, join: int, members: int) -> None:
         """The join of staged members, in the commit that publishes them."""

@@ -286,8 +286,9 @@ class MemoryStore:
         """Remove what nobody can reach."""
         with self._place.lock:
             now = self.now()
-            expired = [n for n, row in self._place.keys.items() if row.expires is not None and row.expires <= now]
-            for name in expired[:limit]:
+            ends = ((row.expires, name) for name, row in self._place.keys.items() if row.expires is not None)
+            expired = sorted((end, name) for end, name in ends if end <= now)
+            for _, name in expired[:limit]:
                 del self._place.keys[name]
             sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
             return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)

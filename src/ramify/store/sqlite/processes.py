@@ -19,15 +19,17 @@ from ramify.store.sqlite.rows import SegmentRow
 
 def enter(db: Db, process: NewProcess, now: int) -> None:
     """Open a session; the caller already holds its lock file. Sent again, it stays as it is."""
-    known = db.execute("SELECT gone_at FROM session WHERE process = ?", (process.id,)).fetchone()
-    if known is not None and known[0] is not None:
-        raise Reaped(f"process {process.id:x} was reaped or has left; an incarnation enters once")
-    if known is not None:
-        return
+    check_not_ended(db, process.id)
     db.execute(
-        "INSERT INTO session (process, pid, host, version, parent, entered) VALUES (?,?,?,?,?,?)",
+        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered) VALUES (?,?,?,?,?,?)",
         (process.id, process.pid, process.host, process.version, process.parent, now),
     )
+
+
+def check_not_ended(db: Db, process: int) -> None:
+    """Refuse an incarnation whose session is over; one that never entered may come in."""
+    if db.execute("SELECT 1 FROM session WHERE process = ? AND gone_at IS NOT NULL", (process,)).fetchone():
+        raise Reaped(f"process {process:x} was reaped or has left; an incarnation enters once")
 
 
 def consumed(db: Db, stamp: Stamp) -> bytes | None:
@@ -143,7 +145,7 @@ def remove_expired(db: Db, now: int, limit: int) -> int:
     """Remove keys whose time is over."""
     db.execute(
         "DELETE FROM key WHERE digest IN (SELECT digest FROM key INDEXED BY key_expires"
-        " WHERE expires IS NOT NULL AND expires <= ? LIMIT ?)",
+        " WHERE expires IS NOT NULL AND expires <= ? ORDER BY expires, digest LIMIT ?)",
         (now, limit),
     )
     return db.changes()

@@ -90,6 +90,8 @@ class SqliteStore:
 
     def enter(self, process: NewProcess) -> None:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
+        with self._link.read() as db:
+            processes.check_not_ended(db, process.id)
         self._liveness.enter(process.id, process.pid)
         self._entered = process.id
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
