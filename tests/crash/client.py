@@ -9,8 +9,9 @@ options. An empty input ends it. Then it works:
     append   append single tasks from outside, going on where the witness says that an earlier client stopped
     hold     claim one task, say `held`, wait for another line, and only then commit it with a child
 
-Options: `durability=power|process`, `freeze=N` (stop itself before the Nth write to the log of the held commit),
-`mounted=FOLDER` (the store is on a small file system of its own: make it larger whenever it is full).
+Options: `durability=power|process`, `luck=N` (decides how it splits its work), `freeze=N` (stop itself before the Nth
+write to the log of the held commit), `mounted=FOLDER` (the store is on a small file system of its own: make it larger
+whenever it is full).
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ HELD_KIND = "held"
 PATIENCE = 50
 
 
-def work_on_tree(store: Store, witness: Witness, seed: int, mounted: str | None) -> None:
+def work_on_tree(store: Store, witness: Witness, seed: int, luck: int, mounted: str | None) -> None:
     """Work until the run has ended."""
     sends = 0
 
@@ -59,9 +60,8 @@ def work_on_tree(store: Store, witness: Witness, seed: int, mounted: str | None)
             subprocess.run(["mount", "-o", f"remount,size={1024 + 512 * sends}k", mounted], check=True)
         return store
 
-    luck = random.Random()
     order = tuple(Order)[seed % len(Order)]
-    worker = Worker(store, witness, grow(seed), luck, recover=recover, order=order)
+    worker = Worker(store, witness, grow(seed), random.Random(luck), recover=recover, order=order)
     worker.work()
     worker.leave()
     witness.say(Said.FINISHED, worker.process)
@@ -123,7 +123,7 @@ def main(work: str, file: str, witness_file: str, seed: int, *given: str) -> Non
         store = SqliteStore(file, durability=durability)
         match work:
             case "tree":
-                work_on_tree(store, witness, seed, options.get("mounted"))
+                work_on_tree(store, witness, seed, int(options.get("luck", "0")), options.get("mounted"))
             case "append":
                 append_singly(store, witness)
             case "hold":

@@ -44,7 +44,8 @@ class Chase:
     def begin(self, client: Client | None = None) -> Client:
         """Set another client to work."""
         client = client or self._clients.next()
-        client.begin(self.work, self.folder, self.seed, f"durability={self._luck.choice(('power', 'process'))}")
+        luck, durability = self._luck.randrange(2**31), self._luck.choice(("power", "process"))
+        client.begin(self.work, self.folder, self.seed, f"luck={luck}", f"durability={durability}")
         return client
 
     def begin_together(self) -> list[Client]:

@@ -114,10 +114,13 @@ class Worker:
         return Stamp(self.process, self._n)
 
     def enter(self) -> None:
-        """Enter as a new process. One whose entry is in doubt is forgotten: it holds nothing."""
+        """Enter as a new process, and as another one once the store was opened anew: its lock went with the old one."""
+        before: Store | None = None
 
         def enter(store: Store) -> None:
-            self.process = new_process_id()
+            nonlocal before
+            if store is not before:
+                before, self.process = store, new_process_id()
             store.enter(NewProcess(self.process, os.getpid(), "crash"))
 
         self.send(enter)

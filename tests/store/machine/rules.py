@@ -75,6 +75,7 @@ class WorkMachine(RuleBasedStateMachine):
         ours = picture(front.reference, same_token)
         theirs = picture(front.sqlite, self.scene.pair.tokens.known)
         assert not (found := difference(ours, theirs)), f"reference, then sqlite; {found}"
+        assert check(front.reference) == []
         if self.before is not None:
             assert not (found := difference(self.before, ours)), f"this should have changed nothing; {found}"
         self.before, self.now, self.at_peace = None, ours, True
@@ -93,7 +94,6 @@ class WorkMachine(RuleBasedStateMachine):
         front = self.scene.front
         found = difference(close_up(front.reference), close_up(front.sqlite))
         assert not found, f"reference, then sqlite; {found}"
-        assert check(front.reference) == []
         assert check(front.sqlite) == []
 
     def acts(self) -> Iterable[Act]:
@@ -110,6 +110,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.finish_a_run, open_runs
         yield 12, self.stage, holds
         yield 2, self.release, holds
+        yield 1, self.meddle, holds
         yield 5, self.append_some, growing
         yield 4, self.append_singles, growing
         yield 1, self.append_across_runs, growing
@@ -119,7 +120,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 1, self.start_a_run_again, True
         yield 4, self.advance, open_runs
         yield 4, self.cancel_a_task, open_runs
-        yield 2, self.cancel_a_run, len(open_runs) > 1
+        yield 3, self.cancel_a_run, len(open_runs) > 1
         yield 1, self.pause, open_runs
         yield 4, self.resume, any(run.state is RunState.PAUSED for run in open_runs)
         yield 2, self.touch_an_ended_run, len(open_runs) < len(self.scene.runs())
@@ -279,12 +280,28 @@ class WorkMachine(RuleBasedStateMachine):
         worker = self._holder(choose)
         chosen = choose.some(list(worker.left), least=1, most=3)
         parts = [draw_part(choose, self.scene, self.shop, worker, token) for token in chosen]
-        if choose.chance(6):
-            parts.append(structs.replace(parts[0], token=b"void", publish=(), discard=()))
+        if choose.chance(4):
+            token = self._not_its_own(choose, worker)
+            parts.append(structs.replace(parts[0], token=token, publish=(), discard=()))
         then = (self._want(choose),) if choose.chance(3) else ()
         answer = worker.send("commit", parts, *then, lost=choose.chance(4))
         assert not isinstance(answer, Refused)
         settle(worker, parts, answer.refused)
+
+    def meddle(self, choose: Choices) -> None:
+        """A claim is its owner's: under another process's stamp its token is void."""
+        worker = self._worker(choose)
+        token = self._not_its_own(choose, worker)
+        if choose.chance():
+            assert worker.send("release", token) is False
+        else:
+            tasks = self.shop.group(choose, self.shop.ids(choose, 1), 1)
+            assert worker.send("stage", token, tasks) is False
+
+    def _not_its_own(self, choose: Choices, worker: Worker) -> bytes:
+        """A token that is void in the hands of this worker."""
+        others = [token for other in self.scene.everybody() if other is not worker for token in other.claims]
+        return choose.one([b"void", *others, *others])
 
     def finish_all_it_holds(self, choose: Choices) -> None:
         worker = self._holder(choose)
@@ -325,15 +342,16 @@ class WorkMachine(RuleBasedStateMachine):
         forget(worker, token)
 
     def _of_a_join(self, choose: Choices, run: int) -> list[int]:
-        """The task of a join and some of its members."""
-        joins = [join.id for join in all_of(self.scene.front.reference.reads.joins, run, limit=1000) if join.task]
+        """The task of a join, of one that has fired if there is any, and some of its members."""
+        reads = self.scene.front.reference.reads
+        joins = [join for join in all_of(reads.joins, run, limit=1000) if join.task is not None]
+        fired = [join for join in joins if join.fired and join.needs]
         if not joins:
             return []
-        done = self.scene.ended(joins)
-        join = choose.one([join for join in joins if join not in done] or joins)
-        members = [task for _, task in all_of(self.scene.front.reference.reads.members, join, start=-1)]
+        join = choose.one(fired or joins).id
+        members = [task for _, task in all_of(reads.members, join, start=-1)]
         known = set(self.scene.tasks(run))
-        return [task for task in (join, *choose.some(members)) if task in known]
+        return [task for task in (join, *choose.some(members, least=1)) if task in known]
 
     def reopen(self, choose: Choices) -> None:
         run = choose.one(self.scene.runs())
@@ -341,7 +359,7 @@ class WorkMachine(RuleBasedStateMachine):
         chosen = choose.some(self.scene.ended(tasks) or tasks, most=6)
         if choose.chance(3):
             chosen += choose.some(tasks, most=3)
-        if choose.chance(3):
+        if choose.chance():
             chosen += self._of_a_join(choose, run.id)
         how = choose.one((Status.CANCELLED, Status.DONE, Status.SKIPPED))
         settled = Mark(run.id, Scope.TASK, None, how, choose.one(REASONS), choose.one((None, b"v")))

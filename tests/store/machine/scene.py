@@ -13,7 +13,7 @@ from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.model.process import NewProcess
 from ramify.model.run import Run, RunState
-from ramify.model.segment import Segment, SegmentState
+from ramify.model.segment import LIVE_STATES, Segment, SegmentState
 from ramify.store.reads import Span
 from tests.store.machine.pair import Pair, Sent, Worker
 from tests.store.machine.picture import KINDS, all_of
@@ -86,6 +86,10 @@ class Scene:
             if worker.process in found.processes:
                 self.bury(worker)
 
+    def everybody(self) -> list[Worker]:
+        """The living, the crashed and the gone."""
+        return [*self.workers, *self.crashed, *self.gone]
+
     def close(self) -> None:
         """Close all clients."""
         for client in [*(worker.client for worker in self.workers), self.front]:
@@ -112,6 +116,10 @@ class Scene:
     def all_tasks(self) -> list[int]:
         """The published tasks of all runs."""
         return [task for run in self.runs() for task in self.tasks(run.id)]
+
+    def unfinished(self) -> list[int]:
+        """The published tasks that have not ended."""
+        return [task for row in self.segments() if row.state in LIVE_STATES for task in row.tasks]
 
     def ended(self, tasks: Sequence[int]) -> list[int]:
         """Those that have ended."""

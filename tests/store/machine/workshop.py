@@ -106,7 +106,8 @@ class Workshop:
         tasks = choose.number(1, 2)
         join = self.ids(choose, tasks)
         members = choose.number(0, 3)
-        waited = choose.some(self._scene.all_tasks(), most=2) if waiters else []
+        known = choose.one((self._scene.unfinished, self._scene.all_tasks))() if waiters else []
+        waited = choose.some(known, most=3)
         nested = choose.chance(3)
         needs = members + len(waited) + nested
         work.joins.append(NewJoin(join, needs, join))
