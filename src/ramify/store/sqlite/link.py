@@ -267,7 +267,12 @@ class Link:
     def _settle(self, db: apsw.Connection) -> None:
         """Make sure of the log: that it is the one with a name, and after an I/O error that the disk has it."""
         if self._doubtful:
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+            # After a failed sync the system may take unwritten pages for written, so a second sync of the same log
+            # proves nothing. Its content goes to the database, and a fresh log with a header of its own replaces it.
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            db.execute("BEGIN IMMEDIATE")
+            db.execute(f"PRAGMA user_version={int(db.pragma('user_version'))}")
+            db.execute("COMMIT")
             self._doubtful = False
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         self._wal = _id_at(self._wal_path)

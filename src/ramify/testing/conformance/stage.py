@@ -230,3 +230,18 @@ def _states(house: House, run: int) -> dict[int, SegmentState]:
 
 def _stage(worker: Worker, token: bytes, tasks: NewTasks) -> None:
     assert worker.store.stage(worker.stamp(), token, tasks)
+
+
+@case("stage")
+def the_rows_of_two_parents_are_two_ranges(house: House) -> None:
+    """Each parent publishes its own: one that ends must not publish, or lose, what another is still staging."""
+    house.any_run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    first = house.store.reserve(4)
+    for at, parent in enumerate(claim.tasks):
+        worker.stage(claim, NewTasks(first + 2 * at, "walk", [b""] * 2, parents=parent))
+    worker.done(claim, claim.tasks[:1], publish=[first])
+    assert house.offered() == [first, first + 1]
+    worker.done(claim, claim.tasks[1:], publish=[first + 2])
+    assert house.offered() == [first, first + 1, first + 2, first + 3]
