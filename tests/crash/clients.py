@@ -36,13 +36,13 @@ def wait_until(fact: Callable[[], object], what: str, limit: float = LIMIT) -> N
 
 
 class Client:
-    """One client process; see `client.py` for what it can do."""
+    """One client process; see `client.py` for what it can do, and `engine/program.py` for another program."""
 
-    def __init__(self, errors: Path, before: Sequence[str] = ()) -> None:
+    def __init__(self, errors: Path, before: Sequence[str] = (), program: str = "tests.crash.client") -> None:
         self._errors = errors
         with errors.open("w") as file:
             self._process = subprocess.Popen(
-                [*before, sys.executable, "-m", "tests.crash.client"],
+                [*before, sys.executable, "-m", program],
                 cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -87,6 +87,16 @@ class Client:
         self._close()
         return True
 
+    def code_within(self, seconds: float) -> int:
+        """The code it ends with; the test fails when it does not end in that time."""
+        code = self._process.wait(seconds)
+        self._close()
+        return code
+
+    def send(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def kill(self) -> None:
         """`kill -9`. What it said on its error output before that must be nothing."""
         self._process.kill()
@@ -129,8 +139,9 @@ class Client:
 class Clients:
     """The clients of one test, two of them always loading ahead. All are gone when the test is."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, program: str = "tests.crash.client") -> None:
         self._folder = folder
+        self._program = program
         self._all: list[Client] = []
         self._ahead: list[Client] = []
 
@@ -142,7 +153,7 @@ class Clients:
 
     def add(self, before: Sequence[str] = ()) -> Client:
         """A client of its own, perhaps run by another program."""
-        self._all.append(Client(self._folder / f"errors-{len(self._all)}.txt", before))
+        self._all.append(Client(self._folder / f"errors-{len(self._all)}.txt", before, self._program))
         return self._all[-1]
 
     def dispose(self) -> None:

@@ -35,7 +35,7 @@ class Chase:
     ) -> None:
         folder.mkdir()
         self.folder, self.work = folder, work
-        self._clients, self._luck = clients, luck
+        self._clients, self.luck = clients, luck
         self.seed = draw_seed(luck, most=luck.randint(60, most))
         self.kills = 0
         self._witness = Witness(folder / WITNESS)
@@ -44,7 +44,7 @@ class Chase:
     def begin(self, client: Client | None = None) -> Client:
         """Set another client to work."""
         client = client or self._clients.next()
-        luck, durability = self._luck.randrange(2**31), self._luck.choice(("power", "process"))
+        luck, durability = self.luck.randrange(2**31), self.luck.choice(("power", "process"))
         client.begin(self.work, self.folder, self.seed, f"luck={luck}", f"durability={durability}")
         return client
 
@@ -58,7 +58,7 @@ class Chase:
     def is_killed(self, client: Client, latest: float) -> bool:
         """Kill a client within `latest` seconds or a little more; False when the work was done by then."""
         # On a busy machine nobody would ever finish if the time did not grow.
-        if client.ends_within(self._luck.uniform(0, latest * (1 + self.kills / 20))):
+        if client.ends_within(self.luck.uniform(0, latest * (1 + self.kills / 20))):
             return False
         client.kill()
         self.kills += 1

@@ -19,11 +19,17 @@ class Said(StrEnum):
 
     CLAIM = "claim"  #: these tasks are mine under this token
     START = "start"  #: I begin an attempt
+    EFFECT = "effect"  #: I did what the task is for
     COMMIT_BEGIN = "commit_begin"  #: I am about to hand in these ends
     COMMIT_ACK = "commit_ack"  #: the store said they are in
     COMMIT_ERR = "commit_err"  #: the store did not say; I send the same again
     REFUSED = "refused"  #: the store said that my token is void
     FULL = "full"  #: the store said that the disk is full
+    AWAY = "away"  #: the store does not answer
+    BACK = "back"  #: the store answers again
+    BURIED = "buried"  #: I declared somebody dead
+    STOPPING = "stopping"  #: I was asked to stop
+    BROKE = "broke"  #: an armed crash point raised, and I work again
     FINISHED = "finished"  #: there is nothing left to do
     APPEND_BEGIN = "append_begin"  #: I am about to append under this first id
     APPEND_ACK = "append_ack"  #: the store said it is in

@@ -2,8 +2,9 @@
 
 A conformance suite that has never failed proves nothing. `caught_by` files a double with the cases that catch it;
 `test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes and adding; the files
-beside it hold those of claim and commit (`doubles_working.py`), of stage, release and joins (`doubles_joins.py`), of
-runs, lives and vacuum (`doubles_runs.py`), and of reads (`doubles_reads.py`).
+beside it hold those of claim and commit (`doubles_working.py`), of processes with nothing to do (`doubles_idle.py`), of
+stage, release and joins (`doubles_joins.py`), of runs, lives and vacuum (`doubles_runs.py`), and of reads
+(`doubles_reads.py`).
 
 The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
 """
@@ -76,9 +77,10 @@ class StoppedClock(Damaged):
 class WaitGivesUp(Damaged):
     """Puts claims back while it waits."""
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         for row in self.rows(SegmentState.CLAIMED):
             row.state, row.owner = SegmentState.READY, None
+        return True
 
 
 @caught_by("describe: a store says what it is and what it keeps")

@@ -1,11 +1,17 @@
-"""Broken doubles of reads. See `doubles.py` for what a double is."""
+"""Broken doubles of reads, logs and copies. See `doubles.py` for what a double is."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Sequence
 
 import msgspec
 
 from ramify.model.event import Status, Tally
+from ramify.model.log import LogLine, StoredLine
+from ramify.model.segment import Segment
 from ramify.model.task import Row
+from ramify.store.contract import Vacuumed
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.reads import Page, Result, Tail
 from tests.store.doubles import Damaged, caught_by
@@ -77,3 +83,158 @@ class TailTearsCommits(Misreading):
         def tail(self, after: int, *, limit: int = 100) -> Tail:
             told = super().tail(after, limit=limit)
             return msgspec.structs.replace(told, events=told.events[:limit])
+
+
+@caught_by(
+    "reads: staged children are found once they are published", "reads: what was never published has no live row"
+)
+class SeesWhatIsStaged(Misreading):
+    """Shows rows that nobody has published."""
+
+    class misreads(MemoryReads):
+        def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
+            for span in self._place.spans.values():
+                span.published = True
+            return super().children(task, after=after, limit=limit)
+
+        def segment(self, task: int) -> Segment | None:
+            rows = (row for row in super().segments(limit=10_000).rows if task in row.tasks)
+            return next(rows, None)
+
+
+@caught_by(
+    "reads: the children of a task are those that name it",
+    "reads: a single task that extends a row is found as a child",
+)
+class LooksAtTheFirstParentOnly(Misreading):
+    """Takes the parent of the first task of a group for that of all."""
+
+    class misreads(MemoryReads):
+        def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
+            told = super().children(task, after=after, limit=limit)
+            spans = {self._place.span_of(row.id).first: row for row in told.rows}  # type: ignore[union-attr]
+            return msgspec.structs.replace(
+                told, rows=[r for f, r in spans.items() if self._place.spans[f].parents[0] == task]
+            )
+
+
+@caught_by("reads: the live row of a task is found until it ends")
+class ShowsRowsByTheirRange(Misreading):
+    """Does not look at the mask."""
+
+    class misreads(MemoryReads):
+        def segment(self, task: int) -> Segment | None:
+            return next((row for row in super().segments().rows if row.first <= task <= row.last), None)
+
+
+@caught_by("reads: children are paged by id")
+class ForgetsTheCursor(Misreading):
+    """Begins every page at the beginning."""
+
+    class misreads(MemoryReads):
+        def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
+            told = super().children(task, limit=limit)
+            return msgspec.structs.replace(told, more=False)
+
+
+@caught_by("note: a line is kept once however often it is written")
+class NotesTwice(Damaged):
+    """Does not look at the numbers of lines."""
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        self._place.noted.clear()
+        super().note(process, lines)
+
+
+@caught_by("note: lines are told in order of arrival and a follower misses none")
+class OrdersLinesByTime(Misreading):
+    """Tells lines in the order of their times, so that late ones are missed."""
+
+    class misreads(MemoryReads):
+        def logs(self, run: int, *, after: int = 0, **chosen: int) -> Page[StoredLine]:  # type: ignore[override]
+            self._place.lines.sort(key=lambda stored: stored.line.at)
+            return super().logs(run, after=after, **chosen)
+
+
+@caught_by("note: lines are chosen by run task and level")
+class TellsEveryLine(Misreading):
+    """Does not look at the level."""
+
+    class misreads(MemoryReads):
+        def logs(self, run: int, *, level: int = 0, **chosen: int) -> Page[StoredLine]:  # type: ignore[override]
+            return super().logs(run, **chosen)
+
+
+@caught_by("note: lines are kept all or none")
+class NotesOneByOne(Damaged):
+    """Keeps what it can before it refuses."""
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        for line in lines:
+            super().note(process, [line])
+
+
+@caught_by("note: a note uses no stamp and touches no work")
+class NotesAreNumbered(Damaged):
+    """Uses up a stamp."""
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        super().note(process, lines)
+        self._place.sessions[process].last += 1
+
+
+@caught_by("note: who was reaped may still say what it saw")
+class SilencesTheDead(Damaged):
+    """Keeps nothing of a process that was reaped."""
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        self._place.session(process)
+        super().note(process, lines)
+
+
+@caught_by("note: vacuum leaves lines alone")
+class SweepsLines(Damaged):
+    """Removes the lines of processes that are gone."""
+
+    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+        gone = {number for number, session in self._place.sessions.items() if session.gone_at is not None}
+        self._place.lines = [stored for stored in self._place.lines if stored.process not in gone]
+        return super().vacuum(limit)
+
+
+@caught_by("note: every text can be written")
+class KeepsWholeNovels(Damaged):
+    """Keeps texts as long as they are."""
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        super().note(process, lines)
+        self._place.lines = [
+            msgspec.structs.replace(stored, line=line) for stored, line in zip(self._place.lines, lines, strict=True)
+        ]
+
+
+@caught_by("backup: a backup is a file or it is refused")
+class PretendsToCopy(Damaged):
+    """Says that it copied, and did not."""
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        if os.path.lexists(path):
+            super().backup(path)
+
+
+@caught_by("backup: a backup is never written over anything")
+class CopiesOverAnything(Damaged):
+    """Does not look whether there is a file."""
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        with open(path, "wb") as file:
+            file.write(b"a copy")
+
+
+@caught_by("tail: a tail that begins at the head sees what comes and nothing before")
+class HeadAhead(Misreading):
+    """Says that a tail stands further than anything was written."""
+
+    class misreads(MemoryReads):
+        def head(self) -> int:
+            return super().head() + 1

@@ -40,7 +40,8 @@ class Claim(msgspec.Struct, frozen=True):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
     A task named in `marks` must be committed as the mark says without calling its handler. `alone` tells that the last
-    death of its owner happened while the single task of this row ran alone.
+    death of its owner happened while the single task of this row ran alone. When the tasks were appended as members of
+    `join`, task t has the slot t + `shift`.
     """
 
     token: bytes
@@ -57,10 +58,17 @@ class Claim(msgspec.Struct, frozen=True):
     marks: Mapping[int, Mark]
     crashes: int = 0
     alone: bool = False
+    join: int | None = None
+    shift: int = 0
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """The answer to a claim. `suspects` says that suspect rows wait for a process that holds nothing else."""
+    """The answer to a claim. `suspects` says that suspect rows wait for a process that holds nothing else.
+
+    `ready` is how many tasks are left that the same want could take now, suspects not counted. It comes from a look at
+    a few rows, so there may be more; 0 means that none were seen.
+    """
 
     claims: tuple[Claim, ...] = ()
     suspects: bool = False
+    ready: int = 0

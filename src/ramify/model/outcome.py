@@ -57,7 +57,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         """The record of `error`; never raises."""
         try:
             text = str(error)
-        except Exception as trouble:  # noqa: BLE001 - a broken __str__ is user code; the failure must still be recorded
+        except BaseException as trouble:  # noqa: BLE001 - a broken __str__ is user code; the failure must still be recorded
             text = f"(its text could not be read: {type(trouble).__name__})"
         frames = [f"{f.filename}:{f.lineno} in {f.name}" for f in traceback.extract_tb(error.__traceback__)]
         kept = frames[-MAX_FRAMES:]

@@ -69,6 +69,7 @@ def is_young(rank: int, now: int, priority: int) -> bool:
 
 def due_bucket(now: int, wait: float) -> int:
     """The due time for a wait, rounded up to an eighth of it, so that many failures at once share few rows."""
-    step = max(1, int(wait * SECOND) // 8)
+    # A power of two, so that waits that differ a little, as those with jitter do, are rounded to the same moments.
+    step = 1 << max(0, (int(wait * SECOND) // 8).bit_length() - 1)
     due = now + int(wait * SECOND)
     return -(-due // step) * step

@@ -38,13 +38,19 @@ def counter_slot(process: int) -> int:
 
 
 class NewProcess(msgspec.Struct, frozen=True):
-    """What a process says about itself when it enters."""
+    """What a process says about itself when it enters.
+
+    `kinds` it knows and `queues` it serves are for people who ask why a task waits; None means that it did not say
+    (kinds), or that it serves all of them (queues). Claims are decided by `Want` alone.
+    """
 
     id: int
     pid: int = 0
     host: str = ""
     version: str = ""
     parent: int | None = None
+    kinds: tuple[str, ...] | None = None
+    queues: tuple[str, ...] | None = None
 
 
 class Blame(StrEnum):
@@ -65,6 +71,8 @@ class Process(msgspec.Struct, frozen=True):
     reaped: bool
     last: int
     blame: Blame | None = None
+    kinds: tuple[str, ...] | None = None
+    queues: tuple[str, ...] | None = None
 
 
 class Reap(msgspec.Struct, frozen=True):

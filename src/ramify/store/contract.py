@@ -12,6 +12,12 @@ full or the connection is lost. Tasks and events cross this seam as columns. A v
 the verb's own transaction: delivered again, the last one answers as it did the first time, and an older one raises
 `StaleStamp`. So an unknown outcome is never decided from a read; it is sent again.
 
+*A claim that finds nothing writes nothing*, not even its stamp, so that idle processes cost no disk and wake nobody.
+Sent again it simply tries again. That is safe: nothing was granted, so there is nothing a lost answer could strand;
+whatever a later try grants is remembered under the stamp as ever; and the next stamp that is consumed makes this one
+stale. It rests on a verb being over when its call returns or raises. A store whose verbs may still be carried out
+after the caller gave them up must use the stamp up all the same.
+
 *One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
 at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (A cancel of
 a task nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
@@ -25,6 +31,7 @@ task should run.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -33,6 +40,7 @@ import msgspec
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.log import LogLine
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
@@ -57,10 +65,16 @@ class Description(msgspec.Struct, frozen=True):
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds."""
+    """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds.
+
+    `paused` are the paused runs that it holds claims of. `peers` is how many sessions have not ended, its own included:
+    a process that died and was not reaped yet is still one of them.
+    """
 
     reaped: bool = False
     marks: tuple[Mark, ...] = ()
+    paused: tuple[int, ...] = ()
+    peers: int = 1
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -97,8 +111,14 @@ class Store(Protocol):
     def now(self) -> int:
         """The store's clock in microseconds, the only one that due times are compared with."""
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until something may have changed, at most `seconds`. A hint: it may sleep through a change."""
+    def wait(self, seconds: float) -> bool:
+        """Sleep until something may have changed since this client's last wait; False when `seconds` passed without.
+
+        A hint: it may sleep through a change, and what a process itself wrote may end its wait once.
+        """
+
+    def wake(self) -> None:
+        """Make a wait of this client that is in progress return True, or the next one if none is. For its threads."""
 
     # processes
 
@@ -159,8 +179,8 @@ class Store(Protocol):
 
         Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age.
         A row with crashes is given only to a process that holds nothing, alone, and that process gets nothing else
-        while it holds it. Sent again with the same stamp it returns the same claims. A crash right after it leaves
-        claims that the reaper offers again.
+        while it holds it. Sent again with the same stamp it returns the same claims, or tries again if there were none.
+        A crash right after it leaves claims that the reaper offers again.
         """
 
     def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
@@ -190,7 +210,7 @@ class Store(Protocol):
         Unless the run is open (or draining) and at `round`, say where it is. With live work of that round or an
         earlier one: not yet. Else open the lowest later round, if the run it follows allows it. With none left: end the
         run, as failed when tasks failed or joins can never fill (stalled). Draining: sweep what nobody holds, and end
-        when nothing is held.
+        when nothing is held. When nothing changes, nothing is written.
         """
 
     def cancel(
@@ -225,7 +245,23 @@ class Store(Protocol):
         end as that says.
         """
 
+    # logs
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        """Keep log lines, all or none; a line that is here already, by process and number, is kept once.
+
+        Not a numbered verb: it waits for no other and no other waits for it, and a process that was reaped may still
+        say what it saw. Texts are cut to a sane length and made writable. Nothing of the work depends on them.
+        """
+
     # care
 
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the store as it is at one moment to a new file, which is then a store of its own; others go on working.
+
+        An existing file is never written over: StoreRefused. A store that cannot be a file says so in the same way. A
+        crash inside leaves no file of that name.
+        """
+
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
-        """Remove up to `limit` garbage rows, expired keys and old sessions, and give file space back."""
+        """Remove up to `limit` garbage rows, expired keys and old sessions, and give file space back. Logs stay."""

@@ -12,13 +12,14 @@ A page is asked for with the cursor of the previous one and holds at most `limit
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.event import Event, History, Status
 from ramify.model.join import Join
+from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.outcome import Failure
 from ramify.model.process import Process
@@ -129,6 +130,13 @@ class Result(msgspec.Struct, frozen=True):
     value: bytes | None
 
 
+class Table(msgspec.Struct, frozen=True):
+    """The answer to a question in SQL, on stores that take one."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Any, ...]]
+
+
 class Reads(Protocol):
     """The reads every store offers."""
 
@@ -149,6 +157,12 @@ class Reads(Protocol):
 
     def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published tasks of a run by id (page)."""
+
+    def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
+        """Published tasks whose parent is `task`, by id (page; exact once it has ended)."""
+
+    def segment(self, task: int) -> Segment | None:
+        """The live row in which a task is set; None when it has ended, or was never published (page)."""
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks of that run and kind with that key, oldest first (page)."""
@@ -173,6 +187,9 @@ class Reads(Protocol):
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits after a cursor (tail); start with 0. At most `limit` commits."""
 
+    def head(self) -> int:
+        """Where a tail that has read everything up to now stands: begun here, it sees all that comes (tail)."""
+
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
         """The permanent record of what was appended, by first id (page)."""
 
@@ -187,6 +204,14 @@ class Reads(Protocol):
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id (page)."""
+
+    def logs(
+        self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
+    ) -> Page[StoredLine]:
+        """What a run logged, or one task of it, at `level` or above, in order of arrival (tail).
+
+        A follower that goes on with the cursor of its last page misses nothing, also of lines that come in late.
+        """
 
     def processes(self) -> Sequence[Process]:
         """Sessions, the living and the recently dead (page)."""

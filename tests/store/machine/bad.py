@@ -104,12 +104,12 @@ def _appends(free: int) -> Iterator[tuple[Any, ...]]:
 
 def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
     """Verbs that are wrong whatever the process holds."""
-    stamp, last = Stamp(worker.process, worker.n + 1), Stamp(worker.process, worker.n)
+    stamp = Stamp(worker.process, worker.n + 1)
     two = NewTasks(free, "walk", [b"1", b"2"])
     if not worker.sent:
         yield "claim", Stamp(worker.process, 0), EVERYTHING
     elif worker.sent[-1].verb != "release":
-        yield "release", last, b"x"
+        yield "release", worker.sent[-1].args[0], b"x"
     for parts in (
         [Part(b"x", []), Part(b"x", [])],
         [Part(b"x", [1, 1])],

@@ -96,7 +96,7 @@ def plain(answer: Any, known: Callable[[bytes], bytes]) -> Any:
             refused = tuple(map(known, answer.refused))
             return answer.seq, refused, answer.marks, plain(answer.claimed, known)
         case Claimed():
-            return answer.suspects, [plain_claim(claim, known) for claim in answer.claims]
+            return answer.suspects, answer.ready > 0, [plain_claim(claim, known) for claim in answer.claims]
         case _:
             return answer
 
@@ -204,7 +204,9 @@ class Worker:
         if isinstance(sent.reference, Refused):
             self.n -= 1
             return sent.reference
-        self.sent.append(sent)
+        if not isinstance(sent.reference, Claimed) or sent.reference.claims:
+            # A claim that found nothing uses no number up: delivered late, it would be a new one.
+            self.sent.append(sent)
         if lost:
             again = self.client.send(verb, *sent.args, **options)
             first, second = self.client.plain(sent), self.client.plain(again)

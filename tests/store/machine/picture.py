@@ -14,6 +14,7 @@ from msgspec import structs
 
 from ramify.model.event import ENDS
 from ramify.model.run import Run, RunState
+from ramify.model.segment import Segment
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT, Page, Reads, Tail
 from ramify.testing.paging import every
@@ -58,6 +59,8 @@ def close_up(store: Store) -> Picture:
     seen: Picture = {
         "task": [reads.task(task) for task in range(last + 2)],
         "history": [reads.history(task) for task in range(last + 2)],
+        "children": [all_of(reads.children, task, limit=2) for task in range(last + 2)],
+        "rows": [_nameless(reads.segment(task)) for task in range(last + 2)],
         "names": [reads.find_run(name) for name in sorted({run.name or "nobody" for run in runs})],
     }
     for state in RunState:
@@ -70,6 +73,10 @@ def close_up(store: Store) -> Picture:
         seen[f"spans of run {run.id}"] = all_of(reads.spans, run=run.id, limit=2)
         seen[f"joins of run {run.id}"] = [all_of(reads.joins, run.id, fired=fired, limit=2) for fired in (False, True)]
     return seen
+
+
+def _nameless(row: Segment | None) -> Segment | None:
+    return None if row is None else structs.replace(row, id=0)
 
 
 def difference(ours: Picture, theirs: Picture) -> str:
@@ -103,6 +110,7 @@ def _of_run(reads: Reads, run: Run) -> Picture:
         "keys": [list(reads.find_tasks(run.id, kind, key)) for kind in KINDS for key in KEYS],
         "sweeps": list(reads.sweeps(run.id)),
         "marks": list(reads.marks(run.id)),
+        "logs": all_of(reads.logs, run.id),
     }
 
 

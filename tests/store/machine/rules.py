@@ -19,6 +19,7 @@ from msgspec import structs
 from ramify.errors import RunEnded
 from ramify.model.claim import Want
 from ramify.model.event import Status
+from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import NewProcess
 from ramify.model.run import Follows, NewRun, Order, RunState
@@ -130,6 +131,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.enter, len(workers) < 4
         yield 1, self.enter_again, workers
         yield 2, self.announce, holds
+        yield 1, self.note, workers
 
     def _worker(self, choose: Choices) -> Worker:
         """Somebody who works, a new one if nobody is left."""
@@ -244,6 +246,15 @@ class WorkMachine(RuleBasedStateMachine):
         worker = choose.one(self.scene.workers)
         held = [task for left in worker.left.values() for task in left]
         worker.client.ask("announce", worker.process, choose.one([None, *held]))
+
+    def note(self, choose: Choices) -> None:
+        """Lines of any run and task, some of them for the second time."""
+        worker, run = choose.one(self.scene.everybody()), choose.one(self.scene.runs())
+        lines = [
+            LogLine(choose.number(1, 6), 0, run.id, choose.one((None, 1, 2)), 1, choose.one((10, 30)), "log", text)
+            for text in choose.some(REASONS, least=1)
+        ]
+        worker.client.ask("note", worker.process, lines)
 
     def time_passes(self, choose: Choices) -> None:
         self.scene.pair.clock.advance(choose.one((1, 5, 20, 45, 150, 5000)))

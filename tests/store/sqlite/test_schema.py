@@ -30,6 +30,17 @@ def test_a_newer_file_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "a.db").read_bytes() == before
 
 
+def test_a_file_from_before_the_first_release_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "a.db").close()
+    db = sqlite3.connect(tmp_path / "a.db")
+    db.execute(f"PRAGMA user_version = {VERSION - 1}")
+    db.close()
+    before = (tmp_path / "a.db").read_bytes()
+    with pytest.raises(StoreRefused, match="before the first release"):
+        SqliteStore(tmp_path / "a.db")
+    assert (tmp_path / "a.db").read_bytes() == before
+
+
 @pytest.mark.parametrize("statement", ["CREATE TABLE mine (x)", "PRAGMA user_version = 7", "PRAGMA application_id = 3"])
 def test_a_database_of_another_program_is_refused(tmp_path: Path, statement: str) -> None:
     db = sqlite3.connect(tmp_path / "a.db")

@@ -61,6 +61,24 @@ def test_waiting_ends_when_another_client_commits(store: SqliteStore, tmp_path: 
     other.close()
 
 
+def test_who_finds_nothing_to_do_does_not_even_wait_for_a_writer(store: SqliteStore, tmp_path: Path) -> None:
+    """Neither an empty claim nor an advance that moves nothing takes the write lock, or a byte of the log."""
+    run = started(store)
+    mine, his = new_process_id(), new_process_id()
+    store.enter(NewProcess(mine))
+    other = SqliteStore(tmp_path / "walk.db")
+    other.enter(NewProcess(his))
+    assert other.claim(Stamp(his, 1), Want(frozenset({"walk"}), 1)).claims
+    log = tmp_path / "walk.db-wal"
+    before = log.stat()
+    with other._link.write():
+        assert store.claim(Stamp(mine, 1), Want(frozenset({"walk"}), 1)).claims == ()
+        assert not store.advance(run, 0).moved
+    after = log.stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    other.close()
+
+
 def test_whoever_waits_too_long_to_write_is_told_who_is_in_the_way(store: SqliteStore, tmp_path: Path) -> None:
     other = SqliteStore(tmp_path / "walk.db")
     process = new_process_id()

@@ -4,7 +4,8 @@ Promises: every parameter has an annotation that the codec can decode, `Any` whe
 can never be called through the codec is refused here, with the parameter's name, not when its first task is made.
 
 The result of a handler is what it returns in the end: of a generator its return value, of a coroutine what awaiting it
-gives. An async generator has no return value in Python, so any result may come out of one.
+gives. An async generator has no return value in Python: its result is what it yields as its last word, and without
+an annotation that says so any result may come out of one.
 
 Does not look at values, and does not follow annotations that are only visible to type checkers.
 """
@@ -16,6 +17,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Container,
     Coroutine,
     Generator,
     Iterable,
@@ -73,19 +75,26 @@ class Parameter:
         return self.default is inspect.Parameter.empty and not (self.is_args or self.is_kwargs)
 
 
-def read_parameters(fn: Function) -> tuple[tuple[Parameter, ...], Any]:
-    """The parameters of a function and the annotation of its result; raises ConfigError for what can never work."""
-    hints = _hints(fn)
-    sources = inspect.signature(fn).parameters.values()
+def read_parameters(
+    fn: Function, without: Container[str] = (), last_word: type | None = None
+) -> tuple[tuple[Parameter, ...], Any]:
+    """The parameters of a function and the annotation of its result; raises ConfigError for what can never work.
+
+    Those named in `without` are left out: they are no part of a stored call. `last_word` is the generic class whose
+    parameter is the result of an async generator that yields it.
+    """
+    hints = annotations_of(fn)
+    sources = [source for source in inspect.signature(fn).parameters.values() if source.name not in without]
     parameters = tuple(Parameter(_annotation(source, hints.get(source.name, Any)), source) for source in sources)
-    result = _result(fn, hints.get("return", Any))
+    result = _result(fn, hints.get("return", Any), last_word)
     for parameter in parameters:
         _check(fn, parameter.name, parameter.annotation, parameter.required)
     _check(fn, RESULT, result, needed=True)
     return parameters, result
 
 
-def _hints(fn: Function) -> dict[str, Any]:
+def annotations_of(fn: Function) -> dict[str, Any]:
+    """The annotations of a function by name, resolved; ConfigError when they cannot be."""
     try:
         return get_type_hints(fn, include_extras=True)
     except Exception as error:
@@ -107,10 +116,10 @@ def _annotation(source: inspect.Parameter, hint: Any) -> Any:
             return hint
 
 
-def _result(fn: Function, hint: Any) -> Any:
+def _result(fn: Function, hint: Any, last_word: type | None) -> Any:
     origin, parts = get_origin(hint) or hint, get_args(hint)
     if inspect.isasyncgenfunction(fn) or origin in _ASYNC_STREAMS:
-        return Any
+        return _yielded_result(parts[0], last_word) if parts and last_word is not None else Any
     if origin is Generator or origin is Coroutine:
         return parts[2] if len(parts) == 3 else (None if parts else Any)
     if origin is Awaitable:
@@ -118,6 +127,13 @@ def _result(fn: Function, hint: Any) -> Any:
     if origin is Iterator or (origin is Iterable and inspect.isgeneratorfunction(fn)):
         return None
     return None if origin in (Never, NoReturn) else hint
+
+
+def _yielded_result(yields: Any, last_word: type) -> Any:
+    for part in (yields, *get_args(yields)):
+        if get_origin(part) is last_word:
+            return get_args(part)[0]
+    return Any
 
 
 def _check(fn: Function, name: str, annotation: Any, needed: bool) -> None:

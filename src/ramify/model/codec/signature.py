@@ -13,7 +13,7 @@ Does not deal with exceptions, keys or options of a call, and does not call the 
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import NoneType
 from typing import Any, Self
 
@@ -25,7 +25,7 @@ from ramify.model.codec.forms import ByName, ByPosition, Positional
 from ramify.model.codec.identity import identity_of
 from ramify.model.codec.limits import INT_MAX, INT_MIN, MAX_BYTES
 from ramify.model.codec.parameters import RESULT, Function, Parameter, read_parameters
-from ramify.model.codec.proofs import holds, proofs_of, table_of
+from ramify.model.codec.proofs import Table, holds, proofs_of, table_of
 from ramify.model.codec.refusal import explain, in_words
 from ramify.model.codec.wire import NotStorable, Wire, encoder
 
@@ -56,10 +56,16 @@ class Signature:
         self.decode_positional: Callable[[bytes], Positional | None] = self._positional_decoder()
 
     @classmethod
-    def of(cls, fn: Function) -> Self:
-        """Read a function; raises ConfigError if its annotations can never be stored."""
-        parameters, result = read_parameters(fn)
-        return cls(fn.__name__, inspect.signature(fn), parameters, result)
+    def of(cls, fn: Function, without: Container[str] = (), last_word: type | None = None) -> Self:
+        """Read a function; raises ConfigError if its annotations can never be stored.
+
+        Parameters named in `without` are filled by others when the function is called, and are no part of a call.
+        An async generator's result is annotated as the parameter of the `last_word` class it yields.
+        """
+        parameters, result = read_parameters(fn, without, last_word)
+        source = inspect.signature(fn)
+        source = source.replace(parameters=[each for each in source.parameters.values() if each.name not in without])
+        return cls(fn.__name__, source, parameters, result)
 
     def encode(self, args: Positional, kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call."""
@@ -111,30 +117,52 @@ class Signature:
 
     def _positional_encoder(self) -> Callable[[Positional], bytes]:
         places = self._by_position.places
-        proven = table_of([each.annotation for each in places], self._by_position.counts).get
-        encode, seal = encoder.encode, self._seal_by_position
+        table = table_of([each.annotation for each in places], self._by_position.counts)
+        if self._by_position.counts == range(1, 2) or self._by_position.counts == range(2, 3):
+            return self._short_encoder(table)
+        return lambda args: self._by_table(table, args)
 
-        def encode_positional(args: Positional) -> bytes:
-            checks = proven(tuple(map(type, args)))
-            if checks is None:
-                return seal(args)
-            integers, others = checks
-            for place, check in others:
-                if not check(args[place]):
-                    return seal(args)
+    def _by_table(self, table: Table, args: Positional) -> bytes:
+        checks = table.get(tuple(map(type, args)))
+        if checks is None:
+            return self._seal_by_position(args)
+        integers, others = checks
+        for place, check in others:
+            if not check(args[place]):
+                return self._seal_by_position(args)
+        try:
+            raw = encoder.encode(args)
+        except ValueError:  # a lone surrogate, or an integer of more digits than Python writes
+            return self._seal_by_position(args)
+        if len(raw) >= _ROOM_FOR_A_LONG_INTEGER:
+            for place in integers:
+                if not INT_MIN <= args[place] <= INT_MAX:
+                    return self._seal_by_position(args)
+            if len(raw) > MAX_BYTES:
+                return self._seal_by_position(args)
+        return raw
+
+    def _short_encoder(self, table: Table) -> Callable[[Positional], bytes]:
+        """The same for functions of exactly one or two parameters, which most are: types are looked up one by one."""
+        encode, seal = encoder.encode, self._seal_by_position
+        plain = [kinds for kinds, (_, others) in table.items() if not others]
+        firsts, seconds = ({kinds[place] for kinds in plain if place < len(kinds)} for place in (0, 1))
+        if len(plain) != len(firsts) * max(1, len(seconds)):
+            # Some combination needs a check of its own: only the table knows which.
+            firsts, seconds = set(), set()
+        width = 2 if seconds else 1
+        room = _ROOM_FOR_A_LONG_INTEGER if int in firsts | seconds else MAX_BYTES + 1
+
+        def encode_short(args: Positional) -> bytes:
+            if len(args) != width or type(args[0]) not in firsts or (width == 2 and type(args[1]) not in seconds):
+                return self._by_table(table, args)
             try:
                 raw = encode(args)
             except ValueError:  # a lone surrogate, or an integer of more digits than Python writes
                 return seal(args)
-            if len(raw) >= _ROOM_FOR_A_LONG_INTEGER:
-                for place in integers:
-                    if not INT_MIN <= args[place] <= INT_MAX:
-                        return seal(args)
-                if len(raw) > MAX_BYTES:
-                    return seal(args)
-            return raw
+            return raw if len(raw) < room else self._by_table(table, args)
 
-        return encode_positional
+        return encode_short
 
     def _positional_decoder(self) -> Callable[[bytes], Positional | None]:
         decode, long_way = self._by_position.decode, self._read_by_position

@@ -16,18 +16,25 @@ from ramify.store.memory.place import Place, SegmentRow
 def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
     held = place.held_by(process)
+    fitting = sorted(
+        (row for row in place.segments.values() if _fits(row, want, now)), key=lambda row: (row.rank, row.id)
+    )
+    suspects = [row for row in fitting if row.crashes]
+    rows = [row for row in fitting if not row.crashes]
     if any(row.crashes for row in held):
-        return Claimed(), turn
-    rows = sorted((row for row in place.segments.values() if _fits(row, want, now)), key=lambda row: (row.rank, row.id))
-    suspects = [row for row in rows if row.crashes]
+        return Claimed(ready=_left(rows)), turn
     if suspects and not held and want.limit > 0:
         alone, _ = _stamp_rows(place, process, suspects[:1], want.limit, at_most=1)
-        return Claimed((_claim(place, alone[0]),), len(suspects) > 1), turn
-    rows = [row for row in rows if not row.crashes]
+        return Claimed((_claim(place, alone[0]),), len(suspects) > 1, _left(rows)), turn
     taken, turn = _by_turns(place, process, rows, want.limit, turn)
     done = sum(row.count for row in taken)
     by_rank, _ = _stamp_rows(place, process, rows, want.limit - done)
-    return Claimed(tuple(_claim(place, row) for row in taken + by_rank), bool(suspects)), turn
+    return Claimed(tuple(_claim(place, row) for row in taken + by_rank), bool(suspects), _left(rows)), turn
+
+
+def _left(rows: Iterable[SegmentRow]) -> int:
+    """How many tasks of these rows nobody has claimed. Here it is exact; a store may look at a few rows only."""
+    return sum(row.count for row in rows if row.state is SegmentState.READY)
 
 
 def _fits(row: SegmentRow, want: Want, now: int) -> bool:
@@ -109,6 +116,8 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         marks=_marked(place, span.run, tasks),
         crashes=row.crashes,
         alone=row.alone,
+        join=span.join,
+        shift=span.shift,
     )
 
 
@@ -157,9 +166,18 @@ def _above(place: Place, trees: dict[int | None, Mark], task: int | None) -> Mar
 def marks_for(place: Place, process: int) -> tuple[Mark, ...]:
     """The marks on the runs a process holds claims of."""
     found: list[Mark] = []
-    for run in sorted({row.run for row in place.held_by(process)}):
+    for run in _held_runs(place, process):
         row = place.run(run)
         if row.state is RunState.DRAINING:
             found.append(Mark(run, Scope.RUN, None, Status.CANCELLED, row.reason or ""))
         found += place.marks.get(run, ())
     return tuple(found)
+
+
+def paused_for(place: Place, process: int) -> tuple[int, ...]:
+    """The paused ones of the runs a process holds claims of."""
+    return tuple(run for run in _held_runs(place, process) if place.run(run).state is RunState.PAUSED)
+
+
+def _held_runs(place: Place, process: int) -> list[int]:
+    return sorted({row.run for row in place.held_by(process)})

@@ -15,6 +15,7 @@ from threading import Condition, RLock
 from ramify.errors import Reaped, StaleStamp, UnknownRun
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
+from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import NewProcess, Stamp, counter_slot
 from ramify.model.run import NewRun, Order, RunState
@@ -179,6 +180,8 @@ class Place:
     waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)
+    lines: list[StoredLine] = field(default_factory=list)
+    noted: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.changed = Condition(self.lock)

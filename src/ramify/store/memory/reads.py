@@ -10,13 +10,14 @@ from typing import TypeVar
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
+from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Blame, Process
 from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.memory import joins
-from ramify.store.memory.place import JoinRow, Place, SessionRow, SpanRow
+from ramify.store.memory.place import JoinRow, Place, SegmentRow, SessionRow, SpanRow
 from ramify.store.memory.runs import as_run
 from ramify.store.reads import (
     GROUP_SCAN,
@@ -79,6 +80,24 @@ class MemoryReads:
             self._place.run(run)
             rows = (_row(span, task) for span, task in self._published(run, kind, after))
             return _page(rows, lambda r: r.id, after, limit)
+
+    def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
+        """Published children of a task by id."""
+        with self._place.lock:
+            spans = (span for span in map(self._place.spans.__getitem__, self._place.firsts) if span.published)
+            rows = (
+                _row(span, span.first + i)
+                for span in spans
+                for i, parent in enumerate(span.parents)
+                if parent == task and span.first + i > after
+            )
+            return _page(rows, lambda r: r.id, after, limit)
+
+    def segment(self, task: int) -> Segment | None:
+        """The live row in which a task is set."""
+        with self._place.lock:
+            row = self._place.covering(task)
+            return None if row is None else _segment(row)
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
@@ -150,6 +169,11 @@ class MemoryReads:
                 after + len(chosen),
             )
 
+    def head(self) -> int:
+        """Where a tail that has read everything stands."""
+        with self._place.lock:
+            return len(self._place.commits)
+
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
         """What was appended, by first id."""
         with self._place.lock:
@@ -161,13 +185,10 @@ class MemoryReads:
         """Rows of the segment table by id."""
         with self._place.lock:
             rows = (
-                Segment(
-                    r.id, r.run, r.round, r.span.kind, r.span.queue, r.span.lane, r.first, r.last, r.left, r.rank,
-                    r.due, r.attempt, r.crashes, r.owner, SegmentState(r.state),
-                )
+                _segment(r)
                 for number, r in sorted(self._place.segments.items())
                 if number > after and run in (None, r.run)
-            )  # fmt: skip
+            )
             return _page(rows, lambda r: r.id, after, limit)
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
@@ -185,6 +206,19 @@ class MemoryReads:
         with self._place.lock:
             rows = (_join(self._place.joins[n]) for n in sorted(self._place.joins) if n > after)
             return _page((j for j in rows if j.run == run and fired in (None, j.fired)), lambda j: j.id, after, limit)
+
+    def logs(
+        self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
+    ) -> Page[StoredLine]:
+        """What a run logged, in order of arrival."""
+        with self._place.lock:
+            self._place.run(run)
+            found = (
+                stored
+                for stored in self._place.lines[after:]
+                if stored.line.run == run and stored.line.level >= level and task in (None, stored.line.task)
+            )
+            return _page(found, lambda stored: stored.seq, after, limit)
 
     def processes(self) -> Sequence[Process]:
         """Sessions."""
@@ -222,6 +256,13 @@ def _row(span: SpanRow, task: int) -> Row:
     )  # fmt: skip
 
 
+def _segment(r: SegmentRow) -> Segment:
+    return Segment(
+        r.id, r.run, r.round, r.span.kind, r.span.queue, r.span.lane, r.first, r.last, r.left, r.rank, r.due,
+        r.attempt, r.crashes, r.owner, SegmentState(r.state),
+    )  # fmt: skip
+
+
 def _span(s: SpanRow) -> Span:
     slot = s.first + s.shift if s.join is not None else 0
     return Span(s.first, s.last, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.join, slot)
@@ -236,5 +277,6 @@ def _join(j: JoinRow) -> Join:
 def _process(number: int, row: SessionRow) -> Process:
     blame = None if not row.blame_announced else Blame.NOBODY if row.blame is None else Blame.TASK
     return Process(
-        number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last, blame
-    )
+        number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last, blame,
+        row.new.kinds, row.new.queues,
+    )  # fmt: skip

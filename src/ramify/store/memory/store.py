@@ -6,13 +6,15 @@ refused, and the same conformance suite must pass.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ramify.errors import BadPayload, Reaped, RunEnded
+from ramify.errors import BadPayload, Reaped, RunEnded, StoreRefused
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.log import LogLine, StoredLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
@@ -49,6 +51,7 @@ class MemoryStore:
         self._clock = clock if clock is not None else SystemClock()
         self._turn = 0
         self._seen = self._place.version
+        self._calls = self._heard = 0
         self.reads = MemoryReads(self._place)
 
     def describe(self) -> Description:
@@ -62,11 +65,21 @@ class MemoryStore:
         """The store's clock."""
         return self._clock.now()
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until another verb changed something."""
+    def wait(self, seconds: float) -> bool:
+        """Sleep until a verb changed something, or somebody calls."""
         with self._place.lock:
-            self._place.changed.wait_for(lambda: self._place.version != self._seen, seconds)
-            self._seen = self._place.version
+            seen, heard = self._seen, self._heard
+            woken = self._place.changed.wait_for(
+                lambda: (self._place.version, self._calls) != (seen, heard), max(0.0, seconds)
+            )
+            self._seen, self._heard = self._place.version, self._calls
+            return woken
+
+    def wake(self) -> None:
+        """End a wait of this client."""
+        with self._place.lock:
+            self._calls += 1
+            self._place.changed.notify_all()
 
     def enter(self, process: NewProcess) -> None:
         """Open a session."""
@@ -86,7 +99,12 @@ class MemoryStore:
             if session is None or session.gone_at is not None:
                 return Beat(reaped=True)
             session.beats.append(self._clock.monotonic())
-            return Beat(marks=claims.marks_for(self._place, process))
+            peers = sum(other.gone_at is None for other in self._place.sessions.values())
+            return Beat(
+                marks=claims.marks_for(self._place, process),
+                paused=claims.paused_for(self._place, process),
+                peers=peers,
+            )
 
     def announce(self, process: int, task: int | None) -> None:
         """Name who is to blame for a coming death."""
@@ -156,7 +174,8 @@ class MemoryStore:
             if again is not None:
                 return _same(again.answer, Claimed)
             claimed, self._turn = claims.take(self._place, stamp.process, want, self._turn, self.now())
-            self._place.consume(stamp, claimed)
+            if claimed.claims:
+                self._place.consume(stamp, claimed)
             return claimed
 
     def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
@@ -255,6 +274,7 @@ class MemoryStore:
             if row.state is RunState.OPEN:
                 row.state = RunState.PAUSED
                 runs.gate_all(self._place, run)
+                self._place.wake()
             return row.state
 
     def resume(self, run: int) -> RunState:
@@ -281,6 +301,23 @@ class MemoryStore:
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        """Keep log lines."""
+        kept = storable_lines(lines)
+        with self._place.lock:
+            for line in kept:
+                if (process, line.n) not in self._place.noted:
+                    self._place.noted.add((process, line.n))
+                    self._place.lines.append(StoredLine(len(self._place.lines) + 1, process, line))
+            self._place.wake()
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """There is no file to copy."""
+        raise StoreRefused(
+            f"{os.fspath(path)}: the memory store keeps nothing beyond its process, so there is nothing to copy; use a "
+            "file store for work that must be kept"
+        )
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach."""

@@ -115,6 +115,7 @@ def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool =
 
 def _insert(db: Db, run: Run, span: SpanRow, waits: bool, columns: bulk.TaskColumns, now: int) -> None:
     """The span, its task rows and its segments."""
+    span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
     span.insert(db)
     bulk.insert_tasks(db, span.first, columns)
     state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
@@ -174,8 +175,10 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
         if not offer.kept:
             return False
         offer.take([tasks.first])
-    bulk.insert_tasks(db, tasks.first, bulk.TaskColumns.of(tasks))
-    db.execute("UPDATE span SET last = ? WHERE first = ?", (tasks.first, span.first))
+    columns = bulk.TaskColumns.of(tasks)
+    bulk.insert_tasks(db, tasks.first, columns)
+    mine.low_parent, mine.high_parent = columns.low_parent, columns.high_parent
+    span.grow(db, mine)
     db.execute("UPDATE segment SET last = ? WHERE id = ?", (tasks.first, row.id))
     rows.count(db, run.id, tasks.kind, Tally.ADDED, 0, 1)
     return True
@@ -194,7 +197,9 @@ def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
 def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
     """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
     span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
-    bulk.insert_tasks(db, span.first, bulk.TaskColumns.of(tasks))
+    columns = bulk.TaskColumns.of(tasks)
+    span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
+    bulk.insert_tasks(db, span.first, columns)
     before = rows.span_of(db, span.first - 1)
     if before is not None and _continues(db, before, span):
         grown = db.execute(
@@ -203,7 +208,7 @@ def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
         )
         grown.fetchall()
         if db.changes():
-            db.execute("UPDATE span SET last = ? WHERE first = ?", (span.last, before.first))
+            before.grow(db, span)
             return
     span.insert(db)
     row = _segment(span, span.round, span.first, span.last, None, 0, SegmentState.STAGED)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.claim import Claimed
+from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed
 from ramify.store.contract import Reopened
 from ramify.store.sqlite import claims
@@ -51,11 +51,17 @@ def of_commit(seq: int, refused: tuple[bytes, ...], taken: Taken) -> Answer:
     return Answer("commit", seq=seq, refused=refused, tokens=taken.tokens, suspects=taken.suspects)
 
 
-def claimed(db: Db, answer: Answer) -> Claimed:
-    """The claims of an answer, read from their rows: the same the first time and every time it is sent again."""
-    return Claimed(tuple(claims.read(db, answer.tokens)), answer.suspects)
+def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
+    """The claims of an answer, read from their rows: the same the first time and every time it is sent again.
+
+    What is left to take is what it is now. A claim that got less than it asked for has left nothing.
+    """
+    found = tuple(claims.read(db, answer.tokens))
+    emptied = found and not found[0].crashes and sum(len(claim.tasks) for claim in found) < want.limit
+    return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now))
 
 
-def committed(db: Db, answer: Answer, process: int) -> Committed:
+def committed(db: Db, answer: Answer, process: int, then_claim: Want | None, now: int) -> Committed:
     """The answer to a commit; marks are what they are now."""
-    return Committed(answer.seq, answer.refused, claims.marks_for(db, process), claimed(db, answer))
+    taken = Claimed() if then_claim is None else claimed(db, answer, then_claim, now)
+    return Committed(answer.seq, answer.refused, claims.told(db, process).marks, taken)

@@ -23,6 +23,8 @@ from ramify.store.sqlite.db import Db
 
 #: Digits of a 64-bit id.
 WIDTH = 19
+#: None in a column of fixed width.
+NOBODY = b"0" * WIDTH
 #: The integer of row `rowid` in a column of fixed width; ids are positive, so 0 stands for none.
 CUT = f"CAST(substr(?1, rowid * {WIDTH} - {WIDTH - 1}, {WIDTH}) AS INTEGER)"
 
@@ -48,6 +50,8 @@ class TaskColumns:
     parents: bytes | int | None
     keys: Sequence[bytes | None] | None
     mores: Sequence[bytes | None] | None
+    low_parent: int | None = None
+    high_parent: int | None = None
 
     @classmethod
     def of(cls, tasks: NewTasks, chosen: Sequence[int] | None = None) -> TaskColumns:
@@ -59,8 +63,12 @@ class TaskColumns:
             parents = parents if parents is None or isinstance(parents, int) else [parents[i] for i in chosen]
             keys = None if keys is None else [keys[i] for i in chosen]
             mores = None if mores is None else [mores[i] for i in chosen]
-        one = parents is None or isinstance(parents, int)
-        return cls(tuple(bodies), parents if one else fixed_width(parents), keys, mores)  # type: ignore[arg-type]
+        if parents is None or isinstance(parents, int):
+            return cls(tuple(bodies), parents, keys, mores, parents, parents)
+        column = fixed_width(parents)
+        named = [parent for parent in parents if parent is not None] if NOBODY in column else parents
+        low, high = (min(named), max(named)) if named else (None, None)  # type: ignore[type-var]
+        return cls(tuple(bodies), column, keys, mores, low, high)
 
 
 def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:

@@ -6,7 +6,7 @@ chosen first and stamped afterwards, because a row must not move in an index tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
@@ -42,6 +42,10 @@ NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} 
 DUE_WINDOW = 256
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
+#: The most rows that are looked at to say how many tasks are left.
+READY_WINDOW = 32
+LEFT = "SELECT run, lane, first, last, mask FROM segment INDEXED BY"
+LEFT_DUE = f"{LEFT} due WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? LIMIT ?"
 
 
 @dataclass(slots=True)
@@ -61,14 +65,32 @@ class Taken:
     turn: int
 
 
+def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
+    """What a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
+    held, worst = _held(db, process)
+    if worst:
+        return Taken((), False, 0)
+    suspects = any(True for _ in _suspects(db, want, now))
+    if want.limit > 0:
+        found = (suspects and not held) or any(True for _ in _candidates(db, want, ())) or _due(db, want, now)
+        return None if found else Taken((), suspects, 0)
+    return Taken((), suspects, 0)
+
+
+def _held(db: Db, process: int) -> tuple[int, int | None]:
+    """How many rows a process holds, and the most crashes among them."""
+    held, worst = db.execute(
+        "SELECT count(*), max(crashes) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
+    ).fetchall()[0]
+    return held, worst
+
+
 def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     """Claim rows for a process. `turn` is the run that was served first last time.
 
     Only the rows are stamped here. Their tasks are read afterwards, when others may write again: they never change.
     """
-    held, worst = db.execute(
-        "SELECT count(*), max(crashes) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
-    ).fetchall()[0]
+    held, worst = _held(db, process)
     if worst:
         return Taken((), False, turn)
     suspects = list(islice(_suspects(db, want, now), 2))
@@ -82,6 +104,36 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     limit = want.limit - sum(row.count for row in taken)
     taken += stamp(db, process, _choose(_candidates(db, want, due), limit))
     return Taken(_tokens(taken), bool(suspects), turn)
+
+
+def ready(db: Db, want: Want, now: int) -> int:
+    """How many tasks could be taken now, as far as `READY_WINDOW` rows tell; what became due only if there are none."""
+    columns: dict[str, Collection[object] | None] = {"run": want.runs, "kind": want.kinds, "queue": want.queues}
+    chosen = {name: values for name, values in columns.items() if values is not None}
+    if not all(chosen.values()):
+        return 0
+    index = "ready" if want.runs is None else "ready_run"
+    among = "".join(f" AND {name} IN ({','.join('?' * len(values))})" for name, values in chosen.items())
+    values = tuple(value for column in chosen.values() for value in column)
+    found = db.execute(f"{LEFT} {index} WHERE {IS_READY}{among} LIMIT ?", (*values, READY_WINDOW))
+    return _count(found, want) or _count(_ripe(db, want, now), want)
+
+
+def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want: Want) -> int:
+    return sum(
+        last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
+        for run, lane, first, last, mask in found
+        if lane not in want.busy_lanes and (want.runs is None or run in want.runs)
+    )
+
+
+def _ripe(db: Db, want: Want, now: int) -> Iterator[tuple[int, str | None, int, int, bytes | None]]:
+    for kind in want.kinds:
+        for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
+            found = db.execute(LEFT_DUE, (kind, queue, now, READY_WINDOW)).fetchall()
+            yield from found
+            if found:
+                return
 
 
 def _tokens(taken: Iterable[SegmentRow]) -> tuple[bytes, ...]:
@@ -254,6 +306,8 @@ def read(db: Db, tokens: Iterable[bytes]) -> Iterator[Claim]:
             marks=_marked(db, row.run, tasks),
             crashes=row.crashes,
             alone=bool(row.alone),
+            join=span.join,
+            shift=span.shift,
         )
 
 
@@ -314,9 +368,17 @@ def _above(
     return mark
 
 
-def marks_for(db: Db, process: int) -> tuple[Mark, ...]:
-    """The marks on the runs a process holds claims of."""
-    found: list[Mark] = []
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a process must know of the runs it holds claims of: their marks, and which are paused."""
+
+    marks: tuple[Mark, ...]
+    paused: tuple[int, ...]
+
+
+def told(db: Db, process: int) -> Told:
+    """What a process is told of the runs it holds claims of."""
+    marks: list[Mark] = []
     held = db.execute(
         "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
         " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
@@ -324,6 +386,6 @@ def marks_for(db: Db, process: int) -> tuple[Mark, ...]:
     ).fetchall()
     for run, state, reason in held:
         if state == RunState.DRAINING:
-            found.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
-        found += marks_of(db, run)
-    return tuple(found)
+            marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
+        marks += marks_of(db, run)
+    return Told(tuple(marks), tuple(run for run, state, _ in held if state == RunState.PAUSED))

@@ -56,7 +56,7 @@ class Guard:
         """Check a path and register the file it names, as one step: no other store opens it in between."""
         with self.lock:
             place = check(path)
-            found = _id_of(os.lstat(place))
+            found = id_of(os.lstat(place))
             if found in self._inherited:
                 raise StoreRefused(
                     f"{place} was open in the process that this one was forked from, and SQLite cannot open it here "
@@ -142,13 +142,14 @@ class Guard:
         return {*self._live, *(found for found in beside if found is not None)}
 
 
-def _id_of(found: os.stat_result) -> FileId:
+def id_of(found: os.stat_result) -> FileId:
+    """What tells one file from all others."""
     return found.st_dev, found.st_ino
 
 
 def _id_at(name: str) -> FileId | None:
     try:
-        return _id_of(os.stat(name))
+        return id_of(os.stat(name))
     except (OSError, ValueError):
         return None
 

@@ -29,7 +29,7 @@ import apsw
 from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
 from ramify.store.sqlite import forks, trouble
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.guard import FileId, guard
+from ramify.store.sqlite.guard import FileId, guard, id_of
 from ramify.store.sqlite.place import check_place, check_sqlite_version, live_folder
 from ramify.store.sqlite.seat import Seat
 from ramify.store.sqlite.turn import Patience, Turn, nap
@@ -91,6 +91,8 @@ class Link:
         self._writer = Seat("write", Patience(busy_timeout, self._turn), kept | {"cache_size": "-65536"})
         self._reader = Seat("read", Patience(busy_timeout), reads_only | {"cache_size": "-16384"})
         self._watcher = Seat("watch", Patience(busy_timeout), reads_only | {"cache_size": "-64"})
+        self._copier = Seat("copy", Patience(busy_timeout), reads_only)
+        self._seats = (self._watcher, self._copier, self._reader, self._writer)
         forks.register(self)
         try:
             live_folder(self.path)
@@ -122,7 +124,20 @@ class Link:
     @contextmanager
     def read(self) -> Iterator[Db]:
         """One snapshot, which sees nothing of later commits. Keep it short: the log cannot shrink below it."""
-        with self._seated(self._reader) as db:
+        with self._reading(self._reader) as db:
+            yield db
+
+    @contextmanager
+    def snapshot(self) -> Iterator[apsw.Connection]:
+        """One snapshot on a connection of its own, for what takes long: reads go on beside it."""
+        with self._reading(self._copier) as db:
+            db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
+            yield db
+            self._copier.stale = True
+
+    @contextmanager
+    def _reading(self, seat: Seat) -> Iterator[apsw.Connection]:
+        with self._seated(seat) as db:
             try:
                 db.execute("BEGIN DEFERRED")
                 yield db
@@ -141,7 +156,7 @@ class Link:
         self._closed = True
         if self._orphaned:
             return
-        for seat in (self._watcher, self._reader, self._writer):
+        for seat in self._seats:
             if seat.owner != threading.get_ident() and seat.lock.acquire(timeout=self._busy_timeout):
                 try:
                     seat.drop()
@@ -155,7 +170,7 @@ class Link:
         self._let_go.detach()
         # Not even when the interpreter ends: references that nobody gives back. The driver closes all connections when
         # its module is freed, so that one is kept as well.
-        for kept in (apsw, self._watcher.db, self._reader.db, self._writer.db):
+        for kept in (apsw, *(seat.db for seat in self._seats)):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
     # seats: one thread at a time on each connection
@@ -204,7 +219,7 @@ class Link:
             self._finish_closing()
 
     def _finish_closing(self) -> None:
-        if all(seat.db is None for seat in (self._watcher, self._reader, self._writer)):
+        if all(seat.db is None for seat in self._seats):
             self._let_go()
 
     def _check_usable(self) -> None:
@@ -350,7 +365,8 @@ class Link:
 
     def _doubt(self, error: apsw.Error) -> None:
         if trouble.is_doubtful(error):
-            self._writer.stale = self._reader.stale = self._watcher.stale = True
+            for seat in self._seats:
+                seat.stale = True
             self._doubtful |= isinstance(error, apsw.IOError)
 
     def _explain(self, seat: Seat, error: apsw.Error) -> StoreError:
@@ -374,8 +390,7 @@ def _let_go(file: FileId, turn: Turn) -> None:
 
 
 def _id_at(path: str) -> FileId:
-    found = os.lstat(path)
-    return found.st_dev, found.st_ino
+    return id_of(os.lstat(path))
 
 
 def _size_at(path: str) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
@@ -21,9 +23,17 @@ def enter(db: Db, process: NewProcess, now: int) -> None:
     """Open a session; the caller already holds its lock file. Sent again, it stays as it is."""
     check_not_ended(db, process.id)
     db.execute(
-        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered) VALUES (?,?,?,?,?,?)",
-        (process.id, process.pid, process.host, process.version, process.parent, now),
-    )
+        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered, kinds, queues)"
+        " VALUES (?,?,?,?,?,?,?,?)",
+        (
+            process.id, process.pid, process.host, process.version, process.parent, now,
+            _names(process.kinds), _names(process.queues),
+        ),
+    )  # fmt: skip
+
+
+def _names(names: tuple[str, ...] | None) -> str | None:
+    return None if names is None else msgspec.json.encode(names).decode()
 
 
 def check_not_ended(db: Db, process: int) -> None:
@@ -68,6 +78,11 @@ def others(db: Db, process: int) -> list[int]:
     """The sessions that have not ended, but for one."""
     found = db.execute("SELECT process FROM session WHERE gone_at IS NULL AND process <> ?", (process,))
     return [number for (number,) in found.fetchall()]
+
+
+def peers(db: Db) -> int:
+    """How many sessions have not ended."""
+    return int(db.execute("SELECT count(*) FROM session INDEXED BY living WHERE gone_at IS NULL").fetchall()[0][0])
 
 
 def known(db: Db) -> set[int]:

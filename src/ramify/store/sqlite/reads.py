@@ -11,6 +11,7 @@ import msgspec
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
+from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Blame, Process
 from ramify.model.run import Run, RunState
@@ -25,14 +26,16 @@ from ramify.store.reads import (
     Result,
     Span,
     Sweep,
+    Table,
     Tail,
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import claims, joins, once, rows
+from ramify.store.sqlite import claims, joins, notes, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.query import ask
 
 T = TypeVar("T")
 
@@ -43,6 +46,18 @@ TASK = (
 #: The published spans of a run that reach beyond a cursor, then their tasks: ids come out in order.
 TASKS_OF_SPANS = " FROM span s CROSS JOIN task t ON t.id BETWEEN max(s.first, ?2 + 1) AND s.last"
 CHOSEN_SPANS = " AND s.published AND s.last > ?2 AND (?3 IS NULL OR s.kind = ?3)"
+#: Those spans that have parents on both sides of a task. Most have theirs within the width of one claim.
+CHILDREN = (
+    " WHERE s.first IN ("
+    "SELECT first FROM span INDEXED BY span_parents WHERE low_parent BETWEEN ?1 - 8191 AND ?1 AND high_parent >= ?1"
+    " UNION SELECT first FROM span INDEXED BY span_far_parents"
+    " WHERE high_parent - low_parent >= 8192 AND low_parent <= ?1 AND high_parent >= ?1"
+    ") AND s.published AND s.last > ?2 AND t.parent = ?1"
+)
+SEGMENT = (
+    "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, crashes, owner, state"
+    " FROM segment"
+)
 LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
 
@@ -102,6 +117,20 @@ class SqliteReads:
                 f"{TASK}{TASKS_OF_SPANS} WHERE s.run = ?1{CHOSEN_SPANS} ORDER BY s.first, t.id", (run, after, kind)
             )
             return _page((Row(*row) for row in found), lambda r: r.id, after, limit)
+
+    def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
+        """Published children of a task by id: of the spans whose parents lie around it, the rows that name it."""
+        with self._link.read() as db:
+            found = db.execute(f"{TASK}{TASKS_OF_SPANS}{CHILDREN} ORDER BY s.first, t.id", (task, after))
+            return _page((Row(*row) for row in found), lambda r: r.id, after, limit)
+
+    def segment(self, task: int) -> Segment | None:
+        """The live row in which a task is set."""
+        with self._link.read() as db:
+            row = rows.covering(db, task)
+            if row is None:
+                return None
+            return _segment(db.execute(f"{SEGMENT} WHERE id = ?", (row.id,)).fetchall()[0])
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
@@ -187,6 +216,11 @@ class SqliteReads:
             )
             return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, chosen[-1][0] if chosen else after)
 
+    def head(self) -> int:
+        """Where a tail that has read everything stands."""
+        with self._link.read() as db:
+            return int(db.execute("SELECT ifnull(max(seq), 0) FROM commits").fetchall()[0][0])
+
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
         """What was appended, by first id."""
         with self._link.read() as db:
@@ -201,11 +235,7 @@ class SqliteReads:
     def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
         """Rows of the segment table by id."""
         with self._link.read() as db:
-            found = db.execute(
-                "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, crashes, owner, state"
-                " FROM segment WHERE id > ? AND (?2 IS NULL OR run = ?2) ORDER BY id",
-                (after, run),
-            )
+            found = db.execute(f"{SEGMENT} WHERE id > ? AND (?2 IS NULL OR run = ?2) ORDER BY id", (after, run))
             shown = (_segment(row) for row in found)
             return _page(shown, lambda r: r.id, after, limit)
 
@@ -233,20 +263,33 @@ class SqliteReads:
             )
             return _page(shown, lambda j: j.id, after, limit)
 
+    def logs(
+        self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
+    ) -> Page[StoredLine]:
+        """What a run logged, in order of arrival."""
+        with self._link.read() as db:
+            rows.run_row(db, run)
+            return _page(notes.lines(db, run, task, level, after), lambda stored: stored.seq, after, limit)
+
     def processes(self) -> Sequence[Process]:
         """Sessions."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, announced, blame FROM session"
-                " ORDER BY process"
+                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, announced, blame, kinds, queues"
+                " FROM session ORDER BY process"
             ).fetchall()
         return [
             Process(
                 number, pid, host, entered, self._liveness.last_beat(number), bool(gone), last,
                 None if not announced else Blame.NOBODY if blame is None else Blame.TASK,
+                _names(kinds), _names(queues),
             )
-            for number, pid, host, entered, gone, last, announced, blame in found
+            for number, pid, host, entered, gone, last, announced, blame, kinds, queues in found
         ]  # fmt: skip
+
+    def sql(self, query: str, values: dict[str, Any]) -> Table:
+        """The answer to one SELECT of a person's own, in which `:name` stands for a value."""
+        return ask(self._link, query, values)
 
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts."""
@@ -280,6 +323,10 @@ def _events_of(db: Db, seq: int, ranges: str) -> list[Event]:
 def _sweeps(db: Db, where: str, values: tuple[int, ...]) -> list[Sweep]:
     found = db.execute(f"SELECT run, first, last, mask, seq FROM sweep WHERE {where}", values)
     return [Sweep(run, first, last, unpack(mask), seq) for run, first, last, mask, seq in found]
+
+
+def _names(raw: str | None) -> tuple[str, ...] | None:
+    return None if raw is None else msgspec.json.decode(raw, type=tuple[str, ...])
 
 
 def _segment(row: tuple[Any, ...]) -> Segment:

@@ -30,13 +30,14 @@ SEGMENT_COLUMNS = (
     " owner, token"
 )
 SPAN_COLUMNS = (
-    "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, published"
+    "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, published,"
+    " low_parent, high_parent"
 )
 INSERT_SEGMENT = (
     "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, crashes,"
     " alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
-INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
 def read_run(row: tuple[Any, ...]) -> Run:
@@ -101,6 +102,8 @@ class SpanRow:
     keyed: bool
     extra: bool
     published: bool
+    low_parent: int | None = None
+    high_parent: int | None = None
 
     def shared(self) -> tuple[object, ...]:
         """What tasks must have in common to lie in one span."""
@@ -115,9 +118,19 @@ class SpanRow:
             INSERT_SPAN,
             (
                 self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
-                self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.published,
+                self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.published, self.low_parent,
+                self.high_parent,
             ),
         )  # fmt: skip
+
+    def grow(self, db: Db, more: SpanRow) -> None:
+        """Add the tasks of a range that follows on."""
+        db.execute("UPDATE span SET last = ? WHERE first = ?", (more.last, self.first))
+        if more.low_parent is not None and more.high_parent is not None:
+            low = more.low_parent if self.low_parent is None else min(self.low_parent, more.low_parent)
+            high = more.high_parent if self.high_parent is None else max(self.high_parent, more.high_parent)
+            if (low, high) != (self.low_parent, self.high_parent):
+                db.execute("UPDATE span SET low_parent = ?, high_parent = ? WHERE first = ?", (low, high, self.first))
 
 
 def span_row(row: tuple[Any, ...]) -> SpanRow:
@@ -209,8 +222,14 @@ def segments(db: Db, where: str, values: tuple[object, ...]) -> list[SegmentRow]
 
 def covering(db: Db, task: int) -> SegmentRow | None:
     """The live row in whose mask `task` is set: a masked row that begins close by, or the last full row before it."""
-    near = segments(db, "WHERE first <= ? AND first > ? AND state <= 3 ORDER BY first", (task, task - MASK_WIDTH))
-    for row in near:
+    # The nearest first, one at a time: a run that forks much has thousands of narrow rows close by.
+    near = db.execute(
+        f"SELECT {SEGMENT_COLUMNS} FROM segment"
+        " WHERE first <= ? AND first > ? AND last >= ? AND state <= 3 ORDER BY first DESC",
+        (task, task - MASK_WIDTH, task),
+    )
+    for found in near:
+        row = segment_row(found)
         if row.covers(task):
             return row
     wide = segments(db, "WHERE first <= ? AND mask IS NULL AND state <= 3 ORDER BY first DESC LIMIT 1", (task,))

@@ -15,6 +15,8 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SegmentRow
 
 WORKING = "state IN (0, 1, 3)"
+#: Live work of the round that is open or of an earlier one; without a barrier, of any.
+HOLDING = f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)"
 
 
 def create(db: Db, new: NewRun, now: int) -> Run:
@@ -34,25 +36,78 @@ def create(db: Db, new: NewRun, now: int) -> Run:
     return rows.run_row(db, new.id)
 
 
+def look(db: Db, run: Run, round: int) -> Advanced | None:
+    """What `advance` would answer that changes nothing; None when there is something to change. It writes nothing."""
+    here = Advanced(run.state, run.round)
+    if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
+        return here
+    if run.state is RunState.DRAINING:
+        idle = _is_any(db, "segment WHERE run = ? AND state IN (0, 1, 2)", (run.id,))
+        held = 0 if idle else _tasks(db, "run = ? AND state = 3", (run.id,))
+        return Advanced(run.state, run.round, holding=held) if held else None
+    if _is_queue(run) or _holds(db, run):
+        gated = _is_any(db, "segment INDEXED BY gated WHERE run = ? AND round <= ? AND state = 1", _reached(run, round))
+        return None if gated else Advanced(run.state, run.round, holding=_holding(db, run))
+    lowest = _lowest_round(db, run)
+    if lowest is None:
+        return here if run.endless else None
+    leader = _gated_by(db, run, lowest)
+    return None if leader is None else Advanced(run.state, run.round, gated_by=leader)
+
+
 def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
-    if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
-        return Advanced(run.state, run.round)
+    still = look(db, run, round)
+    if still is not None:
+        return still
     if run.state is RunState.DRAINING:
         return _drain(db, run, now)
-    barrier = run.order is Order.ROUNDS or run.round < 0
-    if run.endless and not barrier:
-        # A queue has no rounds and no end to judge, and may be long: nothing of it is counted.
-        return Advanced(run.state, run.round, _ungate(db, run, run.round))
-    holding = _tasks(db, f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)", (run.id, round, barrier))
-    if holding:
-        return Advanced(run.state, run.round, _ungate(db, run, run.round), holding)
-    (lowest,) = db.execute(f"SELECT min(round) FROM segment WHERE run = ? AND {WORKING}", (run.id,)).fetchall()[0]
-    if lowest is not None:
-        return _open_next(db, run, lowest)
-    if run.endless:
-        return Advanced(run.state, run.round)
-    return _end(db, run, now)
+    if _is_queue(run) or _holds(db, run):
+        return Advanced(run.state, run.round, _ungate(db, run, round), _holding(db, run))
+    lowest = _lowest_round(db, run)
+    if lowest is None:
+        return _end(db, run, now)
+    db.execute("UPDATE run SET round = ? WHERE id = ?", (lowest, run.id))
+    _ungate(db, run, lowest)
+    return Advanced(run.state, lowest, moved=True)
+
+
+def _has_barrier(run: Run) -> bool:
+    return run.order is Order.ROUNDS or run.round < 0
+
+
+def _is_queue(run: Run) -> bool:
+    """A queue has no rounds and no end to judge, and may be long: nothing of it is counted."""
+    return run.endless and not _has_barrier(run)
+
+
+def _holds(db: Db, run: Run) -> bool:
+    """Whether live work keeps the run where it is."""
+    return _is_any(db, f"segment WHERE {HOLDING}", (run.id, run.round, _has_barrier(run)))
+
+
+def _holding(db: Db, run: Run) -> int:
+    """How many tasks keep the run where it is."""
+    return 0 if _is_queue(run) else _tasks(db, HOLDING, (run.id, run.round, _has_barrier(run)))
+
+
+def _is_any(db: Db, where: str, values: tuple[object, ...]) -> bool:
+    return db.execute(f"SELECT 1 FROM {where} LIMIT 1", values).fetchone() is not None
+
+
+def _lowest_round(db: Db, run: Run) -> int | None:
+    """The lowest round with work that is not done."""
+    found = db.execute(f"SELECT min(round) FROM segment WHERE run = ? AND {WORKING}", (run.id,)).fetchall()
+    lowest: int | None = found[0][0]
+    return lowest
+
+
+def _gated_by(db: Db, run: Run, round: int) -> int | None:
+    """The run that must get further before this one opens a round."""
+    if run.follows is None:
+        return None
+    leader = rows.run_row(db, run.follows.run)
+    return None if leader.state.is_end or leader.round > round + run.follows.lead else leader.id
 
 
 def _tasks(db: Db, where: str, values: tuple[object, ...]) -> int:
@@ -60,21 +115,15 @@ def _tasks(db: Db, where: str, values: tuple[object, ...]) -> int:
     return sum(row.count for row in rows.segments(db, f"WHERE {where}", values))
 
 
-def _open_next(db: Db, run: Run, round: int) -> Advanced:
-    if run.follows is not None:
-        leader = rows.run_row(db, run.follows.run)
-        if not leader.state.is_end and leader.round <= round + run.follows.lead:
-            return Advanced(run.state, run.round, gated_by=leader.id)
-    db.execute("UPDATE run SET round = ? WHERE id = ?", (round, run.id))
-    _ungate(db, run, round)
-    return Advanced(run.state, round, moved=True)
+def _reached(run: Run, round: int) -> tuple[int, int]:
+    """The run, and up to which round its gates open: without a barrier, all of them."""
+    return run.id, round if run.order is Order.ROUNDS else 2**62
 
 
 def _ungate(db: Db, run: Run, round: int) -> bool:
     """Open the gate for the rows of the rounds that are open."""
-    up_to = round if run.order is Order.ROUNDS else 2**62
     db.execute(
-        "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1", (run.id, up_to)
+        "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1", _reached(run, round)
     )
     return db.changes() > 0
 

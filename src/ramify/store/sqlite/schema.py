@@ -1,10 +1,14 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
 Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`. The log, which
-only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). There are no
+only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). What tasks
+logged is in `note`, which grows as well and which no verb of the work reads. There are no
 updates or deletes on task and event rows (vacuum removes rows that were never published), and no index on them but
 their own order, so inserts stay sequential however long the log gets. Times are microseconds; masks are little-endian
 bit sets.
+
+A span knows the lowest and the highest parent of its tasks. Those of one commit lie close together, so the few spans
+that can hold the children of a task are found without an index on the tasks themselves.
 
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
 be taken later, `suspect` what must run alone. A million finished, gated or future tasks cost a claim nothing.
@@ -16,7 +20,7 @@ import apsw
 
 from ramify.errors import SchemaTooNew, StoreRefused
 
-VERSION = 1
+VERSION = 2
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -27,8 +31,9 @@ INSERT INTO ids VALUES (1);
 CREATE TABLE session (
     process INTEGER PRIMARY KEY, pid INTEGER NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL, parent INTEGER,
     entered INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0, answer BLOB, gone_at INTEGER,
-    announced INTEGER NOT NULL DEFAULT 0, blame INTEGER
+    announced INTEGER NOT NULL DEFAULT 0, blame INTEGER, kinds TEXT, queues TEXT
 );
+CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
@@ -41,9 +46,11 @@ CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, priority INTEGER NOT NULL, due INTEGER, hold INTEGER NOT NULL,
     keep INTEGER NOT NULL, joined INTEGER, shift INTEGER NOT NULL, keyed INTEGER NOT NULL, extra INTEGER NOT NULL,
-    published INTEGER NOT NULL
+    published INTEGER NOT NULL, low_parent INTEGER, high_parent INTEGER
 );
 CREATE INDEX span_run ON span (run);
+CREATE INDEX span_parents ON span (low_parent, high_parent) WHERE low_parent IS NOT NULL;
+CREATE INDEX span_far_parents ON span (low_parent, high_parent) WHERE high_parent - low_parent >= 8192;
 CREATE INDEX span_join ON span (joined) WHERE joined IS NOT NULL;
 
 CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB);
@@ -116,6 +123,14 @@ CREATE TABLE mark (
 );
 CREATE INDEX mark_run ON mark (run, task);
 
+CREATE TABLE note (
+    seq INTEGER PRIMARY KEY, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, run INTEGER NOT NULL,
+    task INTEGER, attempt INTEGER NOT NULL, level INTEGER NOT NULL, logger TEXT NOT NULL, text TEXT NOT NULL
+);
+CREATE UNIQUE INDEX note_once ON note (process, n);
+CREATE INDEX note_run ON note (run);
+CREATE INDEX note_task ON note (task) WHERE task IS NOT NULL;
+
 CREATE TABLE refusal (
     process INTEGER NOT NULL, n INTEGER NOT NULL, token BLOB NOT NULL, tasks INTEGER NOT NULL, at INTEGER NOT NULL,
     PRIMARY KEY (process, n, token)
@@ -135,6 +150,11 @@ def prepare(db: apsw.Connection) -> None:
             raise SchemaTooNew(
                 f"{db.filename} was written by a newer Ramify (its schema is {version}, this one knows {VERSION}); "
                 "install that version or newer"
+            )
+        if version < VERSION:
+            raise StoreRefused(
+                f"{db.filename} was written by a Ramify from before the first release (its schema is {version}, this "
+                f"one knows {VERSION}) and cannot be brought up to date; start with a new file"
             )
         return
     if application or version or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():

@@ -10,33 +10,44 @@ It does not work on network file systems and says so.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from ramify.errors import BadPayload, Reaped, RunEnded
+from ramify.errors import BadPayload, Reaped
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, Started
-from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_tasks
+from ramify.model.run import Advanced, NewRun, RunState, Started
+from ramify.model.task import Appended, NewTasks, check_name, check_tasks
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
-from ramify.store.sqlite import adding, answers, claims, commits, lives, processes, rows, runs, schema
-from ramify.store.sqlite import joins as join_rows
+from ramify.store.sqlite import (
+    adding,
+    answers,
+    claims,
+    commits,
+    copying,
+    entries,
+    lives,
+    notes,
+    processes,
+    rows,
+    runs,
+    schema,
+)
 from ramify.store.sqlite.answers import Answer
+from ramify.store.sqlite.bell import Bell
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Dead, Liveness
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.rows import CommitLog
-
-POLL_SECONDS = 0.02
 
 
 class SqliteStore:
@@ -60,7 +71,8 @@ class SqliteStore:
         self._link.on_writing = self._note_writing
         self._entered: int | None = None
         self._turn = 0
-        self._seen = -1
+        self._idle = True
+        self._bell = Bell(self._link.changed, f"{self._link.path}-wal")
         self.reads = SqliteReads(self._link, self._liveness)
 
     def describe(self) -> Description:
@@ -74,17 +86,19 @@ class SqliteStore:
         """Let go of the file and of the locks; claims of processes that did not leave look like a death."""
         self._liveness.close()
         self._link.close()
+        self._bell.close()
 
     def now(self) -> int:
         """The store's clock."""
         return self._clock.now()
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until some connection committed something."""
-        end = time.monotonic() + seconds
-        while (seen := self._link.changed()) == self._seen and (left := end - time.monotonic()) > 0:
-            time.sleep(min(POLL_SECONDS, left))
-        self._seen = seen
+    def wait(self, seconds: float) -> bool:
+        """Sleep until some connection committed something, or somebody calls."""
+        return self._bell.wait(seconds)
+
+    def wake(self) -> None:
+        """End a wait of this store."""
+        self._bell.ring()
 
     # processes
 
@@ -111,7 +125,8 @@ class SqliteStore:
         with self._link.read() as db:
             if processes.is_gone(db, process):
                 return Beat(reaped=True)
-            return Beat(marks=claims.marks_for(db, process))
+            told = claims.told(db, process)
+            return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db))
 
     def announce(self, process: int, task: int | None) -> None:
         """Name who is to blame for a coming death."""
@@ -167,19 +182,7 @@ class SqliteStore:
         if run.name is not None:
             check_name("run name", run.name)
         with self._link.write() as db:
-            known = db.execute(
-                f"{rows.RUN} WHERE id = ?1 OR (name = ?2 AND generation = ?3) ORDER BY id = ?1 DESC",
-                (run.id, run.name, run.generation),
-            ).fetchone()
-            if known is not None:
-                return Started(rows.read_run(known), created=False)
-            (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
-            if not 0 < run.id < next_id:
-                raise BadPayload(f"run id {run.id} was not reserved from this store")
-            self._check_adding(db, tasks, joins, ())
-            self._add(db, runs.create(db, run, self.now()), tasks, joins, (), 0)
-            runs.advance(db, rows.run_row(db, run.id), -1, self.now())
-            return Started(rows.run_row(db, run.id), created=True)
+            return entries.start(db, run, tasks, joins, self.now())
 
     def append(
         self,
@@ -190,52 +193,18 @@ class SqliteStore:
     ) -> Appended:
         """Publish tasks from outside."""
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if applied_before(tasks, lambda first, last: rows.has_any(db, run, first, last)):
-                return adding.known(db, run, tasks, self.now())
-            if row.state.is_end or row.state is RunState.DRAINING:
-                raise RunEnded(
-                    f"run {run} is {row.state.value} and takes no more tasks; reopen its tasks or start another"
-                )
-            self._check_adding(db, tasks, joins, waiters)
-            return self._add(db, row, tasks, joins, waiters, row.round + 1 if row.order is Order.ROUNDS else 0)
-
-    def _check_adding(
-        self, db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]
-    ) -> None:
-        for group in tasks:
-            check_tasks(group)
-            if group.join is not None and group.slot is None:
-                raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
-        adding.check_room(db, tasks)
-        join_rows.check(db, tasks, new, waiters)
-
-    def _add(
-        self,
-        db: Db,
-        run: Run,
-        tasks: Sequence[NewTasks],
-        new: Sequence[NewJoin],
-        waiters: Sequence[NewWaiter],
-        round: int,
-    ) -> Appended:
-        now = self.now()
-        if len(tasks) == 1 and not new and not waiters and adding.extend_tail(db, run, tasks[0], round, now):
-            return Appended(((tasks[0].first,),))
-        join_rows.create(db, run.id, new)
-        added = [adding.add(db, run, group, round, 0, now) for group in tasks]
-        arrivals = [arrival for group in added for arrival in group.arrivals]
-        became = {given: task for group in added for given, task in group.moved().items()} if waiters else {}
-        for waiter in waiters:
-            arrivals += join_rows.wait_for(db, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
-        join_rows.settle(db, arrivals, new, run.id, round)
-        taken = frozenset((g, i) for g, group in enumerate(added) for i in group.lost)
-        return Appended(tuple(group.ids for group in added), taken)
+            return entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
 
     # working
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        """Take segments."""
+        """Take segments. Who found nothing the last time looks first, which is a read and in nobody's way."""
+        if self._idle:
+            with self._link.read() as db:
+                again = processes.consumed(db, stamp)
+                nothing = claims.look(db, stamp.process, want, self.now()) if again is None else None
+                if nothing is not None:
+                    return answers.claimed(db, answers.of_claim(nothing), want, self.now())
         with self._link.write() as db:
             again = processes.consumed(db, stamp)
             if again is not None:
@@ -244,9 +213,11 @@ class SqliteStore:
                 taken = claims.take(db, stamp.process, want, self._turn, self.now())
                 self._turn = taken.turn
                 answer = answers.of_claim(taken)
-                processes.consume(db, stamp, answers.remember(answer))
+                self._idle = not taken.tokens
+                if not self._idle:
+                    processes.consume(db, stamp, answers.remember(answer))
         with self._link.read() as db:
-            return answers.claimed(db, answer)
+            return answers.claimed(db, answer, want, self.now())
 
     def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
         """Write unpublished rows."""
@@ -276,7 +247,7 @@ class SqliteStore:
                     commits.refuse(db, stamp, part, self.now())
             raise
         with self._link.read() as db:
-            return answers.committed(db, answer, stamp.process)
+            return answers.committed(db, answer, stamp.process, then_claim, self.now())
 
     def _commit(
         self, db: Db, stamp: Stamp, parts: Sequence[Part], columns: commits.Columns, then_claim: Want | None
@@ -321,7 +292,11 @@ class SqliteStore:
     # runs
 
     def advance(self, run: int, round: int) -> Advanced:
-        """Judge rounds and ends."""
+        """Judge rounds and ends. What does not move is told from a read."""
+        with self._link.read() as db:
+            still = runs.look(db, rows.run_row(db, run), round)
+        if still is not None:
+            return still
         with self._link.write() as db:
             return runs.advance(db, rows.run_row(db, run), round, self.now())
 
@@ -377,7 +352,20 @@ class SqliteStore:
             processes.consume(db, stamp, answers.remember(Answer("reopen", reopened=answer)))
             return answer
 
+    # logs
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        """Keep log lines."""
+        kept = storable_lines(lines)
+        with self._link.write() as db:
+            notes.add(db, process, kept)
+
     # care
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the file."""
+        with self._link.snapshot() as db:
+            copying.copy(db, path)
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""

@@ -30,6 +30,7 @@ FILES = (
     "append",
     "singles",
     "claim",
+    "left",
     "order",
     "suspects",
     "commit",
@@ -48,8 +49,11 @@ FILES = (
     "joins",
     "slots",
     "reads",
+    "kin",
     "tail",
+    "note",
     "vacuum",
+    "backup",
 )
 
 

@@ -309,3 +309,24 @@ def a_leader_that_is_reopened_closes_no_gate_again(house: House) -> None:
 def a_run_that_does_not_exist_cannot_be_advanced(house: House) -> None:
     with refused(UnknownRun):
         house.store.advance(house.store.reserve(1), 0)
+
+
+@case("advance")
+def an_advance_that_changes_nothing_writes_nothing(house: House) -> None:
+    leader = house.run(house.tasks())
+    runs = [
+        leader,
+        house.run(house.tasks(), follows=Follows(leader)),
+        house.queue(),
+        house.run(house.tasks(kind="copy"), house.tasks(kind="copy")),
+    ]
+    house.worker().take(kinds=["copy"], limit=1)
+    house.store.pause(house.run(house.tasks()))
+    house.store.cancel(runs[-1])
+    other = house.client()
+    for run in [*runs, *(run.id for run in house.store.reads.runs().rows)]:
+        other.wait(0)
+        with house.nothing_changes():
+            for round in (-1, 0, 1):
+                assert not house.store.advance(run, round).moved
+        assert not other.wait(0)

@@ -1,5 +1,7 @@
 """`beat`: say "alive" by the store's clock; hear whether this process was reaped and of marks on the runs it holds.
 
+It also tells which of those runs are paused, and how many sessions have not ended.
+
 (The marks themselves are the matter of `cancel.py` and `cancel_tasks.py`, the reaping of `reap.py`.)
 """
 
@@ -66,3 +68,33 @@ def marks_on_runs_that_are_not_held_are_not_told(house: House) -> None:
     assert worker.beat().marks == ()
     house.store.cancel(held)
     assert [mark.run for mark in worker.beat().marks] == [held]
+
+
+@case("beat")
+def the_paused_ones_of_the_runs_it_holds_are_told(house: House) -> None:
+    held, other = house.run(house.tasks(kind="walk")), house.run(house.tasks(kind="copy"))
+    worker = house.worker()
+    claim = worker.take(kinds=["walk"])
+    house.worker().take(kinds=["copy"])
+    house.store.pause(other)
+    assert worker.beat().paused == ()
+    house.store.pause(held)
+    assert worker.beat().paused == (held,)
+    house.store.resume(held)
+    assert worker.beat().paused == ()
+    house.store.pause(held)
+    worker.done(claim)
+    assert worker.beat().paused == ()
+
+
+@case("beat")
+def every_session_that_has_not_ended_is_a_peer(house: House) -> None:
+    one = house.worker()
+    assert one.beat().peers == 1
+    two, three = house.worker(), house.worker()
+    assert [worker.beat().peers for worker in (one, two, three)] == [3, 3, 3]
+    two.store.leave(two.process)
+    assert one.beat().peers == 2
+    house.workers.remove(two)
+    house.bury(three, by=one)
+    assert one.beat().peers == 1

@@ -1,8 +1,9 @@
 """`claim`: take segments, or the head of a large one, at most `want.limit` tasks, under fresh tokens.
 
 Only named kinds, wanted queues and runs, and no busy lane; nothing before it is due. Sent again with the same stamp it
-returns the same claims. A crash right after it leaves claims that the reaper offers again. (`order.py` says who comes
-first, `suspects.py` what happens to rows whose owner died.)
+returns the same claims. One that finds nothing writes nothing, and sent again it tries again. A crash right after it
+leaves claims that the reaper offers again. (`order.py` says who comes first, `suspects.py` what happens to rows whose
+owner died, `left.py` what a claim says about the tasks it did not take.)
 """
 
 from __future__ import annotations
@@ -225,13 +226,52 @@ def sent_again_after_its_row_was_taken_back_it_is_still_answered(house: House) -
 
 
 @case("claim")
-def an_empty_answer_stays_empty_when_it_is_asked_for_again(house: House) -> None:
+def a_claim_that_finds_nothing_writes_nothing(house: House) -> None:
+    """Not even its stamp: idle processes would keep the disk busy, and wake one another for ever."""
+    house.run(house.tasks(2, kind="copy"))
+    worker, other = house.worker(), house.client()
+    worker.take(1, ["copy"])
+    other.wait(0)
+    with house.nothing_changes():
+        for _ in range(3):
+            assert worker.ask(want(kinds=["walk"])).claims == ()
+            assert worker.ask(want(0)).claims == ()
+    assert not other.wait(0)
+    assert [process.last for process in house.store.reads.processes()] == [1]
+
+
+@case("claim")
+def one_that_found_nothing_tries_again_when_it_is_sent_again(house: House) -> None:
     worker = house.worker()
     assert worker.ask(want()).claims == ()
     tasks = house.tasks()
     house.run(tasks)
-    assert worker.store.claim(worker.last, want()).claims == ()
-    assert house.offered() == [tasks.first]
+    found = worker.store.claim(worker.last, want())
+    assert tasks_of(found.claims) == [tasks.first]
+    assert plain(worker.store.claim(worker.last, want())) == plain(found)
+
+
+@case("claim")
+def one_that_found_nothing_is_stale_after_a_later_number(house: House) -> None:
+    worker = house.worker()
+    assert worker.ask(want()).claims == ()
+    late = worker.last
+    house.run(house.tasks(4))
+    worker.take(1)
+    with house.nothing_changes(), refused(StaleStamp):
+        worker.store.claim(late, want())
+
+
+@case("claim")
+def one_that_finds_nothing_is_refused_to_the_reaped_and_the_stale(house: House) -> None:
+    worker, frozen = house.worker(), house.worker()
+    house.run(house.tasks())
+    worker.done(worker.take())
+    with refused(StaleStamp):
+        worker.store.claim(Stamp(worker.process, worker.n - 1), want())
+    house.write_off(frozen)
+    with refused(Reaped):
+        frozen.claim()
 
 
 @case("claim")

@@ -295,8 +295,9 @@ def the_newest_refusals_are_kept(house: House) -> None:
 
 @case("reads")
 def a_process_is_seen_with_the_last_number_it_used(house: House) -> None:
+    house.run(house.tasks(2))
     worker = house.worker()
-    worker.claim()
-    worker.claim()
+    worker.take(1)
+    worker.take(1)
     seen = only(house.store.reads.processes())
     assert seen.last == worker.n == 2

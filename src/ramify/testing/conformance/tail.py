@@ -33,6 +33,21 @@ def a_tail_that_keeps_up_sees_every_event_once(house: House) -> None:
 
 
 @case("tail")
+def a_tail_that_begins_at_the_head_sees_what_comes_and_nothing_before(house: House) -> None:
+    house.run(house.tasks(4))
+    worker = house.worker()
+    claim = worker.take()
+    assert house.store.reads.head() == 0
+    worker.done(claim, claim.tasks[:2])
+    head = house.store.reads.head()
+    assert house.store.reads.tail(head).commits == []
+    assert head == house.store.reads.tail(0).after
+    worker.done(claim, claim.tasks[2:3])
+    worker.done(claim, claim.tasks[3:])
+    assert [event.task for event in house.store.reads.tail(head).events] == list(claim.tasks[2:])
+
+
+@case("tail")
 def a_page_of_the_tail_holds_whole_commits(house: House) -> None:
     house.run(house.tasks(30))
     worker = house.worker()

@@ -1,12 +1,14 @@
-"""`now` and `wait`: the store's clock, the only one that due times are compared with, and a way to sleep on changes.
+"""`now`, `wait`, `wake`: the store's clock, the only one that due times are compared with, and how to sleep on changes.
 
-`wait` sleeps until something may have changed, and at most as long as it is told. It is a hint: a change may be
-missed, and coming back early means nothing.
+`wait` sleeps until something may have changed since the last wait of the same client, and at most as long as it is
+told; it says which of the two it was. It is a hint: a change may be missed, and coming back early means little. `wake`
+ends a wait from another thread.
 """
 
 from __future__ import annotations
 
 import time
+from threading import Thread
 
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House
@@ -42,3 +44,83 @@ def wait_does_nothing_but_wait(house: House) -> None:
     house.worker().take(1)
     with house.nothing_changes():
         house.store.wait(0.001)
+
+
+@case("wait")
+def wait_says_whether_something_may_have_changed(house: House) -> None:
+    waiting = house.client()
+    waiting.wait(0)
+    assert not waiting.wait(0.01)
+    house.run(house.tasks())
+    assert waiting.wait(60)
+    assert not waiting.wait(0.01)
+
+
+@case("wait")
+def wait_ends_when_another_client_writes(house: House) -> None:
+    waiting = house.client()
+    waiting.wait(0)
+    heard: list[bool] = []
+    thread = Thread(target=lambda: heard.append(waiting.wait(60)))
+    thread.start()
+    house.run(house.tasks())
+    thread.join(60)
+    assert heard == [True]
+
+
+@case("wait")
+def what_a_client_wrote_itself_does_not_end_its_waits_for_ever(house: House) -> None:
+    house.run(house.tasks())
+    worker = house.worker()
+    worker.done(worker.take())
+    worker.store.wait(0)
+    assert not worker.store.wait(0.01)
+
+
+@case("wait")
+def those_who_find_nothing_to_do_let_one_another_sleep(house: House) -> None:
+    """Asking for work, asking whether a round is over, and beating are no news to anybody."""
+    run = house.run(house.tasks())
+    house.worker().take()
+    one, two = house.worker(), house.worker()
+    one.store.wait(0)
+    two.store.wait(0)
+    for worker in (one, two, one):
+        assert worker.claim() == ()
+        assert not worker.store.advance(run, 0).moved
+        worker.beat()
+    assert not one.store.wait(0)
+    assert not two.store.wait(0)
+
+
+@case("wake")
+def wake_ends_a_wait_in_progress(house: House) -> None:
+    store = house.client()
+    store.wait(0)
+    heard: list[bool] = []
+    thread = Thread(target=lambda: heard.append(store.wait(60)))
+    begin = time.monotonic()
+    thread.start()
+    store.wake()
+    thread.join(60)
+    assert heard == [True]
+    assert time.monotonic() - begin < 30
+
+
+@case("wake")
+def a_wake_just_before_the_wait_is_not_lost(house: House) -> None:
+    """Nobody can know whether the other thread sleeps already."""
+    store = house.client()
+    store.wait(0)
+    store.wake()
+    assert store.wait(60)
+    assert not store.wait(0.01)
+
+
+@case("wake")
+def wake_concerns_one_client_and_changes_nothing(house: House) -> None:
+    store, other = house.client(), house.client()
+    other.wait(0)
+    with house.nothing_changes():
+        store.wake()
+    assert not other.wait(0.01)

@@ -1,0 +1,190 @@
+"""Calls: a task that does not exist yet, as a value.
+
+A call is a kind with encoded arguments and whatever was chosen for this one task. `Group` holds what neighbouring tasks
+share (it decides which of them can lie in one segment), so the calls of one task function share one group object and
+making a call costs one encoding and one small struct. Each method gives back a new call; nothing is ever changed.
+
+A call does not know stores, runs or ids, and making one does no I/O.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from ramify.errors import BadPayload
+from ramify.model.codec import Signature
+from ramify.model.key import Hold, key_bytes
+from ramify.model.policy import LEVELS, SECOND
+from ramify.model.task import MAX_KEY, check_name
+
+R_co = TypeVar("R_co", covariant=True)
+
+#: The longest wait a call may ask for: a hundred years.
+LONGEST_DELAY = 100 * 365 * 86_400.0
+
+
+class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What few calls carry along: their own budget, headers, and whether a continuation wants broken members too."""
+
+    retries: int | None = None
+    timeout: float | None = None
+    headers: dict[str, str] | None = None
+    always: bool = False
+
+    def encode(self) -> bytes | None:
+        """The bytes a task row carries; None when there is nothing to carry."""
+        return None if self == NO_EXTRA else msgspec.json.encode(self)
+
+    @classmethod
+    def decode(cls, raw: bytes | None) -> Extra:
+        """The inverse of `encode`."""
+        return NO_EXTRA if raw is None else msgspec.json.decode(raw, type=cls)
+
+
+NO_EXTRA = Extra()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What tasks of one segment share, and how their arguments are read. `delay` counts from the commit, in seconds."""
+
+    kind: str
+    signature: Signature = field(compare=False, repr=False)
+    queue: str = "default"
+    lane: str | None = None
+    priority: int = 0
+    delay: float | None = None
+    due: int | None = None
+    hold: Hold = Hold.LABEL
+    keep: int = 0
+    #: Whether calls of this very object have neither a label nor extras, so that whole lists of them can be taken over.
+    plain: bool = field(default=False, compare=False)
+    #: The handler that calls of this group reach in this process, where one is known: a test can try one by itself.
+    handler: object = field(default=None, compare=False, repr=False)
+
+
+class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
+    """One task to be: `measure.of("/usr")`. Yield it, spawn it, start a run with it, or enqueue it."""
+
+    group: Group
+    body: bytes
+    label: bytes | None = None
+    extra: bytes | None = None
+
+    @property
+    def kind(self) -> str:
+        """The name of the handler."""
+        return self.group.kind
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments, read back from their encoding."""
+        return self.group.signature.decode(self.body)
+
+    def __repr__(self) -> str:
+        args, kwargs = self.arguments()
+        inside = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
+        return f"{self.group.kind}({', '.join(inside)})"
+
+    def key(self, key: str) -> Call[R_co]:
+        """Label it, to find, group and join on; it excludes nobody."""
+        return self._named(key, Hold.LABEL, 0)
+
+    def once(self, key: str | None = None) -> Call[R_co]:
+        """At most once in its run: a second call with this key adds nothing. Without a key, the arguments are it."""
+        return self._named(arguments_key(self) if key is None else key, Hold.ONCE, 0)
+
+    def unique(self, key: str, keep: float = 0) -> Call[R_co]:
+        """One at a time under this key, in every run: while it is unfinished, and `keep` seconds after it succeeded."""
+        return self._named(key, Hold.UNIQUE, round(_seconds("unique(keep)", keep) * SECOND))
+
+    def delay(self, seconds: float) -> Call[R_co]:
+        """Not before `seconds` after it is committed."""
+        return self._grouped(delay=_seconds("delay", seconds), due=None)
+
+    def at(self, when: datetime) -> Call[R_co]:
+        """Not before this moment, which must name its time zone."""
+        if not isinstance(when, datetime) or when.utcoffset() is None:
+            raise BadPayload(f"at({when!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
+        return self._grouped(due=round(when.timestamp() * SECOND), delay=None)
+
+    def priority(self, level: int) -> Call[R_co]:
+        """Lower comes first; 0 is the default."""
+        if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
+            raise BadPayload(f"priority({level!r}): levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
+        return self._grouped(priority=level)
+
+    def queue(self, name: str) -> Call[R_co]:
+        """The queue by which processes choose what to serve."""
+        return self._grouped(queue=check_name("queue", name))
+
+    def lane(self, name: str) -> Call[R_co]:
+        """A partition, such as a host or a tenant, for limits and fairness."""
+        return self._grouped(lane=check_name("lane", name))
+
+    def retries(self, count: int) -> Call[R_co]:
+        """Its own number of retries: `retries(2)` is up to three attempts."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise BadPayload(f"retries({count!r}): give a whole number, 0 or more")
+        return self._with(retries=count)
+
+    def timeout(self, seconds: float) -> Call[R_co]:
+        """Its own time limit for one attempt."""
+        if _seconds("timeout", seconds) == 0:
+            raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
+        return self._with(timeout=float(seconds))
+
+    def headers(self, **headers: str) -> Call[R_co]:
+        """Small texts that travel with it, for tracing; seen as `current().context`."""
+        for name, value in headers.items():
+            if not isinstance(value, str):
+                raise BadPayload(f"headers({name}={value!r}): give text, not {type(value).__name__}")
+        known: Mapping[str, str] = Extra.decode(self.extra).headers or {}
+        return self._with(headers={**known, **headers})
+
+    def always(self) -> Call[R_co]:
+        """As a continuation (`spawn(then=...)`): run also when some members did not end well."""
+        return self._with(always=True)
+
+    def _named(self, key: str, hold: Hold, keep: int) -> Call[R_co]:
+        label = label_of(self.kind, key)
+        return msgspec.structs.replace(self._grouped(hold=hold, keep=keep, plain=False), label=label)
+
+    def _grouped(self, **changes: Any) -> Call[R_co]:
+        return msgspec.structs.replace(self, group=replace(self.group, **changes))
+
+    def _with(self, **changes: Any) -> Call[R_co]:
+        extra = msgspec.structs.replace(Extra.decode(self.extra), **changes)
+        try:
+            return msgspec.structs.replace(self._grouped(plain=False), extra=extra.encode())
+        except ValueError:
+            raise BadPayload(f"{changes!a} holds text that cannot be stored (a lone surrogate)") from None
+
+
+def arguments_key(call: Call[Any]) -> str:
+    """A text that is the same for equal arguments, and differs for others."""
+    return blake2b(call.group.signature.identity(call.body), digest_size=16).hexdigest()
+
+
+def label_of(kind: str, key: object) -> bytes:
+    """A key as a call carries it; BadPayload for one that cannot be kept."""
+    if not isinstance(key, str) or not key:
+        raise BadPayload(f"{key!r} is no key of a {kind!r} task; give a text that is not empty")
+    label = key_bytes(key)
+    if len(label) > MAX_KEY:
+        raise BadPayload(f"a key of a {kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
+    return label
+
+
+def _seconds(what: str, seconds: float) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
+        raise BadPayload(f"{what}({seconds!r}): give a number of seconds")
+    if not 0 <= seconds <= LONGEST_DELAY:
+        raise BadPayload(f"{what}({seconds!r}): give 0 seconds or more, at most a hundred years")
+    return float(seconds)

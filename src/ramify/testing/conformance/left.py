@@ -1,0 +1,98 @@
+"""What a claim tells beside its tasks: their place in a join, and how many tasks it left for the next claim.
+
+`Claimed.ready` is a lower bound from a bounded look: there may be more, and there are never fewer. Only what the same
+want could take now is counted: no other kind, queue, run or lane, nothing gated or not yet due, and no suspects.
+"""
+
+from __future__ import annotations
+
+from ramify.model.join import NewJoin
+from ramify.testing.clock import SECOND
+from ramify.testing.conformance.house import House, want
+from ramify.testing.conformance.registry import case
+
+
+@case("claim")
+def a_claim_names_the_join_of_its_tasks_and_their_slots(house: House) -> None:
+    waiting = house.tasks(kind="sum", waits=True)
+    one, two = house.tasks(2, join=waiting.first), house.tasks(3, join=waiting.first, slot=2)
+    house.any_run(one, two, waiting, joins=[NewJoin(waiting.first, 5, waiting.first)])
+    worker = house.worker()
+    slots: dict[int, int] = {}
+    for _ in range(5):
+        claim = worker.take(1)
+        assert claim.join == waiting.first
+        slots.update((task, task + claim.shift) for task in claim.tasks)
+    assert slots == dict(zip((*one.ids, *two.ids), range(5), strict=True))
+
+
+@case("claim")
+def a_claim_of_tasks_that_are_in_no_join_names_none(house: House) -> None:
+    house.run(house.tasks(3))
+    claim = house.worker().take()
+    assert (claim.join, claim.shift) == (None, 0)
+
+
+@case("claim")
+def a_claim_says_how_many_tasks_it_left(house: House) -> None:
+    house.run(house.tasks(10))
+    one, two = house.worker(), house.worker()
+    assert one.ask(want(4)).ready == 6
+    answer = two.ask(want(1, runs=[house.store.reads.runs().rows[0].id]))
+    assert answer.ready == 5
+    done = one.commit(then=want(3))
+    assert done.claimed.ready == 2
+    assert two.ask(want(100)).ready == 0
+    assert two.ask(want(100)).ready == 0
+
+
+@case("claim")
+def what_ended_is_not_counted_as_left(house: House) -> None:
+    house.run(house.tasks(10))
+    worker = house.worker()
+    claim = worker.take()
+    worker.done(claim, claim.tasks[::2])
+    worker.release(claim)
+    assert house.worker().ask(want(1)).ready == 4
+
+
+@case("claim")
+def only_what_the_same_want_could_take_now_counts_as_left(house: House) -> None:
+    future = house.clock.now() + 1000 * SECOND
+    served = [
+        house.any_run(house.tasks(2, **columns))
+        for columns in ({"kind": "copy"}, {"queue": "slow"}, {"lane": "a.org"}, {"due": future}, {})
+    ]
+    house.any_run(house.tasks(2))  # of no wanted run
+    gated = house.run(house.tasks(kind="copy"))
+    house.add(gated, house.tasks(2))
+    paused = house.any_run(house.tasks(2))
+    house.store.pause(paused)
+    wanted = want(1, ["walk"], queues=["default"], runs=[*served, gated, paused], busy_lanes=["a.org"])
+    answer = house.worker().ask(wanted)
+    assert [claim.run for claim in answer.claims] == [served[-1]]
+    assert answer.ready == 1
+
+
+@case("claim")
+def suspects_do_not_count_as_left(house: House) -> None:
+    house.run(house.tasks(20))
+    victim = house.worker()
+    victim.take()
+    house.bury(victim)
+    answer = house.worker().ask(want(1))
+    assert answer.suspects
+    assert answer.ready == 0
+
+
+@case("claim")
+def tasks_are_never_said_to_be_left_that_are_not(house: House) -> None:
+    """However many rows there are to look at."""
+    house.any_run(*[house.tasks(2) for _ in range(100)])
+    worker = house.worker()
+    left = 200
+    while left:
+        answer = worker.ask(want(7))
+        left -= sum(len(claim.tasks) for claim in answer.claims)
+        assert (answer.ready > 0) == (left > 0)
+        assert answer.ready <= left

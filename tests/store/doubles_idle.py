@@ -1,0 +1,186 @@
+"""Broken doubles of waiting: claims that find nothing, what is left, beats, wait and wake. See `doubles.py`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ramify.model.claim import Claimed, Want
+from ramify.model.process import Stamp
+from ramify.model.run import Advanced, RunState
+from ramify.store.contract import Beat
+from tests.store.doubles import Damaged, caught_by
+
+replace = msgspec.structs.replace
+
+
+class Answering(Damaged):
+    """A claim whose answer is not to be trusted."""
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        return self.bend(super().claim(stamp, want), want)
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        """What is answered instead."""
+        return answer
+
+
+@caught_by("claim: a claim names the join of its tasks and their slots")
+class ForgetsJoins(Answering):
+    """Does not say which join the tasks are members of."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, claims=tuple(replace(claim, join=None) for claim in answer.claims))
+
+
+@caught_by("claim: a claim names the join of its tasks and their slots")
+class CountsSlotsFromTheRow(Answering):
+    """Takes the first task of a claim for the first slot of the join."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, claims=tuple(replace(claim, shift=-claim.tasks[0]) for claim in answer.claims))
+
+
+@caught_by("claim: a claim of tasks that are in no join names none")
+class JoinsEverything(Answering):
+    """Names a join where there is none."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, claims=tuple(replace(claim, join=claim.join or claim.run) for claim in answer.claims))
+
+
+@caught_by("claim: a claim says how many tasks it left", "claim: tasks are never said to be left that are not")
+class SaysNothingIsLeft(Answering):
+    """Does not look for what is left."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, ready=0)
+
+
+@caught_by("claim: tasks are never said to be left that are not", "claim: a claim says how many tasks it left")
+class CountsBeforeTaking(Answering):
+    """Counts what it takes as left."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, ready=answer.ready + sum(len(claim.tasks) for claim in answer.claims))
+
+
+@caught_by("claim: only what the same want could take now counts as left", "claim: suspects do not count as left")
+class CountsEverythingAsLeft(Answering):
+    """Counts every row that nobody holds, whoever could take it."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, ready=sum(row.count for row in self.rows() if row.owner is None))
+
+
+@caught_by("claim: what ended is not counted as left")
+class CountsRangesAsLeft(Answering):
+    """Counts ids, and not the unfinished tasks among them."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, ready=sum(row.last - row.first + 1 for row in self.rows() if row.owner is None))
+
+
+@caught_by(
+    "claim: a claim that finds nothing writes nothing",
+    "claim: one that found nothing tries again when it is sent again",
+)
+class UsesStampsUpForNothing(Damaged):
+    """Remembers that there was nothing."""
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        answer = super().claim(stamp, want)
+        self._place.consume(stamp, answer)
+        return answer
+
+
+@caught_by(
+    "claim: a claim that finds nothing writes nothing", "wait: those who find nothing to do let one another sleep"
+)
+class AskingIsNews(Damaged):
+    """Wakes everybody up when somebody asks for work."""
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        with self._place.lock:
+            self._place.wake()
+        return super().claim(stamp, want)
+
+
+@caught_by(
+    "claim: one that found nothing is stale after a later number",
+    "claim: one that finds nothing is refused to the reaped and the stale",
+)
+class LooksBeforeItChecksTheStamp(Damaged):
+    """Does not mind who asks, as long as nothing of what is asked for was remembered."""
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        session = self._place.sessions[stamp.process]
+        session.gone_at, session.last = None, min(session.last, stamp.n - 1)
+        return super().claim(stamp, want)
+
+
+@caught_by(
+    "advance: an advance that changes nothing writes nothing",
+    "wait: those who find nothing to do let one another sleep",
+)
+class JudgingIsNews(Damaged):
+    """Wakes everybody up when somebody asks whether a round is over."""
+
+    def advance(self, run: int, round: int) -> Advanced:
+        with self._place.lock:
+            self._place.wake()
+        return super().advance(run, round)
+
+
+@caught_by("beat: the paused ones of the runs it holds are told")
+class TellsOfEveryPause(Damaged):
+    """Names paused runs that the process has nothing of."""
+
+    def beat(self, process: int) -> Beat:
+        paused = [number for number, run in sorted(self._place.runs.items()) if run.state is RunState.PAUSED]
+        return replace(super().beat(process), paused=tuple(paused))
+
+
+@caught_by("beat: every session that has not ended is a peer")
+class CountsTheDeadAsPeers(Damaged):
+    """Counts every session there ever was."""
+
+    def beat(self, process: int) -> Beat:
+        return replace(super().beat(process), peers=len(self._place.sessions))
+
+
+@caught_by("wait: wait says whether something may have changed")
+class AlwaysTimesOut(Damaged):
+    """Does not say that something changed."""
+
+    def wait(self, seconds: float) -> bool:
+        super().wait(min(seconds, 0.01))
+        return False
+
+
+@caught_by(
+    "wait: wait says whether something may have changed",
+    "wait: what a client wrote itself does not end its waits for ever",
+)
+class NeverSleeps(Damaged):
+    """Says that something changed, whatever happened."""
+
+    def wait(self, seconds: float) -> bool:
+        return True
+
+
+@caught_by("wake: a wake just before the wait is not lost")
+class ForgetsWakes(Damaged):
+    """Only wakes those who sleep already."""
+
+    def wait(self, seconds: float) -> bool:
+        self._heard = self._calls
+        return super().wait(min(seconds, 0.01))
+
+
+@caught_by("wake: wake concerns one client and changes nothing")
+class WakesEverybody(Damaged):
+    """Wakes all clients of the place."""
+
+    def wake(self) -> None:
+        with self._place.lock:
+            self._place.wake()
