@@ -1,0 +1,1 @@
+"""The kernel: claims, leases, attempts, commits. Read `loop.py` first."""

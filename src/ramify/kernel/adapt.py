@@ -1,0 +1,138 @@
+"""Adaptation: how many tasks at a time, from what was measured. Pure arithmetic; the caller brings time and numbers.
+
+Threads that wait leave the processor idle, so more of them help; threads that compute in Python stand in line for one
+lock, so more of them hurt. The share of a core that the workers used tells the two apart and gives the direction; the
+measured throughput then decides whether the step was right, and a step that was wrong is taken back and not tried again
+for a while. Throttling (tasks that defer themselves) and lack of memory halve the number at once; it grows back slowly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: A window is judged after this long, and when it saw at least as many tasks as there are workers.
+WINDOW = 0.1
+#: Above this share of one core Python's lock is the limit; below it the workers mostly wait.
+BUSY = 0.8
+#: Below this share the number can be multiplied by four without filling the core.
+IDLE = 0.2
+#: A step must gain this much to be kept.
+GAIN = 1.05
+#: How long a step that failed is not tried again.
+PATIENCE = 5.0
+#: A window with more than this share of deferred tasks counts as throttled.
+THROTTLED = 0.1
+
+
+@dataclass(slots=True)
+class Window:
+    """What happened since it began."""
+
+    began: float
+    tasks: int = 0
+    busy: float = 0.0
+    deferred: int = 0
+    starved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A new number, and why."""
+
+    before: int
+    now: int
+    why: str
+
+
+class Adapter:
+    """The number of workers of one colour. With `fixed` it never changes."""
+
+    def __init__(self, of: str, first: int, most: int, *, fixed: bool = False) -> None:
+        self.of = of
+        self.target = first
+        self._most = most
+        self._fixed = fixed
+        self._window: Window | None = None
+        self._before: tuple[int, float] | None = None
+        self._settled_until = 0.0
+        self._ceiling = most
+
+    def ran(self, tasks: int, busy: float, deferred: int, now: float) -> None:
+        """Some tasks came back."""
+        window = self._window
+        if window is None:
+            window = self._window = Window(now)
+        window.tasks += tasks
+        window.busy += busy
+        window.deferred += deferred
+
+    def starved(self) -> None:
+        """There was less work than workers: what was seen so far says nothing about their number."""
+        self._before = None
+        if self._window is not None and self._window.deferred:
+            # Who defers has nothing to do for a while: that must not hide that they do.
+            self._window.starved = True
+        else:
+            self._window = None
+
+    def judge(self, now: float, scarce: bool) -> Change | None:
+        """Look at the window, if it is long enough; `scarce` when memory is."""
+        if self._fixed:
+            return None
+        if scarce and self.target > 1 and now >= self._settled_until:
+            self._settled_until = now + 1.0
+            return self._halve("memory is scarce")
+        window = self._window
+        if window is None or now - window.began < WINDOW or window.tasks < self.target:
+            return None
+        self._window = None
+        if window.deferred > THROTTLED * window.tasks and self.target > 1:
+            self._settled_until = now + 1.0
+            return self._halve("tasks defer themselves")
+        if window.starved:
+            return None
+        elapsed = now - window.began
+        rate = window.tasks / elapsed
+        return self._verdict(rate, now) or self._next(window.busy / elapsed, rate, now)
+
+    def _verdict(self, rate: float, now: float) -> Change | None:
+        """Was the last step right? If not, go back."""
+        if self._before is None:
+            return None
+        (number, old), self._before = self._before, None
+        grew = self.target > number
+        if grew and rate < GAIN * old:
+            self._settled_until = now + PATIENCE
+            return self._set(number, "more did not help")
+        if not grew and rate < old / GAIN:
+            self._settled_until = now + PATIENCE
+            return self._set(number, "fewer were slower")
+        return None
+
+    def _next(self, cores: float, rate: float, now: float) -> Change | None:
+        if now < self._settled_until:
+            return None
+        self._ceiling = min(self._most, 2 * self._ceiling)
+        if cores > BUSY:
+            # Each worker computes all the time, on a core of its own: the handler lets go of Python's lock.
+            if cores > BUSY * self.target and self.target > 1:
+                return None
+            if self.target > 1:
+                self._before = (self.target, rate)
+                return self._set(max(1, min(self.target - 1, round(cores))), "tasks compute")
+            return None
+        if self.target < self._ceiling:
+            self._before = (self.target, rate)
+            # As many as would fill the core, in steps: the further off, the larger.
+            return self._set(min(self._ceiling, (4 if cores < IDLE else 2) * self.target), "tasks wait")
+        return None
+
+    def _halve(self, why: str) -> Change:
+        self._before = self._window = None
+        self._ceiling = max(1, self.target // 2)
+        return self._set(self._ceiling, why)
+
+    def _set(self, target: int, why: str) -> Change:
+        change = Change(self.target, target, why)
+        self.target = target
+        return change

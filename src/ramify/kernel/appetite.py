@@ -1,0 +1,123 @@
+"""Appetite: when to claim again, and what. Part of the core: no threads, no clock.
+
+A claim that found nothing makes the process *dry*: it asks again after a pause that grows, or at once when something
+stirred. A process that holds a suspect takes nothing else, and one that saw suspects wait for too long stops taking
+other work until it is empty, because only an empty process is given them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ramify.kernel.handler import Handler
+from ramify.kernel.holding import Holding
+from ramify.kernel.leases import Leases
+from ramify.kernel.settings import Settings
+from ramify.model.claim import Claimed, Want
+
+#: How long to wait before asking again when a claim found nothing: first, and at most while something still runs.
+SHORTEST_PAUSE = 0.001
+LONGEST_PAUSE = 0.05
+#: How long suspects may wait before this process stops taking other work for their sake.
+SUSPECT_PATIENCE = 1.0
+
+
+class Appetite:
+    """What a process would like to have."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        settings: Settings,
+        leases: Leases,
+        holdings: Mapping[bytes, Holding],
+    ) -> None:
+        self._settings = settings
+        self._leases = leases
+        self._holdings = holdings
+        self._kinds = frozenset(handlers)
+        self._colours = sorted({handler.colour.is_async for handler in handlers.values()})
+        self._pause = SHORTEST_PAUSE
+        self._suspects_since: float | None = None
+        self._stuck: Counter[str] = Counter()
+        self.is_dry = False
+        self.dry_until = 0.0
+        self.scarce = False
+
+    def fed(self, answer: Claimed, now: float) -> None:
+        """A claim was answered."""
+        tasks = sum(len(claim.tasks) for claim in answer.claims)
+        self._leases.sizes.claimed(tasks, answer.ready)
+        if not answer.suspects:
+            self._suspects_since = None
+        elif self._suspects_since is None:
+            self._suspects_since = now
+        self.is_dry = not tasks
+        if tasks:
+            self._pause = SHORTEST_PAUSE
+        else:
+            self.dry_until = now + self._pause
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def stirred(self) -> None:
+        """Something may be there that was not there a moment ago."""
+        self.is_dry = False
+        self._pause = SHORTEST_PAUSE
+        self._leases.sizes.untold()
+
+    @property
+    def room(self) -> int:
+        """How many tasks could run at a time."""
+        return sum(self._leases.adapters[colour].target for colour in self._colours)
+
+    @property
+    def is_hungry(self) -> bool:
+        """Whether less is held than should be, and nothing says that there is no more."""
+        return not self.is_dry and self._leases.sizes.limit(self.room, self._startable()) > 0
+
+    def want(self, now: float) -> Want | None:
+        """What to claim now; None for nothing."""
+        if self.is_dry and (not self._holdings or now < self.dry_until):
+            return None
+        if self.is_shut(now):
+            return None
+        kinds, lanes, self._stuck = self._held_back(now)
+        limit = self._leases.sizes.limit(self.room, self._startable())
+        if not limit:
+            return None
+        kinds = self._kinds - kinds if kinds else self._kinds
+        if self.scarce:
+            limit = max(1, limit // 4)
+        return Want(kinds, limit, self._settings.queues, self._settings.runs, lanes) if kinds else None
+
+    def is_shut(self, now: float) -> bool:
+        """Whether nothing may be added to what is held."""
+        for holding in self._holdings.values():
+            # A suspect is only ever held alone or with other suspects, so the first one tells.
+            return holding.is_suspect or (
+                self._suspects_since is not None and now - self._suspects_since > SUSPECT_PATIENCE
+            )
+        return False
+
+    def _startable(self) -> Counter[str]:
+        """What is held, without what a limit holds back: workers could do something else meanwhile."""
+        return self._leases.kinds - self._stuck if self._stuck else self._leases.kinds
+
+    def _held_back(self, now: float) -> tuple[frozenset[str], frozenset[str], Counter[str]]:
+        """Kinds and lanes of which enough is held already, and how many tasks by kind a limit holds back now."""
+        limits, stuck = self._leases.limits, Counter[str]()
+        if not limits.is_any:
+            return frozenset(), frozenset(), stuck
+        held: Counter[tuple[str, str | None]] = Counter()
+        waiting: Counter[tuple[str, str | None]] = Counter()
+        for holding in self._holdings.values():
+            where = (holding.claim.kind, holding.claim.lane)
+            if limits.most_held(holding.claim.kind) is not None:
+                held[where] += holding.left
+                waiting[where] += holding.available
+        for (kind, lane), many in waiting.items():
+            stuck[kind] += many - limits.allowed(kind, lane, many, now)
+        full = [where for where, many in held.items() if many >= 2 * (limits.most_held(where[0]) or 1)]
+        kinds = frozenset(kind for kind, lane in full if lane is None)
+        return kinds, frozenset(lane for _, lane in full if lane is not None), +stuck

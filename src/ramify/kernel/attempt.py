@@ -1,0 +1,166 @@
+"""Attempts in threads: run the tasks of a chunk one after the other and collect what came of them.
+
+Per task: one decode, one call, a few list appends. Everything else is per chunk. Whatever a handler does (raise
+anything, yield nonsense, return what cannot be stored) becomes an outcome of its own task and harms no other.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Generator, Sequence
+from itertools import islice
+from typing import Any
+
+from ramify.errors import BadPayload
+from ramify.kernel.control import Defer, Fatal
+from ramify.kernel.current import Current, clear
+from ramify.kernel.faults import reach
+from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
+from ramify.kernel.workplace import Workplace
+from ramify.model.call import Call
+from ramify.model.outcome import Failure
+
+_CALLS = {Call}
+
+
+class Void(BaseException):
+    """The claim was taken away while its task streamed children: nothing of this attempt counts."""
+
+
+def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
+    """Run every task of a chunk in this thread."""
+    claim, handler = chunk.claim, chunk.handler
+    fn, decode = handler.fn, handler.signature.decode_positional
+    encode_result = handler.signature.encode_result
+    yields = handler.colour is Colour.GENERATOR
+    plain = handler.stream is None
+    ran = Ran(chunk)
+    tasks, bodies, done, add_children = claim.tasks, claim.bodies, ran.done, ran.offspring.add
+    current = Current(chunk, workplace)
+    current.set()
+    box: list[Any] = []
+    streamed: Nursery | None = None
+    began, busy = time.perf_counter(), time.thread_time()
+    reach("before-retry" if chunk.attempts else "before-attempt")
+    for place in chunk.places:
+        current.place = place
+        task = tasks[place]
+        streamed = None
+        try:
+            args = decode(bodies[place]) if plain else None
+            result = fn(*args) if args is not None else call_slowly(handler, chunk, place, workplace)
+            calls = None
+            if yields:
+                caught = _caught(result, box)
+                calls = list(islice(caught, PIECE))
+                if len(calls) == PIECE:
+                    streamed = Nursery(chunk, task, workplace)
+                    result, calls = _stream(streamed, caught, box, calls, handler), None
+                else:
+                    result = box.pop()
+                    if calls:
+                        check_children(calls, handler, 0)
+            value = encode_result(result) if result is not None else None
+        except BaseException as error:  # whatever a handler raises is the outcome of its task
+            current.forget()
+            box.clear()
+            if streamed is not None:
+                ran.offspring.discarded += streamed.ranges
+            if is_pressed(error):
+                clear()
+                raise
+            if type(error) is Void:
+                ran.others.append((task, Interrupted()))
+                continue
+            workplace.on_raise(error)
+            ran.others.append((task, verdict_on(error, handler)))
+        else:
+            if calls:
+                add_children(task, calls)
+            elif streamed is not None:
+                ran.offspring.published += streamed.ranges
+                ran.offspring.staged += streamed.count
+            if current.made:
+                _adopt(ran, task, current)
+            if value is None and ran.values is None:
+                done.append(task)
+            else:
+                _add(ran, task, value)
+    ran.seconds, ran.busy = time.perf_counter() - began, time.thread_time() - busy
+    reach("after-attempt")
+    clear()
+    return ran
+
+
+def _add(ran: Ran, task: int, value: bytes | None) -> None:
+    if ran.values is not None:
+        ran.values.append(value)
+    elif value is not None:
+        ran.values = [None] * len(ran.done)
+        ran.values.append(value)
+    ran.done.append(task)
+
+
+def _caught(generator: Generator[Any, Any, Any], box: list[Any]) -> Generator[Any, None, None]:
+    """The children a generator yields; what it returns goes into the box."""
+    box.append((yield from generator))
+
+
+def _stream(
+    nursery: Nursery, rest: Generator[Any, None, None], box: list[Any], calls: list[Call[Any]], handler: Handler
+) -> Any:
+    """Write the children of a task that has very many piece by piece; the result, once it has no more."""
+    while calls:
+        check_children(calls, handler, nursery.count)
+        if not nursery.stage(calls):
+            raise Void
+        calls = list(islice(rest, PIECE))
+    return box.pop()
+
+
+def _adopt(ran: Ran, task: int, current: Current) -> None:
+    """Children that were spawned by a call instead of a yield."""
+    ran.offspring.add(task, current.spawned)
+    ran.offspring.forks += current.forks
+    current.forget()
+
+
+def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) -> None:
+    """Refuse what is no call, and more children than the kind allows; `before` were seen earlier."""
+    if set(map(type, calls)) != _CALLS:
+        stray = next(call for call in calls if type(call) is not Call)
+        raise Fatal(f"{handler.kind} yielded {stray!r:.200}; yield calls, such as {handler.kind}.of(...)")
+    most = handler.policy.max_children
+    if most is not None and before + len(calls) > most:
+        raise Fatal(f"{handler.kind} made more than its max_children of {most} children")
+
+
+def call_slowly(handler: Handler, chunk: Chunk, place: int, workplace: Workplace) -> Any:
+    """Call a handler whose arguments have names, or that takes the results of a join."""
+    args, kwargs = handler.signature.decode(chunk.claim.bodies[place])
+    if handler.stream is not None:
+        task = chunk.claim.tasks[place]
+        more = chunk.claim.mores.get(task)
+        if more is not None and more.members:
+            kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
+    return handler.fn(*args, **kwargs)
+
+
+def is_pressed(error: BaseException) -> bool:
+    """Whether somebody wants the program to end: the key is only ever heard in the main thread."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def verdict_on(error: BaseException, handler: Handler) -> Verdict:
+    """What an exception means for its task."""
+    match error:
+        case Defer():
+            return Postponed(error.seconds)
+        case Fatal() | BadPayload():
+            # A stored call that does not fit, or a result that cannot be stored, will not get better by itself.
+            return Raised(Failure.of(error), final=True)
+        case _:
+            return Raised(Failure.of(error), final=not handler.policy.retries_after(error))

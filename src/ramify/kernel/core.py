@@ -1,0 +1,386 @@
+"""The core: every decision of the kernel. No threads, no clock, no I/O; the caller brings facts and the time.
+
+Facts come in (`entered`, `claimed`, `finished`, `committed`, `advanced`, `heard`, `stop`), decisions go out: `lease`
+hands tasks to workers, `step` tells the loop what to do next. What it keeps to:
+
+- Attempt k + 1 of a task is leased only after the event of attempt k is committed.
+- Nothing is leased by a process that has not beaten for half of `dead_after`, is stopping, or was declared dead.
+- A process that holds a suspect takes nothing else.
+- A claim goes back only when nothing of it runs and nothing of it is unsent.
+
+Callers take turns: it is not safe to call from two threads at once.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ramify.kernel.adapt import Change
+from ramify.kernel.appetite import Appetite
+from ramify.kernel.handler import Handler
+from ramify.kernel.holding import Holding
+from ramify.kernel.leases import Leases, timeout_of
+from ramify.kernel.marks import Marks
+from ramify.kernel.outbox import Finished
+from ramify.kernel.settings import Settings
+from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
+from ramify.kernel.verdicts import known_ends, verdict_of
+from ramify.kernel.watch import Watch
+from ramify.kernel.work import Chunk, Interrupted, Raised, Ran
+from ramify.model.claim import Claimed, Want
+from ramify.model.commit import Committed
+from ramify.model.event import Status
+from ramify.model.outcome import Failure
+from ramify.model.run import Advanced
+from ramify.store.contract import Beat
+
+#: The longest rest of a process that has nothing at all to do; due tasks are found at the end of it at the latest.
+LONGEST_REST = 1.0
+#: How often an idle process asks which runs there are.
+LOOK_EVERY = 2.0
+
+
+class Core:
+    """What one process holds, and what it does next."""
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        settings: Settings,
+        luck: Callable[[], float],
+        on_change: Callable[[str, Change], None] = lambda of, change: None,
+    ) -> None:
+        self._handlers = handlers
+        self._settings = settings
+        self._luck = luck
+        self._on_change = on_change
+        self.leases = Leases(handlers, settings)
+        self.holdings: dict[bytes, Holding] = {}
+        self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
+        self.outbox: dict[bytes, Finished] = {}
+        self.unsent = 0
+        self._oldest: float | None = None
+        self._put_back: deque[bytes] = deque()
+        self.watch = Watch(settings.runs or (), awaits=settings.until_ended)
+        self._has_news = False
+        self._began_unsent = False
+        self._looked_at = float("-inf")
+        self._beat_sent: float | None = None
+        self._marks = Marks()
+        self.cancelled_runs, self.cancelled_tasks = self._marks.runs, self._marks.tasks
+        self.is_in = False
+        self.has_left = False
+        self._deadline: float | None = None
+        self._condemned: int | None = None
+        self.lost_threads = 0
+
+    # facts
+
+    def entered(self, sent: float) -> None:
+        """A session was opened by a verb that was sent at `sent`."""
+        self.is_in = True
+        self._beat_sent = sent
+        self.stirred()
+
+    def reaped(self) -> None:
+        """This process was declared dead: everything it held belongs to others now."""
+        for token in list(self.holdings):
+            self._forget(token)
+        self.is_in = False
+
+    def claimed(self, answer: Claimed, now: float) -> None:
+        """A claim was answered."""
+        if not self.is_in:
+            # Declared dead while the answer was on its way: others have these tasks now.
+            return
+        for claim in answer.claims:
+            holding = self.holdings[claim.token] = Holding(claim, self._handlers[claim.kind])
+            self.watch.took(claim.run, claim.round)
+            if ends := known_ends(claim, holding.handler.policy):
+                finished = self._finished(holding, now)
+                for task, (status, value) in ends.items():
+                    finished.add(task, status, value)
+                holding.settle(frozenset(map(holding.place_of, ends)))
+                self.unsent += len(ends)
+            self.leases.offer(holding, holding.available)
+        self._marks.claimed()
+        self.appetite.fed(answer, now)
+
+    def stirred(self) -> None:
+        """The store may have changed: what was not there a moment ago may be there now."""
+        self.appetite.stirred()
+        self.watch.stirred()
+
+    def finished(self, ran: Ran, now: float) -> None:
+        """A worker brings outcomes. Those of a chunk that was taken away are refused."""
+        chunk = ran.chunk
+        self._has_news = True
+        if chunk.lost:
+            return
+        holding = self.holdings.get(chunk.claim.token)
+        self.leases.take_back(chunk, holding, ran.count)
+        if holding is None:
+            return
+        verdicts = []
+        for task, verdict in ran.others:
+            if isinstance(verdict, Interrupted):
+                self.leases.give_back(holding, holding.place_of(task))
+            else:
+                verdicts.append((task, verdict))
+        if not ran.done and not verdicts and not ran.offspring.discarded:
+            if holding.closing:
+                self._put_back.append(chunk.claim.token)
+            return
+        finished = self._finished(holding, now)
+        finished.done(ran)
+        unsent, deferred = len(ran.done), 0
+        for task, verdict in verdicts:
+            place = holding.place_of(task)
+            status, value, wait = verdict_of(verdict, holding, place, self._luck)
+            finished.add(task, status, value)
+            unsent += 1
+            deferred += status is Status.DEFERRED
+            if status is Status.RETRYING:
+                holding.attempts[place] = holding.attempts.get(place, 1) + 1
+            if wait is not None:
+                (finished.again if wait <= self._settings.memory_wait else finished.later).append((task, wait))
+        holding.unsent += unsent
+        self.unsent += unsent
+        self.leases.sizes.ran(chunk.claim.kind, ran.count, ran.seconds)
+        self.leases.adapters[chunk.handler.colour.is_async].ran(ran.count, ran.busy, deferred, now)
+
+    def came_back(self, chunk: Chunk) -> None:
+        """A worker is done with its chunk and free again."""
+        if not chunk.lost:
+            chunk.is_back = True
+            self.leases.free(chunk)
+
+    def committed(self, batch: Sequence[Finished], answer: Committed, now: float) -> None:
+        """A commit was answered."""
+        refused = set(answer.refused)
+        fertile = False
+        for finished in batch:
+            token = finished.claim.token
+            if token in refused:
+                self._forget(token)
+                continue
+            fertile = fertile or finished.offspring.count > 0 or finished.claim.join is not None
+            holding = self.holdings.get(token)
+            if holding is None:
+                continue
+            holding.unsent -= len(finished.tasks)
+            holding.left -= len(finished.tasks) - len(finished.again)
+            for task, wait in finished.again:
+                self.leases.retry(holding, holding.place_of(task), now + wait)
+            if not holding.left:
+                self._forget(token)
+            elif holding.closing:
+                self._put_back.append(token)
+        # What marks cover and nobody runs goes back, and the next claim honours them.
+        self._close(self._marks.committed(answer.marks))
+        if fertile:
+            self.appetite.stirred()
+
+    def released(self, token: bytes) -> None:
+        """A claim was put back."""
+        self._forget(token)
+
+    def advanced(self, run: int, answer: Advanced, now: float) -> None:
+        """A run was asked to move on."""
+        self.watch.advanced(run, answer)
+        if answer.state.is_end:
+            self.cancelled_runs.discard(run)
+        if answer.moved:
+            self.appetite.stirred()
+
+    def found(self, runs: Iterable[tuple[int, int]], now: float) -> None:
+        """These runs are open, each at its round."""
+        self._looked_at = now
+        self.watch.found(runs)
+
+    def heard(self, beat: Beat, sent: float) -> None:
+        """A beat that was sent at `sent` was answered."""
+        self._has_news = True
+        if beat.reaped:
+            self.reaped()
+            return
+        self._beat_sent = sent
+        self.leases.sizes.peers = max(1, beat.peers)
+        self._close({*self._marks.heard(beat.marks), *beat.paused})
+
+    def overdue(self, now: float) -> None:
+        """Take away the leases whose time is up. Their threads go on, uncounted, and what they bring is refused."""
+        for chunk in self.leases.overdue(now):
+            holding = self.holdings.get(chunk.claim.token)
+            task = chunk.claim.tasks[chunk.places[0]]
+            if holding is not None:
+                limit = timeout_of(holding, chunk.places[0])
+                late = Raised(Failure("TimeoutError", f"no result after {limit:g} seconds"))
+                self.finished(Ran(chunk, others=[(task, late)], seconds=limit or 0.0), now)
+            else:
+                self.leases.take_back(chunk, None, 1)
+            self.leases.free(chunk)
+            chunk.lost = True
+            self.lost_threads += 1
+            if self._settings.supervised:
+                self._condemned = task
+
+    def stop(self, now: float) -> None:
+        """Begin to stop: lease nothing more, let what runs finish within the grace period."""
+        self._has_news = True
+        if self._deadline is None:
+            self._deadline = now + self._settings.grace
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether a stop was asked for."""
+        return self._deadline is not None
+
+    # decisions
+
+    def lease(self, colour: bool, now: float) -> Chunk | None:
+        """Tasks for one worker (`colour`: on the event loop), or None when there is nothing it may do."""
+        return self.leases.lease(colour, now) if self.leases.has_room(colour) and self.may_lease(now) else None
+
+    def may_lease(self, now: float) -> bool:
+        """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
+        heard = self._beat_sent is not None and now - self._beat_sent < self._settings.dead_after / 2
+        return self.is_in and heard and self._deadline is None and self._condemned is None
+
+    def step(self, now: float) -> Step:
+        """What the loop does next."""
+        self._has_news = self._began_unsent = False
+        self.overdue(now)
+        self._adapt(now)
+        if self.has_left:
+            return Leave()
+        if not self.is_in:
+            return Leave() if self.is_stopping else Enter()
+        if self._deadline is not None or self._condemned is not None:
+            return self._wind_down(now)
+        self.leases.ripen(now)
+        want = self.appetite.want(now) if self.may_lease(now) else None
+        self._marks.asked()
+        if self.outbox and (want is not None or self._is_due(now)):
+            return self._flush(want)
+        if self._put_back and (step := self._next_put_back()) is not None:
+            return step
+        if want is not None:
+            return Take(want)
+        if (move := self.watch.next()) is not None:
+            return move
+        return self._idle(now) if not self.holdings and not self.outbox else self._rest(now)
+
+    def _idle(self, now: float) -> Step:
+        if self.watch.is_over:
+            self.stop(now)
+            return self._wind_down(now)
+        return self._look(now) or Rest(LONGEST_REST, idle=True)
+
+    def _look(self, now: float) -> Step | None:
+        """Now and then: runs that nobody else may be left to move on."""
+        if now - self._looked_at < LOOK_EVERY:
+            return None
+        if self._settings.runs is None:
+            return Look()
+        self.found((), now)
+        return self.watch.next()
+
+    def _rest(self, now: float) -> Step:
+        if self.appetite.is_dry and (look := self._look(now)) is not None:
+            return look
+        waits = [LONGEST_REST]
+        if self._oldest is not None and self.outbox:
+            waits.append(self._oldest + self._settings.flush_after - now)
+        # Once that moment has passed, something else keeps this process from claiming: a beat, say.
+        if self.appetite.is_dry and now < self.appetite.dry_until and not self.appetite.is_shut(now):
+            waits.append(self.appetite.dry_until - now)
+        if (moment := self.leases.next_moment(now)) is not None:
+            waits.append(moment)
+        return Rest(max(0.0005, min(waits)), idle=False)
+
+    def _wind_down(self, now: float) -> Step:
+        assert self._deadline is not None or self._condemned is not None
+        patient = self._condemned is None and self._deadline is not None and now < self._deadline
+        if patient and self.leases.running:
+            if self.outbox and self._is_due(now):
+                return self._flush(None)
+            return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)
+        if self.outbox:
+            return self._flush(None)
+        if self._condemned is not None:
+            return Die(self._condemned)
+        self.has_left = True
+        return Leave()
+
+    def _is_due(self, now: float) -> bool:
+        if self.unsent >= self._settings.flush_at or self._oldest is None:
+            return True
+        if now - self._oldest >= self._settings.flush_after:
+            return True
+        # Nothing is left to hand out: whatever comes next waits for this commit.
+        return not self.leases.waiting_tasks and not self.leases.running
+
+    def needs_step(self) -> bool:
+        """Whether the loop should look again now, because of what it was told since its last step."""
+        return self._has_news and (
+            self._began_unsent
+            or self.unsent >= self._settings.flush_at
+            or not self.leases.running
+            or self.appetite.is_hungry
+            or bool(self._put_back)
+            or self._deadline is not None
+            or not self.is_in
+        )
+
+    # keeping the books
+
+    def _finished(self, holding: Holding, now: float) -> Finished:
+        token = holding.claim.token
+        finished = self.outbox.get(token)
+        if finished is None:
+            finished = self.outbox[token] = Finished(holding.claim)
+            if self._oldest is None:
+                self._oldest = now
+                # The loop must learn when the first of them is due.
+                self._began_unsent = True
+        return finished
+
+    def _flush(self, want: Want | None) -> Flush:
+        batch = tuple(self.outbox.values())
+        self.outbox = {}
+        self.unsent = 0
+        self._oldest = None
+        return Flush(batch, want)
+
+    def _next_put_back(self) -> PutBack | None:
+        while self._put_back:
+            token = self._put_back.popleft()
+            holding = self.holdings.get(token)
+            if holding is not None and holding.closing and not holding.leased and not holding.unsent:
+                return PutBack(token)
+        return None
+
+    def _close(self, runs: Collection[int]) -> None:
+        for token, holding in self.holdings.items() if runs else ():
+            if not holding.closing and holding.claim.run in runs:
+                self.leases.close(holding)
+                self._put_back.append(token)
+
+    def _forget(self, token: bytes) -> None:
+        holding = self.holdings.pop(token, None)
+        finished = self.outbox.pop(token, None)
+        if finished is not None:
+            self.unsent -= len(finished.tasks)
+        if not self.outbox:
+            self._oldest = None
+        if holding is not None:
+            self.leases.close(holding)
+            self.watch.dropped(holding.claim.run)
+
+    def _adapt(self, now: float) -> None:
+        for adapter in self.leases.adapters.values():
+            change = adapter.judge(now, self.appetite.scarce)
+            if change is not None:
+                self._on_change(adapter.of, change)

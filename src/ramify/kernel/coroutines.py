@@ -1,0 +1,257 @@
+"""Attempts on the event loop: the one place where the colours meet.
+
+One thread runs one asyncio loop for all `async def` handlers of the process. Each task is a coroutine of its own with
+its own `current()`; outcomes are delivered in batches, once per turn of the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
+from ramify.kernel.control import Return
+from ramify.kernel.current import Current
+from ramify.kernel.handler import Colour
+from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.offspring import Offspring
+from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
+from ramify.kernel.workplace import Workplace
+from ramify.model.call import Call, Extra
+from ramify.model.outcome import Failure
+
+
+class Coroutines:
+    """The event loop's thread. `lease()` gives chunks or None, `deliver(ran)` takes what came of them."""
+
+    def __init__(
+        self,
+        workplace: Workplace,
+        lease: Callable[[], Chunk | None],
+        deliver: Callable[[list[Ran], list[Chunk]], None],
+    ) -> None:
+        self._workplace = workplace
+        self._lease = lease
+        self._deliver = deliver
+        self._loop = asyncio.new_event_loop()
+        self._tasks: dict[asyncio.Task[None], tuple[Chunk, int]] = {}
+        self._left: dict[Chunk, int] = {}
+        self._ran: list[Ran] = []
+        self._over: list[Chunk] = []
+        self._is_delivering = False
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._main, name="ramify-event-loop", daemon=True)
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop, for resources that live on it."""
+        return self._loop
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def poke(self) -> None:
+        """There may be something to lease."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._fill)
+
+    def mind_cancels(self) -> None:
+        """Cancel what nobody wants any more."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._cancel_marked)
+
+    def stop(self) -> None:
+        """Interrupt what still runs, and end the thread."""
+        if not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._close)
+        self._thread.join(timeout=10)
+
+    def run_here(self, chunk: Chunk) -> Ran:
+        """Run a chunk in the calling thread, one task after the other, so that a debugger can stop in it."""
+        whole = Ran(chunk)
+        for place in chunk.places:
+            ran = self._loop.run_until_complete(_attempt(chunk, place, self._workplace))
+            merge(whole, ran)
+        return whole
+
+    def close_here(self) -> None:
+        """Close a loop that never had a thread."""
+        if not self._thread.is_alive() and not self._loop.is_closed():
+            self._loop.run_until_complete(self._workplace.library.put_away())
+            self._loop.close()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+    def _fill(self) -> None:
+        while not self._is_closing and (chunk := self._lease()) is not None:
+            self._left[chunk] = len(chunk.places)
+            for place in chunk.places:
+                task = self._loop.create_task(self._one(chunk, place))
+                self._tasks[task] = (chunk, place)
+                task.add_done_callback(self._tasks.pop)
+
+    async def _one(self, chunk: Chunk, place: int) -> None:
+        ran = await _attempt(chunk, place, self._workplace)
+        self._ran.append(ran)
+        self._left[chunk] -= 1
+        if not self._left[chunk]:
+            del self._left[chunk]
+            self._over.append(chunk)
+        if not self._is_delivering:
+            self._is_delivering = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_delivering = False
+        ran, self._ran = self._ran, []
+        over, self._over = self._over, []
+        self._deliver(ran, over)
+        self._fill()
+
+    def _cancel_marked(self) -> None:
+        place = self._workplace
+        for task, (chunk, at) in list(self._tasks.items()):
+            if chunk.claim.run in place.cancelled_runs or chunk.claim.tasks[at] in place.cancelled_tasks:
+                task.cancel()
+
+    def _close(self) -> None:
+        self._is_closing = True
+        for task in list(self._tasks):
+            task.cancel()
+        self._loop.create_task(self._end())
+
+    async def _end(self) -> None:
+        while self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=1)
+        self._flush()
+        try:
+            await self._workplace.library.put_away()
+        finally:
+            self._loop.stop()
+
+
+async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
+    """One attempt of one task. It never raises; being cancelled is an outcome too."""
+    ran = Ran(chunk)
+    current = Current(chunk, workplace, place)
+    current.set()
+    task = chunk.claim.tasks[place]
+    began = time.perf_counter()
+    limit = _limit(chunk, task)
+    try:
+        async with asyncio.timeout(limit) as clock:
+            await _call(chunk, place, workplace, current, ran)
+    except Void:
+        ran.others.append((task, Interrupted()))
+    except asyncio.CancelledError as error:
+        ran.others.append((task, _cancelled(error, current, chunk)))
+    except TimeoutError as error:
+        late = clock.expired()
+        workplace.on_raise(error)
+        failure = Failure("TimeoutError", f"no result after {limit:g} seconds") if late else Failure.of(error)
+        final = not late and not chunk.handler.policy.retries_after(error)
+        ran.others.append((task, Raised(failure, final)))
+    except BaseException as error:  # whatever a handler raises is the outcome of its task
+        if is_pressed(error):
+            raise
+        workplace.on_raise(error)
+        ran.others.append((task, verdict_on(error, chunk.handler)))
+    if ran.others:
+        ran.offspring = Offspring(discarded=ran.offspring.discarded + ran.offspring.published)
+    ran.seconds = time.perf_counter() - began
+    return ran
+
+
+def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
+    """What it means that a coroutine was cancelled: we did it, or something it waited for was."""
+    inside = asyncio.current_task()
+    if inside is not None and not inside.cancelling():
+        return verdict_on(error, chunk.handler)
+    return Dropped("cancelled while it ran") if current.cancelled else Interrupted()
+
+
+async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current, ran: Ran) -> None:
+    handler, task = chunk.handler, chunk.claim.tasks[place]
+    args, kwargs = handler.signature.decode(chunk.claim.bodies[place])
+    more = chunk.claim.mores.get(task)
+    if handler.stream is not None and more is not None and more.members:
+        kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
+    if handler.colour is Colour.ASYNC_GENERATOR:
+        result = await _collect(handler.fn(*args, **kwargs), chunk, task, workplace, ran)
+    else:
+        result = await handler.fn(*args, **kwargs)
+    value = handler.signature.encode_result(result) if result is not None else None
+    ran.offspring.add(task, current.spawned)
+    ran.offspring.forks += current.forks
+    if value is not None:
+        ran.values = [value]
+    ran.done.append(task)
+
+
+async def _collect(stream: Any, chunk: Chunk, task: int, workplace: Workplace, ran: Ran) -> Any:
+    """The children an async generator yields, and the value of its last `Return`."""
+    calls: list[Call[Any]] = []
+    nursery = Nursery(chunk, task, workplace)
+    result: Any = None
+    count = 0
+    try:
+        async for each in stream:
+            if type(each) is Return:
+                result = each.value
+                continue
+            calls.append(each)
+            if len(calls) == PIECE:
+                count = await _put(calls, count, chunk, nursery)
+                calls = []
+        if calls:
+            if count:
+                count = await _put(calls, count, chunk, nursery)
+            else:
+                check_children(calls, chunk.handler, 0)
+                ran.offspring.add(task, calls)
+    except BaseException:
+        ran.offspring.discarded += nursery.ranges
+        if inspect.isasyncgen(stream):
+            await stream.aclose()
+        raise
+    ran.offspring.published += nursery.ranges
+    ran.offspring.staged += count
+    return result
+
+
+async def _put(calls: list[Call[Any]], count: int, chunk: Chunk, nursery: Nursery) -> int:
+    check_children(calls, chunk.handler, count)
+    if not await asyncio.to_thread(nursery.stage, calls):
+        raise Void
+    return count + len(calls)
+
+
+def _limit(chunk: Chunk, task: int) -> float | None:
+    more = chunk.claim.mores.get(task)
+    own = Extra.decode(more.extra).timeout if more is not None else None
+    return own if own is not None else chunk.handler.policy.timeout
+
+
+def merge(whole: Ran, ran: Ran) -> None:
+    """Add what came of some tasks to what came of others of the same chunk."""
+    if ran.values is not None or whole.values is not None:
+        if whole.values is None:
+            whole.values = [None] * len(whole.done)
+        whole.values += ran.values if ran.values is not None else [None] * len(ran.done)
+    whole.done += ran.done
+    whole.others += ran.others
+    whole.offspring.extend(ran.offspring)
+    whole.seconds += ran.seconds
+    whole.busy += ran.busy

@@ -1,0 +1,228 @@
+"""The current attempt: what a handler may ask about itself, and what it may do besides returning and yielding.
+
+`current()` works in plain, generator and async handlers. It is not carried into threads that a handler starts itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from ramify.errors import BadPayload, RamifyError
+from ramify.kernel.control import Fatal
+from ramify.kernel.notes import PROGRESS, TASK_LOGGER
+from ramify.kernel.offspring import Fork
+from ramify.kernel.work import Chunk
+from ramify.kernel.workplace import Leader, RunFacts, Workplace
+from ramify.model.call import Call, Extra
+from ramify.model.claim import More
+from ramify.model.event import UNTRIED
+
+_NO_MORE = More()
+_current: ContextVar[Current | None] = ContextVar("ramify_current", default=None)
+
+
+class OutsideTask(RamifyError):
+    """`current()` was called where no attempt runs."""
+
+
+def current() -> Current:
+    """The attempt that runs here."""
+    attempt = _current.get()
+    if attempt is None:
+        raise OutsideTask("current() was called outside of a task; call it inside a handler that the engine runs")
+    return attempt
+
+
+def current_or_none() -> Current | None:
+    """The attempt that runs here, if one does."""
+    return _current.get()
+
+
+class CurrentRun:
+    """The run of the current attempt."""
+
+    __slots__ = ("_facts", "_workplace")
+
+    def __init__(self, facts: RunFacts, workplace: Workplace) -> None:
+        self._facts = facts
+        self._workplace = workplace
+
+    @property
+    def id(self) -> int:
+        """Its id."""
+        return self._facts.id
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+        return self._facts.name
+
+    @property
+    def params(self) -> Any:
+        """The params it was started with."""
+        return self._facts.params
+
+    def stop(self, reason: str) -> None:
+        """End the run early: what runs finishes, nothing new starts, and the run ends as halted."""
+        self._workplace.library.stop(self._facts.id, reason)
+
+
+class Current:
+    """One attempt, seen from inside."""
+
+    __slots__ = ("_chunk", "_progress", "_workplace", "forks", "made", "place", "spawned")
+
+    def __init__(self, chunk: Chunk, workplace: Workplace, place: int = 0) -> None:
+        self._chunk = chunk
+        self._workplace = workplace
+        self.place = place
+        #: The place that last said how far it is, and when: a chunk's next task has its own say.
+        self._progress = (-1, 0.0)
+        self.spawned: list[Call[Any]] = []
+        self.forks: list[Fork] = []
+        #: Whether anything was spawned.
+        self.made = False
+
+    # who am I
+
+    @property
+    def run(self) -> CurrentRun:
+        """The run it belongs to."""
+        return CurrentRun(self._workplace.library.facts(self.run_id), self._workplace)
+
+    @property
+    def run_id(self) -> int:
+        """The id of its run."""
+        return self._chunk.claim.run
+
+    @property
+    def task(self) -> int:
+        """The id of its task."""
+        return self._chunk.claim.tasks[self.place]
+
+    @property
+    def kind(self) -> str:
+        """The name under which its task was stored."""
+        return self._chunk.claim.kind
+
+    @property
+    def key(self) -> str | None:
+        """The key of its task, if it has one."""
+        key = self._more.key
+        return None if key is None else key.decode("utf-8", "surrogatepass")
+
+    @property
+    def round(self) -> int:
+        """The round of its task."""
+        return self._chunk.claim.round
+
+    @property
+    def lane(self) -> str | None:
+        """The lane of its task."""
+        return self._chunk.claim.lane
+
+    @property
+    def parent(self) -> int | None:
+        """The task that made this one; None for a root."""
+        return self._chunk.claim.parents[self.place]
+
+    @property
+    def attempt(self) -> int:
+        """The number of this try, from 1."""
+        return self._chunk.attempts.get(self.place, 1)
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same in every try of this task, for effects outside; another only when it runs again after a success."""
+        claim = self._chunk.claim
+        revivals = claim.history.get(self.task, UNTRIED).revivals
+        return f"{claim.run}-{self.task}" + (f"-{revivals}" if revivals else "")
+
+    @property
+    def params(self) -> Any:
+        """The params of its run."""
+        return self._workplace.library.facts(self.run_id).params
+
+    @property
+    def context(self) -> Mapping[str, str]:
+        """The headers its call was given."""
+        return Extra.decode(self._more.extra).headers or {}
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now."""
+        place = self._workplace
+        gone = self._chunk.lost or (place.held is not None and self._chunk.claim.token not in place.held)
+        return gone or self.run_id in place.cancelled_runs or self.task in place.cancelled_tasks
+
+    @property
+    def leader(self) -> Leader:
+        """The run that this one follows: `leader.get(key)` is what it found, `leader.children(key)` what came next."""
+        return self._workplace.library.leader(self.run_id)
+
+    @property
+    def log(self) -> logging.Logger:
+        """A logger whose lines are stored with the run."""
+        return logging.getLogger(f"{TASK_LOGGER}.{self.kind}")
+
+    # what else it may do
+
+    def spawn(self, *calls: Call[Any], then: Call[Any] | None = None) -> None:
+        """Make children, committed together with this task; `then` starts when all of them have ended.
+
+        The continuation gets a `Stream` of their results. It is skipped when a member did not end well, unless it is
+        `then=collect.of(...).always()`. If somebody waits for this task, they wait for the continuation instead.
+        """
+        for call in calls if then is None else (*calls, then):
+            if not isinstance(call, Call):
+                raise BadPayload(f"spawn() takes calls such as task.of(...), not {type(call).__name__}")
+        self._check_number(len(calls) + (then is not None))
+        self.made = True
+        if then is None:
+            self.spawned += calls
+            return
+        if then.group.delay is not None or then.group.due is not None:
+            raise BadPayload("a continuation starts when its members have ended; it cannot have a delay or a time")
+        if self.forks and self._chunk.claim.join is not None:
+            raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
+        self.forks.append(Fork(self.task, calls, then))
+
+    def progress(self, done: float, total: float | None = None, note: str = "") -> None:
+        """Say how far this task is; stored with its log, at most once a second."""
+        now = time.monotonic()
+        place, at = self._progress
+        if place == self.place and now - at < 1.0 and done != total:
+            return
+        self._progress = (self.place, now)
+        share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
+        self._workplace.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
+
+    def _check_number(self, more: int) -> None:
+        most = self._chunk.handler.policy.max_children
+        if most is None:
+            return
+        if len(self.spawned) + sum(len(fork.members) + 1 for fork in self.forks) + more > most:
+            raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
+
+    @property
+    def _more(self) -> More:
+        return self._chunk.claim.mores.get(self.task, _NO_MORE)
+
+    # for the kernel only
+
+    def forget(self) -> None:
+        """What was spawned is taken over, or does not count."""
+        self.spawned, self.forks, self.made = [], [], False
+
+    def set(self) -> None:
+        """Make this the current attempt of the thread or coroutine."""
+        _current.set(self)
+
+
+def clear() -> None:
+    """No attempt runs here any more."""
+    _current.set(None)

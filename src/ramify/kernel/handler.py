@@ -1,0 +1,83 @@
+"""Handlers: the functions behind kinds, what colour they are, and the policy under which they are tried.
+
+A handler is made once, when a function is decorated. The kernel gets a table from kind to handler and knows nothing of
+decorators, engines or modules. A kind that is not in the table is never claimed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ramify.model.codec import Signature
+from ramify.model.policy import Backoff
+
+
+class Colour(Enum):
+    """How a handler is called: in a thread or on the event loop, and whether it yields children."""
+
+    PLAIN = "plain"
+    GENERATOR = "generator"
+    ASYNC = "async"
+    ASYNC_GENERATOR = "async generator"
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs on the event loop."""
+        return self in (Colour.ASYNC, Colour.ASYNC_GENERATOR)
+
+    @classmethod
+    def of(cls, fn: Callable[..., object]) -> Colour:
+        """The colour of a function."""
+        if inspect.isasyncgenfunction(fn):
+            return cls.ASYNC_GENERATOR
+        if asyncio.iscoroutinefunction(fn):
+            return cls.ASYNC
+        return cls.GENERATOR if inspect.isgeneratorfunction(fn) else cls.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """At most `count` starts in `seconds`, within one process."""
+
+    count: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the kernel does with the tasks of a kind. `retries=3` is up to four attempts; limits are per process.
+
+    With `max_crashes=None` a task is never quarantined.
+    """
+
+    retries: int = 3
+    backoff: Backoff = Backoff()
+    retry_on: tuple[type[BaseException], ...] = (Exception,)
+    give_up_on: tuple[type[BaseException], ...] = ()
+    timeout: float | None = None
+    concurrency: int | None = None
+    rate: Rate | None = None
+    max_children: int | None = None
+    max_crashes: int | None = 5
+
+    def retries_after(self, error: BaseException) -> bool:
+        """Whether this error may be tried again at all."""
+        return isinstance(error, self.retry_on) and not isinstance(error, self.give_up_on)
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A function, how its arguments cross, and its policy. `stream` names the parameter that takes a join's results."""
+
+    kind: str
+    fn: Callable[..., Any]
+    signature: Signature
+    colour: Colour
+    policy: Policy = Policy()
+    stream: str | None = None
+    stream_of: Any = Any

@@ -1,0 +1,99 @@
+"""The heartbeat: a thread of its own that says "alive", hears what the store says back, and buries the dead.
+
+It never waits for the loop, so a long commit or a slow handler does not make a live process look dead. A beat counts
+from the moment it was sent. Trouble with the store is not its business: it beats again a moment later, and a process
+that is not heard of for too long stops leasing by itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from ramify.errors import Reaped, StoreError, StoreUnavailable
+from ramify.kernel.faults import reach
+from ramify.kernel.pressure import is_scarce
+from ramify.kernel.session import Session
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Buried, Signals
+from ramify.store.contract import Beat
+
+#: A reaper looks after so many beats.
+REAP_EVERY = 2
+
+
+class Heartbeat:
+    """One thread. `hear(beat, sent)` is called with each answer, `on_scarce(bool)` with each look at the memory."""
+
+    def __init__(
+        self,
+        session: Session,
+        settings: Settings,
+        signals: Signals,
+        hear: Callable[[Beat, float, int], None],
+        on_scarce: Callable[[bool], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._session = session
+        self._settings = settings
+        self._signals = signals
+        self._hear = hear
+        self._on_scarce = on_scarce
+        self._clock = clock
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="ramify-heartbeat", daemon=True)
+        self.trouble: BaseException | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and wait for it."""
+        self._over.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(timeout=self._settings.dead_after)
+
+    def _run(self) -> None:
+        try:
+            self._go_on()
+        except BaseException as trouble:  # noqa: BLE001 - the loop raises it; a heart that stopped silently would hang all
+            self.trouble = trouble
+
+    def _go_on(self) -> None:
+        beats = 0
+        while not self._over.wait(self._settings.beat_every if beats else 0):
+            if self._settings.on_beat is not None:
+                self._settings.on_beat()
+            self.beat()
+            if beats % REAP_EVERY == 0:
+                self.reap()
+            self._on_scarce(is_scarce())
+            beats += 1
+
+    def beat(self) -> None:
+        """One beat."""
+        process, sent = self._session.process, self._clock()
+        reach("before-beat")
+        try:
+            answer = self._session.store.beat(process)
+        except StoreUnavailable:
+            return
+        except StoreError as trouble:
+            self.trouble = trouble
+            return
+        reach("after-beat")
+        self._hear(answer, sent, process)
+
+    def reap(self) -> None:
+        """One look for dead processes."""
+        reach("before-reap")
+        try:
+            found = self._session.store.reap(self._session.process, self._settings.dead_after)
+        except (StoreError, Reaped):
+            return
+        reach("after-reap")
+        if found.processes:
+            self._signals.send(Buried(found.processes, found.tasks))
+            self._session.store.wake()

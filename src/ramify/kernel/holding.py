@@ -1,0 +1,99 @@
+"""A holding: one claimed segment in memory, and where each of its tasks is.
+
+Every unfinished task of the claim is in exactly one place: fresh (never handed out), back (to be handed out again),
+leased, waiting (for a short back-off), or unsent (its outcome is in the outbox). The counts here must add up to `left`
+at all times; the simulation checks it after every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ramify.kernel.handler import Handler
+from ramify.model.call import Extra
+from ramify.model.claim import Claim
+
+
+class Holding:
+    """One claim and the state of its tasks. `closing`: nothing more is handed out, and what is left goes back."""
+
+    __slots__ = (
+        "_places",
+        "attempts",
+        "back",
+        "claim",
+        "closing",
+        "extras",
+        "fresh",
+        "handler",
+        "leased",
+        "left",
+        "listed",
+        "unsent",
+        "waiting",
+    )
+
+    def __init__(self, claim: Claim, handler: Handler) -> None:
+        self.claim = claim
+        self.handler = handler
+        self._places: dict[int, int] | None = None
+        self.fresh = 0
+        self.back: list[int] = []
+        self.leased = 0
+        self.waiting = 0
+        self.unsent = 0
+        self.left = len(claim.tasks)
+        #: What calls brought along for themselves, by place.
+        self.extras = {
+            self.place_of(task): Extra.decode(more.extra)
+            for task, more in claim.mores.items()
+            if more.extra is not None
+        }
+        self.closing = False
+        #: Whether it stands in the line from which tasks are leased.
+        self.listed = False
+        #: The number of the attempt a place is at, where it is not the first.
+        self.attempts = {
+            self.place_of(task): history.attempts + 1 for task, history in claim.history.items() if history.attempts
+        }
+
+    @property
+    def available(self) -> int:
+        """How many tasks could be leased now."""
+        return 0 if self.closing else len(self.claim.tasks) - self.fresh + len(self.back)
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether a process died over these tasks."""
+        return self.claim.crashes > 0
+
+    def settle(self, places: frozenset[int]) -> None:
+        """These places need no attempt: their outcomes are known before anything is handed out."""
+        self.back = [place for place in range(len(self.claim.tasks)) if place not in places]
+        self.fresh = len(self.claim.tasks)
+        self.unsent += len(places)
+
+    def place_of(self, task: int) -> int:
+        """The position of a task in the claim's columns."""
+        if self._places is None:
+            if isinstance(self.claim.tasks, range):
+                return self.claim.tasks.index(task)
+            self._places = {each: place for place, each in enumerate(self.claim.tasks)}
+        return self._places[task]
+
+    def take(self, many: int) -> Sequence[int]:
+        """Lease up to `many` places: those that came back first."""
+        if self.back:
+            places: Sequence[int] = self.back[:many]
+            del self.back[:many]
+        else:
+            end = min(self.fresh + many, len(self.claim.tasks))
+            places = range(self.fresh, end)
+            self.fresh = end
+        self.leased += len(places)
+        return places
+
+    def adds_up(self) -> bool:
+        """Whether every unfinished task is in exactly one place."""
+        inside = len(self.claim.tasks) - self.fresh + len(self.back) + self.leased + self.waiting + self.unsent
+        return inside == self.left

@@ -1,0 +1,34 @@
+"""Ids from a block of one's own, so that the store is asked once in many tasks.
+
+Ids handed out one after the other follow on, which lets a store keep single tasks of one producer in one row. What is
+left of a block when the process ends, or when more are wanted at once than are left, is wasted: gaps are normal.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+
+class Ids:
+    """Contiguous ids. `reserve` asks the store; the first block is small, because most programs make few tasks."""
+
+    def __init__(self, reserve: Callable[[int], int], first_block: int, block: int) -> None:
+        self._reserve = reserve
+        self._size = first_block
+        self._later = block
+        self._next = self._end = 0
+        self._turn = threading.Lock()
+
+    def take(self, many: int) -> int:
+        """The first of `many` contiguous ids that nobody else has."""
+        with self._turn:
+            if self._next + many > self._end:
+                size = max(many, self._size)
+                # CRASH: between the two lines a block is wasted.
+                self._next = self._reserve(size)
+                self._end = self._next + size
+                self._size = self._later
+            first = self._next
+            self._next += many
+            return first

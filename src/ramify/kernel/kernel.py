@@ -1,0 +1,222 @@
+"""The kernel: the core, the loop, the workers and the heartbeat of one process, put together.
+
+Give it a store, a table of handlers and a library, and it works until it is told to stop, or until the runs it was
+given have ended. It emits signals and never logs. Nothing of it survives the process; everything that matters is in
+the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from ramify.errors import RamifyError
+from ramify.kernel.adapt import Change
+from ramify.kernel.attempt import run_chunk
+from ramify.kernel.core import Core
+from ramify.kernel.coroutines import Coroutines
+from ramify.kernel.current import current_or_none
+from ramify.kernel.faults import reach
+from ramify.kernel.handler import Handler
+from ramify.kernel.heartbeat import Heartbeat
+from ramify.kernel.loop import Loop
+from ramify.kernel.notes import Notes, capturing
+from ramify.kernel.pool import Pool
+from ramify.kernel.session import Session
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Adapted, Signals
+from ramify.kernel.work import Chunk, Ran
+from ramify.kernel.workplace import Library, Workplace
+from ramify.store.contract import Beat, Store
+
+
+class Kernel:
+    """One process at work. `clock` is the time by which it waits, `on_raise` hears what handlers raise; for tests."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        library: Library,
+        settings: Settings | None = None,
+        signals: Signals | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_raise: Callable[[BaseException], None] = lambda error: None,
+    ) -> None:
+        self.clock = clock
+        self.settings = settings if settings is not None else Settings()
+        self.signals = signals if signals is not None else Signals()
+        self.library = library
+        self._give_up = threading.Event()
+        self._is_over = threading.Event()
+        self.session = Session(store, self.settings, self.signals, self._give_up, handlers)
+        self.core = Core(handlers, self.settings, random.random, self._changed)
+        # Reentrant: a listener that hears a signal under it may stop the kernel.
+        lock = threading.RLock()
+        self.turn = threading.Condition(lock)
+        self._work = threading.Condition(lock)
+        self.notes = Notes(self.settings.log_lines)
+        core = self.core
+        cancelled = core.cancelled_runs, core.cancelled_tasks
+        workplace = Workplace(self.session, library, self.notes, *cancelled, on_raise, core.holdings)
+        self._workplace = workplace
+        self._pool = Pool(core, self.turn, self._work, workplace, self.signals, clock)
+        self._has_async = any(handler.colour.is_async for handler in handlers.values())
+        self.coroutines = Coroutines(workplace, self._lease_async, self._deliver) if self._has_async else None
+        self._heartbeat: Heartbeat | None = None
+        self._is_inline = self.settings.threads == 0
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+
+    # what others call
+
+    def run(self) -> None:
+        """Work in the calling thread until stopped, or until the awaited runs have ended; raises what broke it."""
+        try:
+            with capturing(self.notes, current_or_none, self.settings.log_level):
+                if self.coroutines is not None and not self._is_inline:
+                    self.coroutines.start()
+                Loop(self).run()
+        except BaseException:
+            self._shut()
+            self._let_go()
+            raise
+        else:
+            self._shut()
+
+    def start(self) -> None:
+        """The same in a thread of its own; `join` raises what broke it."""
+        self._thread = threading.Thread(target=self._main, name="ramify-loop", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Start nothing more, finish what runs within the grace period, save, leave. Returns at once."""
+        with self.turn:
+            self.core.stop(self.clock())
+            self.turn.notify_all()
+        self.session.store.wake()
+
+    def abandon(self) -> None:
+        """Stop waiting for a store that does not answer."""
+        self._give_up.set()
+        self.stop()
+
+    def excuse(self) -> None:
+        """Say in the store that the coming death of this process is nobody's fault."""
+        if self.core.is_in:
+            self.session.store.announce(self.session.process, None)
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until it is over; False when it is not by then."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+            if self._thread.is_alive():
+                return False
+        if self._failure is not None:
+            raise self._failure
+        return True
+
+    # what the loop calls
+
+    def entered(self) -> None:
+        """A session was opened: beat for it."""
+        if self._heartbeat is None:
+            self._heartbeat = Heartbeat(self.session, self.settings, self.signals, self._hear, self._feel, self.clock)
+            self._heartbeat.start()
+
+    def call_workers(self) -> None:
+        """Let workers know of what there is to do. Called with the lock held."""
+        if self._is_inline:
+            return
+        self._pool.call()
+        if self.coroutines is not None and self.core.leases.ready[True]:
+            self.coroutines.poke()
+
+    def raise_trouble(self) -> None:
+        """Raise what the heartbeat could not deal with."""
+        if self._heartbeat is not None and self._heartbeat.trouble is not None:
+            raise self._heartbeat.trouble
+
+    def run_inline(self) -> bool:
+        """With no threads, run the next chunk right here; False when there is none."""
+        if not self._is_inline:
+            return False
+        for colour in (False, True):
+            with self.turn:
+                chunk = self.core.lease(colour, self.clock())
+            if chunk is not None:
+                if colour and self.coroutines is not None:
+                    ran = self.coroutines.run_here(chunk)
+                else:
+                    ran = run_chunk(chunk, self._workplace)
+                self._deliver([ran], [chunk])
+                return True
+        return False
+
+    def write_notes(self, all_of_them: bool = False) -> None:
+        """Write log lines that wait; they are worth little, so trouble with them is not waited out."""
+        lines = self.notes.rest() if all_of_them else self.notes.due(self.clock())
+        if lines and self.session.process:
+            reach("before-note")
+            try:
+                self.session.store.note(self.session.process, lines)
+            except RamifyError:
+                return
+
+    # what workers and the heartbeat call
+
+    def _lease_async(self) -> Chunk | None:
+        with self.turn:
+            return self.core.lease(True, self.clock())
+
+    def _deliver(self, rans: list[Ran], over: list[Chunk]) -> None:
+        now = self.clock()
+        with self.turn:
+            for ran in rans:
+                self.core.finished(ran, now)
+            for chunk in over:
+                self.core.came_back(chunk)
+            if self.core.needs_step():
+                self.turn.notify()
+
+    def _hear(self, beat: Beat, sent: float, process: int) -> None:
+        with self.turn:
+            # An answer to a beat of an earlier incarnation says nothing about this one.
+            if process != self.session.process or not self.core.is_in:
+                return
+            self.core.heard(beat, sent)
+            self.turn.notify()
+        if self.coroutines is not None and not self._is_inline and beat.marks:
+            self.coroutines.mind_cancels()
+
+    def _feel(self, scarce: bool) -> None:
+        self.core.appetite.scarce = scarce
+
+    def _changed(self, of: str, change: Change) -> None:
+        self.signals.send(Adapted(of, change.before, change.now, change.why))
+
+    def _main(self) -> None:
+        try:
+            self.run()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where somebody waits for it
+            self._failure = error
+
+    def _let_go(self) -> None:
+        """The loop broke, and this process may live on: what it held is offered to others at once, without blame."""
+        if self.core.is_in:
+            with contextlib.suppress(RamifyError):
+                self.session.store.leave(self.session.process)
+
+    def _shut(self) -> None:
+        self._give_up.set()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        if self.coroutines is not None:
+            self.coroutines.stop()
+            self.coroutines.close_here()
+        self._pool.close(patience=0.5)
+        self._is_over.set()

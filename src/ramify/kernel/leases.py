@@ -1,0 +1,187 @@
+"""Leases: which tasks are in whose hands, and which may be handed out next. Part of the core: no threads, no clock.
+
+Holdings stand in line by colour (threads or event loop) and give up tasks from the front; one that a limit holds back
+steps behind the others. Short waits are kept here too, and the deadlines of what was handed out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from itertools import count
+
+from ramify.kernel.adapt import Adapter
+from ramify.kernel.handler import Handler
+from ramify.kernel.holding import Holding
+from ramify.kernel.limits import Limits
+from ramify.kernel.settings import MOST_COROUTINES, MOST_THREADS, Settings
+from ramify.kernel.sizes import Sizes
+from ramify.kernel.work import Chunk
+
+FIRST_THREADS = 4
+FIRST_COROUTINES = 32
+#: Deadlines of chunks that are over, beyond which they are cleared away.
+DEADLINES_KEPT = 64
+
+
+class Leases:
+    """The hand-out of tasks. `ready`, `leased`, `chunks` are by colour: False for threads, True for the event loop."""
+
+    def __init__(self, handlers: Mapping[str, Handler], settings: Settings) -> None:
+        self.limits = Limits(handlers)
+        self.sizes = Sizes(settings.claim_at_most)
+        threads, coroutines = settings.threads, settings.coroutines
+        first = FIRST_THREADS if threads is None else max(1, threads)
+        self.adapters = {
+            False: Adapter("threads", first, MOST_THREADS, fixed=threads is not None),
+            True: Adapter("coroutines", coroutines or FIRST_COROUTINES, MOST_COROUTINES, fixed=coroutines is not None),
+        }
+        self.ready = {False: 0, True: 0}
+        self.leased = {False: 0, True: 0}
+        self.chunks = {False: 0, True: 0}
+        #: Tasks that wait for a worker or are in the hands of one, by kind.
+        self.kinds: Counter[str] = Counter()
+        self._line: dict[bool, deque[Holding]] = {False: deque(), True: deque()}
+        self._retries: list[tuple[float, int, Holding, int]] = []
+        self._deadlines: list[tuple[float, int, Chunk]] = []
+        self._tie = count()
+
+    @property
+    def running(self) -> int:
+        """How many tasks are in the hands of workers."""
+        return self.leased[False] + self.leased[True]
+
+    @property
+    def waiting_tasks(self) -> int:
+        """How many tasks could be handed out."""
+        return self.ready[False] + self.ready[True]
+
+    # into the line and out of it
+
+    def offer(self, holding: Holding, many: int) -> None:
+        """`many` more tasks of a holding may be handed out."""
+        if holding.closing or not many:
+            return
+        colour = holding.handler.colour.is_async
+        self.ready[colour] += many
+        self.kinds[holding.claim.kind] += many
+        if not holding.listed:
+            holding.listed = True
+            self._line[colour].append(holding)
+
+    def close(self, holding: Holding) -> None:
+        """Hand out nothing more of it; tasks in a short wait are not waited for."""
+        if not holding.closing:
+            self.ready[holding.handler.colour.is_async] -= holding.available
+            self.kinds[holding.claim.kind] -= holding.available
+            holding.closing = True
+
+    def give_back(self, holding: Holding, place: int) -> None:
+        """A task was interrupted and may be handed out again."""
+        holding.back.append(place)
+        self.offer(holding, 1)
+
+    def retry(self, holding: Holding, place: int, at: float) -> None:
+        """Hand a task out again, not before `at`; its last outcome is committed."""
+        holding.waiting += 1
+        heapq.heappush(self._retries, (at, next(self._tie), holding, place))
+
+    def ripen(self, now: float) -> None:
+        """Put tasks whose wait is over back in line."""
+        while self._retries and self._retries[0][0] <= now:
+            _, _, holding, place = heapq.heappop(self._retries)
+            holding.waiting -= 1
+            self.give_back(holding, place)
+
+    # handing out
+
+    def has_room(self, colour: bool) -> bool:
+        """Whether one more worker of this colour may be given something."""
+        return (self.leased if colour else self.chunks)[colour] < self.adapters[colour].target
+
+    def lease(self, colour: bool, now: float) -> Chunk | None:
+        """Tasks for one worker, or None when there is nothing it may do."""
+        self.ripen(now)
+        line = self._line[colour]
+        for _ in range(len(line)):
+            holding = line[0]
+            if not holding.available:
+                holding.listed = False
+                line.popleft()
+                continue
+            chunk = self._chunk(holding, colour, now)
+            if chunk is not None:
+                return chunk
+            line.rotate(-1)
+        self.adapters[colour].starved()
+        return None
+
+    def _chunk(self, holding: Holding, colour: bool, now: float) -> Chunk | None:
+        claim = holding.claim
+        many = min(holding.available, self._most(holding, colour))
+        many = self.limits.allowed(claim.kind, claim.lane, many, now)
+        if not many:
+            return None
+        # It may give fewer: what came back goes first, and alone.
+        places = holding.take(many)
+        self.limits.start(claim.kind, claim.lane, len(places), now)
+        self.ready[colour] -= len(places)
+        self.leased[colour] += len(places)
+        self.chunks[colour] += 1
+        attempts = {p: holding.attempts[p] for p in places if p in holding.attempts} if holding.attempts else {}
+        chunk = Chunk(claim, holding.handler, places, attempts)
+        if not colour and (timeout := timeout_of(holding, places[0])) is not None:
+            chunk.deadline = now + timeout
+            if len(self._deadlines) > DEADLINES_KEPT + 4 * self.chunks[False]:
+                # Most of them came back long before their time was up; their claims must not be kept for that long.
+                self._deadlines = [entry for entry in self._deadlines if not (entry[2].lost or entry[2].is_back)]
+                heapq.heapify(self._deadlines)
+            heapq.heappush(self._deadlines, (chunk.deadline, next(self._tie), chunk))
+        return chunk
+
+    def _most(self, holding: Holding, colour: bool) -> int:
+        target = self.adapters[colour].target
+        if colour:
+            return target - self.leased[colour]
+        policy = holding.handler.policy
+        # Tasks of one chunk run one after the other: of those that few may run at a time, one worker takes one.
+        if policy.timeout is not None or policy.concurrency is not None or holding.extras:
+            return 1
+        return self.sizes.chunk(holding.claim.kind, self.ready[colour], target)
+
+    # coming back
+
+    def take_back(self, chunk: Chunk, holding: Holding | None, many: int) -> None:
+        """`many` tasks of a chunk are out of the worker's hands."""
+        self.leased[chunk.handler.colour.is_async] -= many
+        self.kinds[chunk.claim.kind] -= many
+        self.limits.stop(chunk.claim.kind, chunk.claim.lane, many)
+        if holding is not None:
+            holding.leased -= many
+
+    def free(self, chunk: Chunk) -> None:
+        """The worker of a chunk is free again, or no longer counted."""
+        self.chunks[chunk.handler.colour.is_async] -= 1
+
+    def overdue(self, now: float) -> Iterator[Chunk]:
+        """Chunks in a thread whose time is up."""
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, chunk = heapq.heappop(self._deadlines)
+            if not (chunk.lost or chunk.is_back):
+                yield chunk
+
+    def next_moment(self, now: float) -> float | None:
+        """Seconds until a wait is over, a limit opens, or a deadline passes."""
+        moments = [line[0][0] - now for line in (self._retries, self._deadlines) if line]
+        if self.limits.is_any:
+            held = [(h.claim.kind, h.claim.lane) for line in self._line.values() for h in line if h.available]
+            if (wait := self.limits.next_start(held, now)) is not None:
+                moments.append(wait)
+        return max(0.0, min(moments)) if moments else None
+
+
+def timeout_of(holding: Holding, place: int) -> float | None:
+    """The time limit of one attempt: the call's own, or its kind's."""
+    extra = holding.extras.get(place)
+    return extra.timeout if extra is not None and extra.timeout is not None else holding.handler.policy.timeout

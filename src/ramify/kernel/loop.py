@@ -1,0 +1,147 @@
+"""The loop: claim, lease, attempt, commit. Read this first; it is the description of the engine.
+
+The core decides, the loop does. Each step is one verb of the store, or a rest:
+
+    Enter     open a session; from now on this process beats
+    Take      claim tasks: they are ours until a commit ends them, we put them back, or we are declared dead
+    Flush     commit what workers brought (events, children, arrivals, all in one), and claim the next tasks with it
+    Move      nothing left in this round: ask whether the run can go on, or has ended
+    PutBack   give up a claim that we will not work on (paused, cancelled)
+    Rest      wait for a worker, or for the store to change
+    Leave     everything is saved: end the session
+
+Workers run beside it, in threads or on the event loop, and take their leases from the core themselves. Every verb is
+sent until it is answered. A crash between any two lines loses nothing that was committed and repeats nothing that was.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, assert_never
+
+from ramify.errors import Reaped
+from ramify.kernel.faults import reach
+from ramify.kernel.outbox import part_of
+from ramify.kernel.signals import Entered, Moved, Saved, Stopping, Took
+from ramify.kernel.steps import REPLACE_ME, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+
+if TYPE_CHECKING:
+    from ramify.kernel.kernel import Kernel
+
+
+class Loop:
+    """One kernel's main thread."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+        self._core = kernel.core
+        self._session = kernel.session
+        self._store = kernel.session.store
+        self._signals = kernel.signals
+        self._clock = kernel.clock
+        self._is_draining = False
+
+    def run(self) -> None:
+        """Go on until the core says that it is over."""
+        while True:
+            with self._kernel.turn:
+                step = self._core.step(self._clock())
+                self._kernel.call_workers()
+            self._kernel.raise_trouble()
+            try:
+                self._do(step)
+            except Reaped:
+                with self._kernel.turn:
+                    self._core.reaped()
+            if isinstance(step, Leave):
+                return
+            self._kernel.write_notes()
+
+    def _do(self, step: Step) -> None:
+        if self._core.is_stopping and not self._is_draining:
+            self._is_draining = True
+            reach("draining")
+            self._signals.send(Stopping("draining", self._core.leases.running))
+        match step:
+            case Enter():
+                self._enter()
+            case Take(want):
+                reach("before-claim")
+                claimed = self._session.send(lambda stamp: self._store.claim(stamp, want))
+                reach("after-claim")
+                with self._kernel.turn:
+                    self._core.claimed(claimed, self._clock())
+                self._signals.send(Took(sum(len(claim.tasks) for claim in claimed.claims)))
+            case Flush():
+                self._flush(step)
+            case Move(run, round):
+                reach("before-advance")
+                advanced = self._session.until_answered(lambda: self._store.advance(run, round))
+                reach("after-advance")
+                with self._kernel.turn:
+                    self._core.advanced(run, advanced, self._clock())
+                if advanced.moved:
+                    self._signals.send(Moved(run, advanced.state, advanced.round))
+            case PutBack(token):
+                reach("before-release")
+                self._session.send(lambda stamp: self._store.release(stamp, token))
+                reach("after-release")
+                with self._kernel.turn:
+                    self._core.released(token)
+            case Look():
+                runs = self._session.until_answered(self._kernel.library.open_runs)
+                with self._kernel.turn:
+                    self._core.found(runs, self._clock())
+            case Rest(seconds, idle):
+                self._rest(seconds, idle)
+            case Die():
+                self._leave()
+                os._exit(REPLACE_ME)
+            case Leave():
+                self._signals.send(Stopping("saving"))
+                self._leave()
+                self._signals.send(Stopping("done"))
+            case _:
+                assert_never(step)
+
+    def _enter(self) -> None:
+        again, sent = self._session.process != 0, self._clock()
+        self._session.enter()
+        with self._kernel.turn:
+            self._core.entered(sent)
+        self._kernel.entered()
+        self._signals.send(Entered(self._session.process, again))
+
+    def _flush(self, step: Flush) -> None:
+        began = self._clock()
+        now = self._session.until_answered(self._store.now)
+        parts = [part_of(each, self._session.take, now, self._kernel.settings.exact_waits) for each in step.batch]
+        reach("before-commit")
+        answer = self._session.send(lambda stamp: self._store.commit(stamp, parts, step.want))
+        reach("after-commit")
+        ended = self._clock()
+        with self._kernel.turn:
+            self._core.committed(step.batch, answer, ended)
+            if step.want is not None:
+                self._core.claimed(answer.claimed, ended)
+        self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began))
+
+    def _rest(self, seconds: float, idle: bool) -> None:
+        if self._kernel.run_inline():
+            return
+        if self._kernel.settings.until_idle:
+            self._kernel.stop()
+        elif idle:
+            self._session.until_answered(lambda: self._store.wait(seconds))
+            with self._kernel.turn:
+                self._core.stirred()
+        else:
+            with self._kernel.turn:
+                self._kernel.turn.wait_for(self._core.needs_step, seconds)
+
+    def _leave(self) -> None:
+        self._kernel.write_notes(all_of_them=True)
+        reach("before-leave")
+        if self._core.is_in:
+            self._session.until_answered(lambda: self._store.leave(self._session.process))
+        reach("after-leave")

@@ -1,0 +1,56 @@
+"""Marks: requests to cancel that this process has heard of. Part of the core: no threads, no clock.
+
+A mark is new once, and then what is held of its run goes back, because the next claim honours it. A claim whose answer
+is on its way while a mark is heard of does not know it: to that claim the mark is new again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ramify.model.mark import Mark, Scope
+
+Name = tuple[int, Scope, int | None]
+
+
+class Marks:
+    """`runs` and `tasks` are those that nobody wants any more, for handlers that ask."""
+
+    def __init__(self) -> None:
+        self._known: set[Name] = set()
+        self._asked_with: set[Name] = set()
+        self.runs: set[int] = set()
+        self.tasks: set[int] = set()
+
+    def asked(self) -> None:
+        """A claim is asked for: the store honours at least what is known here."""
+        self._asked_with = set(self._known)
+
+    def claimed(self) -> None:
+        """It was answered."""
+        self._known &= self._asked_with
+
+    def heard(self, marks: Iterable[Mark]) -> set[int]:
+        """A beat tells of all marks on the runs that are held; those runs in which some are new."""
+        marks = tuple(marks)
+        self._known &= set(map(_name, marks))
+        # A task that was reopened since is wanted again.
+        self.tasks.intersection_update([task for _, _, task in self._known if task is not None])
+        return self._new(marks)
+
+    def committed(self, marks: Iterable[Mark]) -> set[int]:
+        """A commit tells of them, and a claim that came with it knows them; the runs in which some are new."""
+        marks = tuple(marks)
+        self._asked_with.update(map(_name, marks))
+        return self._new(marks)
+
+    def _new(self, marks: tuple[Mark, ...]) -> set[int]:
+        new = [mark for mark in marks if _name(mark) not in self._known]
+        self._known.update(map(_name, new))
+        self.runs.update(mark.run for mark in new if mark.scope is Scope.RUN)
+        self.tasks.update(mark.task for mark in new if mark.task is not None)
+        return {mark.run for mark in new}
+
+
+def _name(mark: Mark) -> Name:
+    return mark.run, mark.scope, mark.task

@@ -1,0 +1,139 @@
+"""Notes: log lines of tasks on their way into the store, and the records that carry where they came from.
+
+Lines are kept in memory and written now and then by the loop; a crash loses the last second of them. Each attempt may
+leave so many lines; what is beyond that is counted and said once. Standard `logging` records made inside an attempt get
+`run`, `kind`, `task` and `attempt` as attributes, whoever handles them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from ramify.model.log import LogLine
+from ramify.model.policy import SECOND
+
+#: Lines that may wait for the store; the oldest go first when it is away for long.
+MOST_LINES = 20_000
+#: Lines written at a time.
+AT_ONCE = 1_000
+EVERY = 1.0
+PROGRESS = "ramify.progress"
+TASK_LOGGER = "ramify.task"
+
+
+class Whose(Protocol):
+    """The attempt a record belongs to."""
+
+    @property
+    def run_id(self) -> int:
+        """Its run."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+
+    @property
+    def task(self) -> int:
+        """Its task."""
+
+    @property
+    def attempt(self) -> int:
+        """Its number."""
+
+
+class Notes:
+    """Lines that wait to be stored."""
+
+    def __init__(self, per_attempt: int) -> None:
+        self._per_attempt = per_attempt
+        self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        self._n = 0
+        self._lock = threading.Lock()
+        self._whose: tuple[int, int] | None = None
+        self._counts: dict[tuple[int, int], int] = {}
+        self._written_at = 0.0
+
+    def add(self, whose: Whose, level: int, logger: str, text: str) -> None:
+        """Keep one line."""
+        with self._lock:
+            where = (whose.task, whose.attempt)
+            count = self._counts.get(where, 0) + 1
+            if len(self._counts) > MOST_LINES:
+                self._counts.clear()
+            self._counts[where] = count
+            if count > self._per_attempt:
+                if count > self._per_attempt + 1:
+                    return
+                text = f"(more than {self._per_attempt} lines in one attempt; the rest is not kept)"
+            self._n += 1
+            now = time.time_ns() * SECOND // 1_000_000_000
+            self._lines.append(LogLine(self._n, now, whose.run_id, whose.task, whose.attempt, level, logger, text))
+
+    def due(self, now: float) -> list[LogLine]:
+        """Lines to write now: none until enough came together or enough time passed."""
+        if not self._lines or (len(self._lines) < AT_ONCE and now - self._written_at < EVERY):
+            return []
+        self._written_at = now
+        with self._lock:
+            return [self._lines.popleft() for _ in range(min(AT_ONCE, len(self._lines)))]
+
+    def rest(self) -> list[LogLine]:
+        """Everything that is left, at the end."""
+        with self._lock:
+            lines = list(self._lines)
+            self._lines.clear()
+            return lines
+
+
+class Capture(logging.Handler):
+    """Keeps the records that are made inside attempts."""
+
+    def __init__(self, notes: Notes, whose: Callable[[], Whose | None], level: int) -> None:
+        super().__init__(level)
+        self._notes = notes
+        self._whose = whose
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one record; one that cannot be put into words is said to be so."""
+        whose = self._whose()
+        if whose is None:
+            return
+        try:
+            text = self.format(record)
+        except Exception as trouble:  # noqa: BLE001 - a record that cannot be formatted must not fail its task
+            text = f"({record.msg!r} could not be put into words: {type(trouble).__name__})"
+        self._notes.add(whose, record.levelno, record.name, text)
+
+
+@contextlib.contextmanager
+def capturing(notes: Notes, whose: Callable[[], Whose | None], level: int) -> Iterator[None]:
+    """Capture records while this lasts, and let every record made in an attempt say where it came from."""
+    capture = Capture(notes, whose, level)
+    root, own = logging.getLogger(), logging.getLogger(TASK_LOGGER)
+    factory, own_level = logging.getLogRecordFactory(), own.level
+
+    def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = factory(*args, **kwargs)
+        attempt = whose()
+        if attempt is not None:
+            record.run, record.kind = attempt.run_id, attempt.kind
+            record.task, record.attempt = attempt.task, attempt.attempt
+        return record
+
+    logging.setLogRecordFactory(made)
+    root.addHandler(capture)
+    own.setLevel(level)
+    try:
+        yield
+    finally:
+        root.removeHandler(capture)
+        own.setLevel(own_level)
+        # Somebody may have put a factory of theirs on top of ours; then ours stays below it, and is harmless.
+        if logging.getLogRecordFactory() is made:
+            logging.setLogRecordFactory(factory)

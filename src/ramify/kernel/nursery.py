@@ -1,0 +1,57 @@
+"""The nursery: children of a task that has very many of them, written to the store before the task ends.
+
+Rows go under staged segments, guarded by the claim's token, and nobody sees them until the task's own commit publishes
+them. CRASH: at any point in between they become garbage that is listed and that vacuum removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ramify.errors import StaleClaim, StoreError
+from ramify.kernel.faults import reach
+from ramify.kernel.offspring import Offspring
+from ramify.kernel.outbox import new_tasks
+from ramify.kernel.work import Chunk
+from ramify.kernel.workplace import Workplace
+from ramify.model.call import Call
+
+#: A task with fewer children than this commits them with its end; one with more streams them in pieces of it.
+PIECE = 8_192
+
+
+class Nursery:
+    """The staged children of one attempt: how many, and their ranges, named by their first ids."""
+
+    def __init__(self, chunk: Chunk, task: int, workplace: Workplace) -> None:
+        self._token = chunk.claim.token
+        self._task = task
+        self._session = workplace.session
+        self.ranges: list[int] = []
+        self.count = 0
+
+    def stage(self, calls: Sequence[Call[Any]]) -> bool:
+        """Write one piece; False when the claim was taken away, or the store is in trouble.
+
+        Trouble is no outcome of the task: the loop meets it too, and waits it out or stops with it.
+        """
+        try:
+            return self._stage(calls)
+        except (StaleClaim, StoreError):
+            return False
+
+    def _stage(self, calls: Sequence[Call[Any]]) -> bool:
+        offspring = Offspring()
+        offspring.add(self._task, calls)
+        session = self._session
+        for group, brood in offspring.broods.items():
+            # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
+            tasks = new_tasks(group, session.take(len(brood.bodies) + 1), brood, session.store.now())
+            reach("before-stage")
+            if not session.send(lambda stamp, tasks=tasks: session.store.stage(stamp, self._token, tasks)):  # type: ignore[misc]
+                return False
+            reach("after-stage")
+            self.ranges.append(tasks.first)
+        self.count += len(calls)
+        return True

@@ -1,0 +1,126 @@
+"""Offspring: the children that attempts made, as columns by group, until a commit gives them ids.
+
+Children of an attempt that fails are taken out again, so what is here always belongs to tasks that ended well. Forks
+(children with a continuation that waits for them) are kept apart, because their ids must be known together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import attrgetter, is_
+from typing import Any
+
+from ramify.model.call import Call, Group
+
+_group = attrgetter("group")
+_body = attrgetter("body")
+
+
+class Brood:
+    """Children of one group: parallel columns. `labels` and `extras` stay None until a child has one."""
+
+    __slots__ = ("bodies", "extras", "labels", "parents")
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.parents: list[int] = []
+        self.labels: list[bytes | None] | None = None
+        self.extras: list[bytes | None] | None = None
+
+    def add(self, parent: int, call: Call[Any]) -> None:
+        """One child with whatever it has."""
+        if call.label is not None or self.labels is not None:
+            if self.labels is None:
+                self.labels = [None] * len(self.bodies)
+            self.labels.append(call.label)
+        if call.extra is not None or self.extras is not None:
+            if self.extras is None:
+                self.extras = [None] * len(self.bodies)
+            self.extras.append(call.extra)
+        self.bodies.append(call.body)
+        self.parents.append(parent)
+
+    def extend(self, other: Brood) -> None:
+        """Take over the children of another brood of the same group."""
+        self.labels = _joined(self.labels, len(self.bodies), other.labels, len(other.bodies))
+        self.extras = _joined(self.extras, len(self.bodies), other.extras, len(other.bodies))
+        self.bodies += other.bodies
+        self.parents += other.parents
+
+
+def _joined(
+    mine: list[bytes | None] | None, many: int, others: list[bytes | None] | None, more: int
+) -> list[bytes | None] | None:
+    if mine is None and others is None:
+        return None
+    joined: list[bytes | None] = [None] * many if mine is None else mine
+    joined += [None] * more if others is None else others
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Members, and the continuation that starts when all of them have ended."""
+
+    parent: int
+    members: Sequence[Call[Any]]
+    then: Call[Any]
+
+
+@dataclass(slots=True)
+class Offspring:
+    """What tasks of one claim brought forth. `published` names ranges that were staged while they ran."""
+
+    broods: dict[Group, Brood] = field(default_factory=dict)
+    forks: list[Fork] = field(default_factory=list)
+    published: list[int] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)
+    staged: int = 0
+    _last: tuple[Group, Brood] | None = None
+
+    def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
+        """Children of one task that ended well."""
+        if not calls:
+            return
+        group = calls[0].group
+        if group.plain and all(map(is_, map(_group, calls), repeat(group))):
+            brood = self.brood(group)
+            if brood.labels is None and brood.extras is None:
+                brood.bodies += map(_body, calls)
+                brood.parents += repeat(parent, len(calls))
+                return
+        for call in calls:
+            self.brood(call.group).add(parent, call)
+
+    def brood(self, group: Group) -> Brood:
+        """The children of one group."""
+        # Most children in a row are of one group, and hashing one is dear.
+        if self._last is not None and self._last[0] is group:
+            return self._last[1]
+        brood = self.broods.get(group)
+        if brood is None:
+            brood = self.broods[group] = Brood()
+        self._last = (group, brood)
+        return brood
+
+    def extend(self, other: Offspring) -> None:
+        """Take over what another chunk of the same claim brought forth."""
+        for group, brood in other.broods.items():
+            mine = self.broods.get(group)
+            if mine is None:
+                self.broods[group] = brood
+                self._last = None
+            else:
+                mine.extend(brood)
+        self.forks += other.forks
+        self.published += other.published
+        self.discarded += other.discarded
+        self.staged += other.staged
+
+    @property
+    def count(self) -> int:
+        """How many children there are."""
+        inside = sum(len(brood.bodies) for brood in self.broods.values())
+        return inside + self.staged + sum(len(fork.members) + 1 for fork in self.forks)

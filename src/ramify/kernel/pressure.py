@@ -1,0 +1,55 @@
+"""Memory pressure: whether this process should hold less. Told on Linux; elsewhere memory is never called scarce."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+#: Memory is scarce when this process uses so much of what it may have, or so little of the machine's is left.
+OWN_SHARE = 0.8
+FREE_SHARE = 0.05
+
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_STATM = Path("/proc/self/statm")
+_MEMINFO = Path("/proc/meminfo")
+_PAGE = 4096
+
+
+def is_scarce() -> bool:
+    """Whether memory is scarce right now."""
+    resident = resident_bytes()
+    limit = _limit()
+    if resident is not None and limit is not None and resident > OWN_SHARE * limit:
+        return True
+    total, free = _machine()
+    # Only who uses much can help by using less.
+    return total > 0 and free < FREE_SHARE * total and (resident or 0) > 0.1 * total
+
+
+def resident_bytes() -> int | None:
+    """The memory this process uses; None where nobody tells."""
+    try:
+        return int(_STATM.read_text().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+@cache
+def _limit() -> int | None:
+    for path in _CGROUP_LIMITS:
+        try:
+            text = path.read_text().strip()
+        except OSError:
+            continue
+        if text.isdigit() and int(text) < 1 << 60:
+            return int(text)
+    return None
+
+
+def _machine() -> tuple[int, int]:
+    try:
+        lines = _MEMINFO.read_text().splitlines()
+    except OSError:
+        return 0, 0
+    kilobytes = {line.split(":")[0]: int(line.split()[1]) for line in lines if len(line.split()) > 1}
+    return kilobytes.get("MemTotal", 0) * 1024, kilobytes.get("MemAvailable", 0) * 1024

@@ -1,0 +1,105 @@
+"""A session: this process in the eyes of the store, and verbs that are sent until they are answered.
+
+Numbered verbs take turns, because a store accepts one at a time from each process. When an answer does not come (the
+store is away, the disk is full, a reply was lost) the same verb is sent again under the same number: it is applied
+once, whatever had happened. Nothing is ever decided from a read.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from ramify.errors import StoreUnavailable
+from ramify.kernel.faults import reach
+from ramify.kernel.ids import Ids
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Signals, StoreAway, StoreBack
+from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.store.contract import Store
+
+T = TypeVar("T")
+
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 2.0
+#: Ids reserved at a time.
+BLOCK = 262_144
+FIRST_BLOCK = 4_096
+
+
+class Session:
+    """One incarnation. `give_up` is set when nobody wants an answer any more; `kinds` are told to people who ask."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        signals: Signals,
+        give_up: threading.Event,
+        kinds: Iterable[str] | None = None,
+    ) -> None:
+        self.store = store
+        self.process = 0
+        self._kinds = None if kinds is None else tuple(sorted(kinds))
+        self._settings = settings
+        self._signals = signals
+        self._give_up = give_up
+        self._n = 0
+        self._turn = threading.Lock()
+        self.is_away = False
+        #: The first of so many contiguous ids that nobody else has.
+        self.take = Ids(self._reserve, FIRST_BLOCK, BLOCK).take
+
+    def enter(self) -> None:
+        """Begin as a new process."""
+        with self._turn:
+            process, settings = new_process_id(), self._settings
+            queues = None if settings.queues is None else tuple(sorted(settings.queues))
+            newcomer = NewProcess(
+                process, os.getpid(), socket.gethostname(), settings.version, settings.supervisor,
+                self._kinds, queues,
+            )  # fmt: skip
+            self.until_answered(lambda: self.store.enter(newcomer))
+            # Only now: the heartbeat must not speak for a process that the store does not know yet.
+            self.process, self._n = process, 0
+            reach("entered")
+
+    def send(self, verb: Callable[[Stamp], T]) -> T:
+        """Send a numbered verb until it is answered."""
+        with self._turn:
+            self._n += 1
+            stamp = Stamp(self.process, self._n)
+            return self.until_answered(lambda: verb(stamp))
+
+    def until_answered(self, verb: Callable[[], T]) -> T:
+        """Send a verb that may be repeated until it is answered; StoreUnavailable once nobody waits any more."""
+        pause, since = FIRST_PAUSE, 0.0
+        while True:
+            try:
+                answer = verb()
+            except StoreUnavailable as trouble:
+                if self._give_up.is_set():
+                    raise
+                if not since:
+                    since = time.monotonic()
+                    self.is_away = True
+                    self._signals.send(StoreAway(str(trouble)))
+                # Jitter, so that a crowd of processes does not come back at the same moment.
+                self._give_up.wait(pause * random.uniform(0.5, 1.0))
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                if since:
+                    self.is_away = False
+                    self._signals.send(StoreBack(time.monotonic() - since))
+                return answer
+
+    def _reserve(self, many: int) -> int:
+        reach("before-reserve")
+        first = self.until_answered(lambda: self.store.reserve(many))
+        reach("after-reserve")
+        return first

@@ -1,0 +1,45 @@
+"""Settings of one kernel: what it works on, with how much, and how patient it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+#: Most threads the kernel chooses by itself.
+MOST_THREADS = 64
+#: Most coroutines the kernel chooses by itself.
+MOST_COROUTINES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything a kernel can be told. Times are seconds.
+
+    `runs` limits the work to these runs, and with `until_ended` the kernel stops by itself when all of them have ended.
+    With `until_idle` it stops when nothing is left that it could do right now; `exact_waits` keeps waits that leave
+    memory from being rounded, so that a test can step over them. `threads=None` adapts; 0 runs plain handlers in the
+    calling thread. `supervised` says that somebody replaces this
+    process when it ends, so that it may end itself to be rid of a thread that cannot be stopped. `on_beat` is called by
+    the heartbeat's thread, so that a supervisor hears whether this process still turns.
+    """
+
+    runs: frozenset[int] | None = None
+    until_ended: bool = False
+    until_idle: bool = False
+    exact_waits: bool = False
+    queues: frozenset[str] | None = None
+    threads: int | None = None
+    coroutines: int | None = None
+    grace: float = 25.0
+    beat_every: float = 1.0
+    dead_after: float = 60.0
+    flush_after: float = 0.1
+    flush_at: int = 5_000
+    claim_at_most: int = 10_000
+    memory_wait: float = 5.0
+    supervised: bool = False
+    supervisor: int | None = None
+    version: str = ""
+    log_level: int = 20
+    log_lines: int = 1_000
+    on_beat: Callable[[], None] | None = None

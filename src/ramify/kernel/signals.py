@@ -1,0 +1,125 @@
+"""Signals: what the kernel tells whoever listens. It never logs and never prints.
+
+A signal is a value. Listeners are called in the kernel's threads and must be quick; one that raises is taken off the
+list, so that a broken display can never harm the work.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ramify.model.run import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """This program now works as process `process`; `again` after it had been declared dead."""
+
+    process: int
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """A claim brought tasks."""
+
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A commit was answered: outcomes it held, children it added, parts that were refused."""
+
+    outcomes: int
+    children: int
+    refused: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A run opened a round or ended."""
+
+    run: int
+    state: RunState
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """The number of tasks at a time was changed, and why."""
+
+    of: str
+    before: int
+    now: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAway:
+    """The store does not answer; work waits and goes on by itself."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoreBack:
+    """The store answers again."""
+
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Buried:
+    """Dead processes were found and their work was offered again."""
+
+    processes: tuple[int, ...]
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """A worker thread or process was given up and replaced."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """A stop goes through its phases: draining (tasks still running), saving, done."""
+
+    phase: str
+    running: int = 0
+
+
+Signal = Entered | Took | Saved | Moved | Adapted | StoreAway | StoreBack | Buried | Replaced | Stopping
+Listener = Callable[[Signal], None]
+
+
+class Signals:
+    """A list of listeners."""
+
+    def __init__(self) -> None:
+        self._listeners: tuple[Listener, ...] = ()
+        self._lock = threading.Lock()
+
+    def listen(self, listener: Listener) -> Callable[[], None]:
+        """Hear every signal from now on; the answer takes the listener off again."""
+        with self._lock:
+            self._listeners = (*self._listeners, listener)
+        return lambda: self._drop(listener)
+
+    def send(self, signal: Signal) -> None:
+        """Tell everybody."""
+        for listener in self._listeners:
+            try:
+                listener(signal)
+            except Exception:  # noqa: BLE001 - a listener is not ours; the work goes on without it
+                self._drop(listener)
+
+    def _drop(self, listener: Listener) -> None:
+        with self._lock:
+            self._listeners = tuple(each for each in self._listeners if each is not listener)

@@ -1,0 +1,126 @@
+"""How much: tasks to hold in memory, to claim at once, to lease at once. From measured times, nothing else.
+
+A window of about a second of work is held. Claims start small, at most double from one to the next, and leave the
+others their share of what is left. Chunks hold a few milliseconds of work, down to one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: Seconds of work to hold in memory.
+HORIZON = 0.5
+#: Seconds of work in one chunk.
+CHUNK_SECONDS = 0.004
+CHUNK_AT_MOST = 1_024
+#: A claim costs about this much; one that brings less work than that is not worth making.
+CLAIM_SECONDS = 0.002
+#: The most to ask for when several processes work and nobody said what is left.
+UNTOLD = 2_048
+#: The window holds at most so many claims, so that the next one is there before the last is worked off.
+WINDOWS = 2
+#: After so many tasks, what was measured before them counts half.
+HALF_FORGOTTEN = 256
+#: No task takes less, in seconds.
+SHORTEST = 1e-7
+
+
+class Mean:
+    """The mean time of a task over about the last few hundred of them."""
+
+    __slots__ = ("_count", "_seconds")
+
+    def __init__(self) -> None:
+        self._count = 0.0
+        self._seconds = 0.0
+
+    def add(self, count: int, seconds: float) -> None:
+        """Some tasks took this long, one after the other."""
+        fade = 0.5 ** (count / HALF_FORGOTTEN)
+        self._count = fade * self._count + count
+        self._seconds = fade * self._seconds + seconds
+
+    @property
+    def seconds(self) -> float:
+        """The mean."""
+        return max(self._seconds / self._count, SHORTEST)
+
+
+class Sizes:
+    """Measured times by kind, and what follows from them. `held` counts the tasks in memory by kind."""
+
+    def __init__(self, claim_at_most: int) -> None:
+        self._claim_at_most = claim_at_most
+        self._means: dict[str, Mean] = {}
+        self._latest: float | None = None
+        self._last = 0
+        self._told: int | None = None
+        self.peers = 1
+
+    def ran(self, kind: str, count: int, seconds: float) -> None:
+        """Some tasks of a kind took this long, one after the other."""
+        mean = self._means.get(kind)
+        if mean is None:
+            mean = self._means[kind] = Mean()
+        mean.add(count, seconds)
+        self._latest = mean.seconds
+
+    def claimed(self, tasks: int, ready: int) -> None:
+        """A claim brought `tasks` and left `ready` for others."""
+        self._told = ready
+        if tasks:
+            self._last = tasks
+
+    def untold(self) -> None:
+        """What is left is not known any more: a round opened, or the store changed."""
+        self._told = None
+
+    def window(self, workers: int, held: Mapping[str, int]) -> int:
+        """How many tasks to hold: running ones and those that come next."""
+        mean = self._mean(workers, held)
+        if mean is None:
+            return 2 * workers
+        return workers + max(1, min(WINDOWS * self._claim_at_most, int(HORIZON * workers / mean)))
+
+    def limit(self, workers: int, held: Mapping[str, int]) -> int:
+        """How many tasks to ask for. 0: enough for now."""
+        window = self.window(workers, held)
+        inside = sum(held.values())
+        if 2 * inside > window and inside >= workers:
+            return 0
+        limit = min(window - inside, max(2 * self._last, 2 * workers), self._claim_at_most)
+        if self.peers > 1:
+            limit = min(limit, self._share(workers, held, inside))
+        return max(1, limit)
+
+    def _mean(self, workers: int, held: Mapping[str, int]) -> float | None:
+        """The mean time of what is held. None when it is not known: nothing ran yet, or all workers are busy with
+        kinds that were never measured, and more of them would be hoarded blindly.
+        """
+        seconds, known, unknown = 0.0, 0, 0
+        for kind, many in held.items():
+            if many <= 0:
+                continue
+            mean = self._means.get(kind)
+            if mean is None:
+                unknown += many
+            else:
+                seconds += many * mean.seconds
+                known += many
+        if unknown >= workers:
+            return None
+        return seconds / known if known else self._latest
+
+    def _share(self, workers: int, held: Mapping[str, int], inside: int) -> int:
+        least = max(1, workers - inside)
+        mean = self._mean(workers, held)
+        if mean is not None:
+            least = max(least, int(CLAIM_SECONDS * workers / mean))
+        return max(least, UNTOLD if self._told is None else self._told // (2 * self.peers))
+
+    def chunk(self, kind: str, ready: int, workers: int) -> int:
+        """How many tasks of a kind to lease at once, with `ready` waiting for all workers."""
+        mean = self._means.get(kind)
+        if mean is None:
+            return 1
+        return max(1, min(int(CHUNK_SECONDS / mean.seconds), CHUNK_AT_MOST, -(-ready // workers)))

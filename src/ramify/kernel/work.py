@@ -1,0 +1,77 @@
+"""Work on its way to a worker and back: chunks of leased tasks, and what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ramify.kernel.handler import Handler
+from ramify.kernel.offspring import Offspring
+from ramify.model.claim import Claim
+from ramify.model.outcome import Failure
+
+
+@dataclass(slots=True, eq=False)
+class Chunk:
+    """Tasks of one claim, leased together. `places` are positions in the claim's columns, `attempts` the number of the
+    try each is at (sparse: absent means 1). A chunk that is `lost` was taken away; whatever comes of it is refused.
+    """
+
+    claim: Claim
+    handler: Handler
+    places: Sequence[int]
+    attempts: dict[int, int]
+    deadline: float | None = None
+    lost: bool = False
+    is_back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """An attempt failed. `final` when no policy may try it again."""
+
+    failure: Failure
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """An attempt asked to be called again in `seconds`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """An attempt was cancelled while it ran."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """An attempt did not come to an end and says nothing about its task."""
+
+
+Verdict = Raised | Postponed | Dropped | Interrupted
+
+
+@dataclass(slots=True)
+class Ran:
+    """What came of some tasks of a chunk: those that ended well as columns, the others one by one by task id.
+
+    `values` is None while every result is None. `seconds` is wall time, `busy` the CPU time of the worker.
+    """
+
+    chunk: Chunk
+    done: list[int] = field(default_factory=list)
+    values: list[bytes | None] | None = None
+    others: list[tuple[int, Verdict]] = field(default_factory=list)
+    offspring: Offspring = field(default_factory=Offspring)
+    seconds: float = 0.0
+    busy: float = 0.0
+
+    @property
+    def count(self) -> int:
+        """How many tasks this is about."""
+        return len(self.done) + len(self.others)

@@ -1,0 +1,88 @@
+"""A process claims when it holds too little, asks ever less often when there is nothing, and minds suspects."""
+
+from __future__ import annotations
+
+import pytest
+
+from ramify.kernel.appetite import LONGEST_PAUSE, SUSPECT_PATIENCE
+from ramify.model.claim import Claimed
+from tests.kernel.claims import claim, core, handler
+
+
+def test_a_process_that_holds_nothing_wants_a_little_more_than_it_has_workers() -> None:
+    want = core(threads=4).appetite.want(0.0)
+    assert want is not None
+    assert (want.limit, want.kinds) == (8, frozenset({"work"}))
+
+
+def test_a_process_that_holds_enough_wants_nothing() -> None:
+    made = core(threads=4)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    assert made.appetite.want(0.0) is None
+
+
+def test_an_empty_answer_makes_it_wait_for_a_change() -> None:
+    made = core()
+    made.claimed(Claimed(), 0.0)
+    assert made.appetite.want(1_000.0) is None
+    made.stirred()
+    assert made.appetite.want(1_000.0) is not None
+
+
+def test_while_tasks_run_it_asks_again_after_a_pause_that_grows() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    pauses = []
+    for _ in range(9):
+        made.claimed(Claimed(), 10.0)
+        assert made.appetite.want(10.0) is None
+        pauses.append(made.appetite.dry_until - 10.0)
+        assert made.appetite.want(made.appetite.dry_until) is not None
+    assert pauses == sorted(pauses)
+    assert pauses[0] < pauses[-1] == pytest.approx(LONGEST_PAUSE)
+
+
+def test_with_a_suspect_in_hand_nothing_else_is_wanted() -> None:
+    made = core()
+    made.claimed(Claimed((claim(1, crashes=1),)), 0.0)
+    assert made.appetite.want(0.0) is None
+
+
+def test_suspects_that_wait_too_long_stop_other_claims_until_the_process_is_empty() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1),), suspects=True), 0.0)
+    assert made.appetite.want(SUSPECT_PATIENCE) is not None
+    assert made.appetite.want(SUSPECT_PATIENCE + 0.1) is None
+    made.released(claim(1).token)
+    assert made.appetite.want(SUSPECT_PATIENCE + 0.1) is not None
+
+
+def test_suspects_that_are_gone_are_forgotten() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1),), suspects=True), 0.0)
+    made.claimed(Claimed((claim(1, first=200),)), 1.0)
+    assert made.appetite.want(50.0) is not None
+
+
+def test_a_kind_that_is_held_back_by_its_limit_is_not_hoarded() -> None:
+    made = core(handler("narrow", concurrency=1), handler("wide"), threads=8)
+    made.claimed(Claimed((claim(2, kind="narrow"),)), 0.0)
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert want.kinds == frozenset({"wide"})
+
+
+def test_a_lane_that_is_held_back_is_left_alone_and_the_others_are_not() -> None:
+    made = core(handler("narrow", concurrency=1), threads=8)
+    made.claimed(Claimed((claim(2, kind="narrow", lane="left"),)), 0.0)
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert (want.kinds, want.busy_lanes) == (frozenset({"narrow"}), frozenset({"left"}))
+
+
+def test_claims_are_smaller_while_memory_is_scarce() -> None:
+    made = core(threads=8)
+    made.appetite.scarce = True
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert want.limit == 4

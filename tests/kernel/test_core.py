@@ -1,0 +1,413 @@
+"""The core decides: what it is told in which order, and what it says to do next. No store, no threads, no real time."""
+
+from __future__ import annotations
+
+import pytest
+
+from ramify.kernel.core import LONGEST_REST
+from ramify.kernel.outbox import Finished
+from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran
+from ramify.model.claim import Claimed
+from ramify.model.commit import Committed
+from ramify.model.event import Status
+from ramify.model.mark import Mark, Scope
+from ramify.model.outcome import Failure
+from ramify.model.policy import Backoff
+from ramify.model.run import Advanced, RunState
+from ramify.store.contract import Beat
+from tests.kernel.claims import answer, claim, core, handler, lease
+
+FAILURE = Failure("ValueError", "no")
+STEADY = Backoff(2.0, 1.0, 2.0, jitter=False)
+
+
+def done(chunk: Chunk) -> Ran:
+    return Ran(chunk, [chunk.claim.tasks[place] for place in chunk.places], seconds=1.0)
+
+
+def failed(chunk: Chunk) -> Ran:
+    return Ran(chunk, others=[(chunk.claim.tasks[place], Raised(FAILURE)) for place in chunk.places], seconds=1.0)
+
+
+def flush(step: Step) -> tuple[Finished, ...]:
+    assert isinstance(step, Flush)
+    return step.batch
+
+
+# entering, beating, being declared dead
+
+
+def test_the_first_thing_is_to_enter_and_then_to_claim() -> None:
+    made = core()
+    made.is_in = False
+    assert isinstance(made.step(0.0), Enter)
+    made.entered(0.0)
+    assert isinstance(made.step(0.0), Take)
+
+
+def test_a_process_that_was_not_heard_of_for_half_the_time_leases_and_claims_nothing() -> None:
+    made = core(dead_after=10.0)
+    made.claimed(Claimed((claim(2),)), 0.0)
+    assert made.lease(False, 4.9) is not None
+    assert made.lease(False, 5.0) is None
+    assert isinstance(made.step(5.0), Rest)
+    made.heard(Beat(), 4.0)
+    assert made.lease(False, 5.0) is not None
+
+
+def test_a_beat_counts_from_when_it_was_sent_and_not_from_its_answer() -> None:
+    made = core(dead_after=10.0)
+    made.claimed(Claimed((claim(2),)), 0.0)
+    made.heard(Beat(), 1.0)
+    assert made.lease(False, 6.0) is None
+
+
+def test_a_process_that_cannot_claim_rests_instead_of_spinning() -> None:
+    made = core(dead_after=10.0, runs=frozenset({1}))
+    made.claimed(Claimed((claim(1),)), 0.0)
+    lease(made)
+    made.claimed(Claimed(), 0.0)
+    step = made.step(7.0)
+    assert isinstance(step, Rest)
+    assert step.seconds > 0.01
+
+
+def test_a_process_that_was_declared_dead_forgets_everything_and_enters_anew() -> None:
+    made = core()
+    made.claimed(Claimed((claim(4),)), 0.0)
+    chunk = lease(made)
+    made.finished(done(chunk), 0.0)
+    made.came_back(chunk)
+    made.heard(Beat(reaped=True), 0.0)
+    assert (made.holdings, made.outbox, made.unsent) == ({}, {}, 0)
+    assert isinstance(made.step(0.0), Enter)
+
+
+def test_what_a_worker_brings_after_its_claim_is_gone_is_dropped() -> None:
+    made = core()
+    made.claimed(Claimed((claim(4),)), 0.0)
+    chunk = lease(made)
+    made.reaped()
+    made.entered(1.0)
+    made.finished(done(chunk), 1.0)
+    made.came_back(chunk)
+    assert not made.outbox
+    assert (made.leases.leased[False], made.leases.chunks[False]) == (0, 0)
+
+
+def test_a_claim_that_is_answered_after_the_process_was_declared_dead_is_void() -> None:
+    made = core()
+    made.heard(Beat(reaped=True), 0.0)
+    made.claimed(Claimed((claim(4),)), 0.0)
+    assert not made.holdings
+
+
+# outcomes and commits
+
+
+def test_the_next_attempt_waits_for_the_commit_of_the_last() -> None:
+    made = core(handler(backoff=Backoff(0.0)))
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.finished(failed(chunk), 0.0)
+    made.came_back(chunk)
+    assert made.lease(False, 0.0) is None
+    batch = flush(made.step(0.0))
+    assert made.lease(False, 0.0) is None
+    made.committed(batch, answer(), 0.0)
+    again = lease(made)
+    assert again.attempts == {0: 2}
+
+
+def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
+    made = core(handler(backoff=STEADY), memory_wait=5.0)
+    made.claimed(Claimed((claim(2),)), 0.0)
+    first, second = lease(made), lease(made)
+    made.finished(failed(first), 0.0)
+    made.finished(Ran(second, others=[(101, Postponed(60.0))], seconds=1.0), 0.0)
+    (finished,) = flush(made.step(0.0))
+    assert (finished.again, finished.later) == ([(100, 2.0)], [(101, 60.0)])
+    made.committed([finished], answer(), 10.0)
+    assert made.lease(False, 11.9) is None
+    assert list(lease(made, 12.0).places) == [0]
+
+
+def test_outcomes_wait_for_company_but_not_for_long() -> None:
+    made = core(threads=2, flush_after=0.5, flush_at=100)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    chunk = lease(made)
+    lease(made)
+    made.finished(done(chunk), 0.0)
+    step = made.step(0.1)
+    assert isinstance(step, Rest)
+    assert step.seconds == pytest.approx(0.4)
+    assert isinstance(made.step(0.5), Flush)
+
+
+def test_enough_outcomes_are_sent_at_once() -> None:
+    made = core(threads=2, flush_at=1)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    made.finished(done(lease(made)), 0.0)
+    assert made.needs_step()
+    assert isinstance(made.step(0.0), Flush)
+
+
+def test_with_nothing_left_to_hand_out_outcomes_are_sent_at_once() -> None:
+    made = core(flush_after=9.0)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    made.finished(done(lease(made)), 0.0)
+    assert isinstance(made.step(0.0), Flush)
+
+
+def test_a_commit_brings_the_next_claim_along() -> None:
+    made = core(threads=1)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    made.finished(done(lease(made)), 0.0)
+    step = made.step(0.0)
+    assert isinstance(step, Flush)
+    assert step.want is not None
+
+
+def test_a_refused_part_means_that_the_claim_is_lost() -> None:
+    made = core()
+    made.claimed(Claimed((claim(2), claim(2, first=200))), 0.0)
+    made.finished(done(lease(made)), 0.0)
+    batch = flush(made.step(0.0))
+    made.committed(batch, Committed(0, refused=(batch[0].claim.token,)), 0.0)
+    assert [holding.claim.tasks[0] for holding in made.holdings.values()] == [200]
+    assert list(lease(made).claim.tasks) == [200, 201]
+
+
+def test_an_interrupted_task_is_handed_out_again_as_the_same_attempt() -> None:
+    made = core()
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, others=[(100, Interrupted())]), 0.0)
+    made.came_back(chunk)
+    assert not made.outbox
+    assert lease(made).attempts == {}
+
+
+def test_tasks_whose_end_is_known_are_committed_without_an_attempt() -> None:
+    made = core()
+    mark = Mark(1, Scope.TASK, 100, Status.CANCELLED)
+    made.claimed(Claimed((claim(1, marks={100: mark}),)), 0.0)
+    assert made.lease(False, 0.0) is None
+    (finished,) = flush(made.step(0.0))
+    assert finished.statuses == [Status.CANCELLED]
+
+
+# pausing and cancelling
+
+
+def test_a_paused_run_is_put_back_once_nothing_of_it_runs_or_is_unsent() -> None:
+    made = core(threads=2)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    chunk = lease(made)
+    made.heard(Beat(paused=(1,)), 0.0)
+    assert made.lease(False, 0.0) is None
+    assert not isinstance(made.step(0.0), PutBack)
+    made.finished(done(chunk), 0.0)
+    made.came_back(chunk)
+    batch = flush(made.step(0.0))
+    assert not isinstance(made.step(0.0), PutBack)
+    made.committed(batch, answer(), 0.0)
+    assert made.step(0.0) == PutBack(claim(8).token)
+    made.released(claim(8).token)
+    assert not made.holdings
+
+
+def test_a_paused_claim_whose_only_task_was_interrupted_is_put_back_too() -> None:
+    made = core(threads=8, runs=frozenset({1}))
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.heard(Beat(paused=(1,)), 0.0)
+    made.claimed(Claimed(), 0.0)
+    assert isinstance(made.step(0.0), Rest)
+    made.finished(Ran(chunk, others=[(100, Interrupted())]), 0.0)
+    made.came_back(chunk)
+    assert made.step(0.0) == PutBack(claim(1).token)
+
+
+def test_only_the_paused_run_is_put_back() -> None:
+    made = core()
+    made.claimed(Claimed((claim(2), claim(2, first=200, run=2))), 0.0)
+    made.heard(Beat(paused=(1,)), 0.0)
+    assert list(lease(made).claim.tasks) == [200, 201]
+
+
+def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
+    made = core(threads=1)
+    mark = Mark(1, Scope.TASK, 101, Status.CANCELLED)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    made.heard(Beat(marks=(mark,)), 0.0)
+    assert made.step(0.0) == PutBack(claim(8).token)
+    made.released(claim(8).token)
+    assert isinstance(made.step(0.0), Take)
+    made.claimed(Claimed((claim(8, first=200),)), 0.0)
+    made.heard(Beat(marks=(mark,)), 0.0)
+    assert made.lease(False, 0.0) is not None
+    assert made.cancelled_tasks == {101}
+
+
+def test_a_claim_under_way_while_a_mark_is_heard_of_is_put_back_at_the_next_beat() -> None:
+    made = core(threads=1)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    assert isinstance(made.step(0.0), Take)
+    mark = Mark(1, Scope.RUN, None, Status.CANCELLED)
+    made.heard(Beat(marks=(mark,)), 0.1)
+    made.claimed(Claimed((claim(8, first=200),)), 0.2)
+    made.heard(Beat(marks=(mark,)), 0.3)
+    assert made.lease(False, 0.3) is None
+
+
+# suspects
+
+
+def test_with_a_suspect_nothing_else_is_claimed() -> None:
+    made = core()
+    made.claimed(Claimed((claim(1, crashes=1),)), 0.0)
+    lease(made)
+    assert isinstance(made.step(0.0), Rest)
+
+
+# time limits
+
+
+def test_a_task_whose_time_is_up_is_taken_away_and_its_late_result_refused() -> None:
+    made = core(handler(timeout=2.0, backoff=STEADY), threads=1)
+    made.claimed(Claimed((claim(2),)), 0.0)
+    chunk = lease(made)
+    (finished,) = flush(made.step(2.0))
+    assert (finished.tasks, finished.statuses) == ([100], [Status.RETRYING])
+    assert chunk.lost
+    assert made.lease(False, 2.0) is not None
+    made.finished(done(chunk), 3.0)
+    made.came_back(chunk)
+    assert not made.outbox
+    assert made.leases.chunks[False] == 1
+
+
+def test_a_supervised_process_saves_and_dies_to_be_rid_of_a_thread_that_hangs() -> None:
+    made = core(handler(timeout=2.0), supervised=True)
+    made.claimed(Claimed((claim(2),)), 0.0)
+    lease(made)
+    batch = flush(made.step(2.0))
+    assert made.lease(False, 2.0) is None
+    made.committed(batch, answer(), 2.0)
+    assert made.step(2.0) == Die(100)
+
+
+# stopping
+
+
+def test_a_stop_leases_nothing_more_and_waits_for_what_runs_within_the_grace_period() -> None:
+    made = core(grace=5.0)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    lease(made)
+    made.stop(1.0)
+    assert made.lease(False, 1.0) is None
+    assert isinstance(made.step(1.0), Rest)
+    assert isinstance(made.step(5.9), Rest)
+    assert isinstance(made.step(6.0), Leave)
+
+
+def test_a_stop_saves_before_it_leaves() -> None:
+    made = core(grace=5.0)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    chunk = lease(made)
+    made.stop(1.0)
+    made.finished(done(chunk), 2.0)
+    made.came_back(chunk)
+    step = made.step(2.0)
+    assert isinstance(step, Flush)
+    assert step.want is None
+    made.committed(step.batch, answer(), 2.0)
+    assert isinstance(made.step(2.0), Leave)
+
+
+def test_a_second_stop_does_not_prolong_the_first() -> None:
+    made = core(grace=5.0)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    lease(made)
+    made.stop(1.0)
+    made.stop(4.0)
+    assert isinstance(made.step(6.0), Leave)
+
+
+# moving runs on, and resting
+
+
+def test_with_nothing_to_claim_the_run_is_asked_to_move_on() -> None:
+    made = core(runs=frozenset({1}))
+    made.claimed(Claimed(), 0.0)
+    step = made.step(0.0)
+    assert isinstance(step, Move)
+    assert step.run == 1
+
+
+def test_a_run_is_moved_on_although_another_keeps_the_process_busy() -> None:
+    made = core(threads=2)
+    made.claimed(Claimed((claim(1), claim(1, first=200, run=2))), 0.0)
+    made.finished(done(lease(made)), 0.0)
+    lease(made)
+    batch = flush(made.step(1.0))
+    made.committed(batch, answer(), 1.0)
+    made.claimed(Claimed(), 1.0)
+    step = made.step(1.0)
+    assert isinstance(step, Move)
+    assert step.run == 1
+
+
+def test_it_ends_by_itself_when_the_awaited_runs_have_ended() -> None:
+    made = core(runs=frozenset({1}), until_ended=True)
+    made.claimed(Claimed(), 0.0)
+    assert isinstance(made.step(0.0), Move)
+    made.advanced(1, Advanced(RunState.DONE, 0, moved=True), 0.0)
+    steps = [made.step(0.0)]
+    if isinstance(steps[-1], Take):
+        made.claimed(Claimed(), 0.0)
+        steps.append(made.step(0.0))
+    assert isinstance(steps[-1], Leave)
+
+
+def test_without_given_runs_it_looks_for_some_now_and_then() -> None:
+    made = core()
+    made.claimed(Claimed(), 0.0)
+    assert isinstance(made.step(0.0), Look)
+    made.found([], 0.0)
+    assert made.step(0.0) == Rest(LONGEST_REST, idle=True)
+
+
+def test_a_rest_is_not_disturbed_by_what_changes_nothing() -> None:
+    made = core(threads=2, flush_after=9.0)
+    made.claimed(Claimed((claim(8),)), 0.0)
+    first, second = lease(made), lease(made)
+    assert isinstance(made.step(0.0), Rest)
+    assert not made.needs_step()
+    made.finished(done(first), 0.0)
+    assert made.needs_step(), "the loop does not know yet when the first outcome is due"
+    made.came_back(first)
+    lease(made)
+    assert isinstance(made.step(0.0), Rest)
+    made.finished(done(second), 0.0)
+    assert not made.needs_step()
+    made.stop(0.0)
+    assert made.needs_step()
+
+
+def test_the_books_add_up_after_every_fact() -> None:
+    made = core(handler(backoff=STEADY), threads=4)
+    made.claimed(Claimed((claim(5),)), 0.0)
+    (holding,) = made.holdings.values()
+    chunks = [lease(made) for _ in range(4)]
+    for ran in (done(chunks[0]), failed(chunks[1]), Ran(chunks[2], others=[(102, Interrupted())])):
+        made.finished(ran, 0.0)
+        made.came_back(ran.chunk)
+        assert holding.adds_up()
+    batch = flush(made.step(1.0))
+    assert holding.adds_up()
+    made.committed(batch, answer(), 1.0)
+    assert holding.adds_up()
+    assert (holding.left, holding.leased, holding.waiting, len(holding.back)) == (4, 1, 1, 1)

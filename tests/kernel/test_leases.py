@@ -1,0 +1,149 @@
+"""Leases are handed out in turn, within limits, and everything that is handed out is counted until it is back."""
+
+from __future__ import annotations
+
+import pytest
+
+from ramify.kernel.handler import Colour, Handler, Rate
+from ramify.kernel.leases import Leases
+from ramify.kernel.settings import Settings
+from ramify.kernel.work import Chunk
+from ramify.model.claim import More
+from tests.kernel.claims import handler, holding
+
+
+def leases_of(*handlers: Handler, threads: int = 4, coroutines: int = 4) -> Leases:
+    known = {made.kind: made for made in handlers or (handler(),)}
+    return Leases(known, Settings(threads=threads, coroutines=coroutines))
+
+
+def given(leases: Leases, colour: bool = False, now: float = 0.0) -> Chunk:
+    chunk = leases.lease(colour, now)
+    assert chunk is not None
+    return chunk
+
+
+def test_a_kind_of_unknown_length_is_leased_one_task_at_a_time() -> None:
+    leases, held = leases_of(), holding(3)
+    leases.offer(held, held.available)
+    assert list(given(leases).places) == [0]
+    assert (leases.ready[False], leases.leased[False], leases.chunks[False]) == (2, 1, 1)
+
+
+def test_short_tasks_are_leased_in_chunks_that_leave_some_for_the_other_workers() -> None:
+    leases, held = leases_of(threads=2), holding(8)
+    leases.sizes.ran("work", 100, 0.01)
+    leases.offer(held, held.available)
+    assert list(given(leases).places) == [0, 1, 2, 3]
+
+
+def test_a_task_with_a_time_limit_is_leased_alone() -> None:
+    own = handler(timeout=1.0)
+    leases, held = leases_of(own), holding(8, own)
+    leases.sizes.ran("work", 100, 0.01)
+    leases.offer(held, held.available)
+    assert len(given(leases).places) == 1
+
+
+def test_the_event_loop_gets_as_many_as_it_has_room_for() -> None:
+    own = handler(colour=Colour.ASYNC)
+    leases, held = leases_of(own, coroutines=3), holding(8, own)
+    leases.offer(held, held.available)
+    assert len(given(leases, True).places) == 3
+    assert not leases.has_room(True)
+
+
+def test_threads_are_counted_by_chunk() -> None:
+    leases, held = leases_of(threads=1), holding(8)
+    leases.offer(held, held.available)
+    chunk = given(leases)
+    assert not leases.has_room(False)
+    leases.take_back(chunk, held, 1)
+    leases.free(chunk)
+    assert leases.has_room(False)
+
+
+def test_a_claim_that_a_limit_holds_back_lets_others_go_first() -> None:
+    narrow, wide = handler("narrow", concurrency=1), handler("wide")
+    leases = leases_of(narrow, wide)
+    first, second = holding(2, narrow, kind="narrow", first=1), holding(2, wide, kind="wide", first=10)
+    leases.offer(first, 2)
+    leases.offer(second, 2)
+    assert [given(leases).claim.kind for _ in range(3)] == ["narrow", "wide", "wide"]
+    assert leases.lease(False, 0.0) is None
+
+
+def test_a_limit_counts_what_was_handed_out_and_not_what_was_asked_for() -> None:
+    own = handler(colour=Colour.ASYNC, concurrency=3)
+    leases, held = leases_of(own), holding(6, own)
+    held.fresh, held.back = 1, [0]
+    leases.offer(held, held.available)
+    chunk = given(leases, True)
+    assert list(chunk.places) == [0]
+    leases.take_back(chunk, held, 1)
+    assert leases.limits.allowed("work", None, 9, 0.0) == 3
+
+
+def test_a_short_wait_ends_at_its_moment() -> None:
+    leases, held = leases_of(), holding(1)
+    held.take(1)
+    held.leased = 0
+    leases.retry(held, 0, 5.0)
+    assert leases.lease(False, 4.9) is None
+    assert leases.next_moment(4.0) == pytest.approx(1.0)
+    assert list(given(leases, now=5.0).places) == [0]
+    assert held.adds_up()
+
+
+def test_a_closed_claim_is_handed_out_no_more_and_not_counted() -> None:
+    leases, held = leases_of(), holding(4)
+    leases.offer(held, held.available)
+    given(leases)
+    leases.close(held)
+    leases.close(held)
+    assert leases.waiting_tasks == 0
+    assert leases.lease(False, 0.0) is None
+
+
+def test_a_closed_claim_takes_back_interrupted_tasks_without_offering_them() -> None:
+    leases, held = leases_of(), holding(2)
+    leases.offer(held, held.available)
+    chunk = given(leases)
+    leases.close(held)
+    leases.take_back(chunk, held, 1)
+    leases.give_back(held, 0)
+    assert (leases.waiting_tasks, held.adds_up()) == (0, True)
+
+
+def test_only_chunks_whose_time_is_up_are_overdue_and_each_once() -> None:
+    own = handler(timeout=2.0)
+    leases, held = leases_of(own), holding(3, own)
+    leases.offer(held, held.available)
+    late, back, _ = given(leases), given(leases), given(leases, now=1.5)
+    back.is_back = True
+    assert list(leases.overdue(1.9)) == []
+    assert list(leases.overdue(2.0)) == [late]
+    assert list(leases.overdue(3.0)) == []
+
+
+def test_a_call_may_have_a_time_limit_of_its_own() -> None:
+    leases, held = leases_of(), holding(1, mores={100: More(extra=b'{"timeout":0.5}')})
+    leases.offer(held, held.available)
+    assert given(leases, now=1.0).deadline == 1.5
+
+
+def test_a_rate_tells_when_to_look_again() -> None:
+    own = handler(rate=Rate(1, 4.0))
+    leases, held = leases_of(own), holding(2, own)
+    leases.offer(held, held.available)
+    given(leases)
+    assert leases.lease(False, 1.0) is None
+    assert leases.next_moment(1.0) == pytest.approx(3.0)
+    assert given(leases, now=4.0)
+
+
+def test_a_chunk_knows_which_attempt_each_task_is_at() -> None:
+    leases, held = leases_of(), holding(2)
+    held.attempts = {1: 3}
+    leases.offer(held, held.available)
+    assert [given(leases).attempts, given(leases).attempts] == [{}, {1: 3}]

@@ -1,0 +1,67 @@
+"""Limits delay starts; they never fail a task, and they count what really runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ramify.kernel.handler import Rate
+from ramify.kernel.limits import Bucket, Limits
+from tests.kernel.claims import handler
+
+
+def test_without_limits_everything_may_start() -> None:
+    limits = Limits({"work": handler()})
+    assert not limits.is_any
+    assert limits.allowed("work", None, 1_000, 0.0) == 1_000
+    assert limits.most_held("work") is None
+
+
+def test_no_more_start_at_a_time_than_the_concurrency() -> None:
+    limits = Limits({"work": handler(concurrency=2)})
+    assert limits.allowed("work", None, 5, 0.0) == 2
+    limits.start("work", None, 2, 0.0)
+    assert limits.allowed("work", None, 5, 0.0) == 0
+    limits.stop("work", None, 1)
+    assert limits.allowed("work", None, 5, 0.0) == 1
+
+
+def test_lanes_are_counted_apart() -> None:
+    limits = Limits({"work": handler(concurrency=1)})
+    limits.start("work", "left", 1, 0.0)
+    assert limits.allowed("work", "left", 1, 0.0) == 0
+    assert limits.allowed("work", "right", 1, 0.0) == 1
+
+
+def test_a_rate_lets_a_burst_through_and_then_an_even_pace() -> None:
+    limits = Limits({"work": handler(rate=Rate(4, 2.0))})
+    assert limits.allowed("work", None, 9, 10.0) == 4
+    limits.start("work", None, 4, 10.0)
+    assert limits.allowed("work", None, 9, 10.0) == 0
+    assert limits.next_start([("work", None)], 10.0) == pytest.approx(0.5)
+    assert limits.allowed("work", None, 9, 10.5) == 1
+
+
+def test_the_wait_a_rate_names_is_always_enough() -> None:
+    bucket = Bucket(Rate(3, 7.0), 0.0)
+    now = 0.0
+    for _ in range(50):
+        while bucket.ready(now):
+            bucket.take(1)
+        now += bucket.wait()
+        assert bucket.ready(now) == 1
+
+
+def test_tokens_do_not_pile_up_beyond_the_burst() -> None:
+    bucket = Bucket(Rate(3, 1.0), 0.0)
+    assert bucket.ready(1_000.0) == 3
+
+
+def test_nothing_is_waited_for_when_no_rate_holds_back() -> None:
+    limits = Limits({"work": handler(concurrency=1)})
+    limits.start("work", None, 1, 0.0)
+    assert limits.next_start([("work", None)], 0.0) is None
+
+
+def test_the_tighter_limit_says_how_much_is_worth_holding() -> None:
+    limits = Limits({"work": handler(concurrency=5, rate=Rate(20, 10.0))})
+    assert limits.most_held("work") == 2

@@ -1,0 +1,160 @@
+"""Outcomes wait in columns, and become a part that the store accepts: children, joins and waits in their places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ramify.kernel.offspring import Fork, Offspring
+from ramify.kernel.outbox import Finished, part_of
+from ramify.kernel.work import Chunk, Ran
+from ramify.model.call import Call, Group
+from ramify.model.commit import check_part
+from ramify.model.event import Status
+from ramify.model.join import NewJoin
+from ramify.model.policy import SECOND
+from tests.kernel.claims import SIGNATURE, claim, handler
+
+GROUP = Group("work", SIGNATURE)
+NOW = 1_000 * SECOND
+
+
+def call(number: int) -> Call[Any]:
+    return Call(GROUP, b"[%d]" % number)
+
+
+def ran(done: list[int], values: list[bytes | None] | None = None, offspring: Offspring | None = None) -> Ran:
+    return Ran(Chunk(claim(), handler(), range(4), {}), done, values, [], offspring or Offspring())
+
+
+class Ids:
+    """Ids from 500 on."""
+
+    def __init__(self) -> None:
+        self._next = 500
+
+    def __call__(self, many: int) -> int:
+        first, self._next = self._next, self._next + many
+        return first
+
+
+def test_tasks_that_all_end_well_with_nothing_to_say_need_no_columns() -> None:
+    finished = Finished(claim())
+    finished.done(ran([100, 101]))
+    part = part_of(finished, Ids(), NOW)
+    assert (list(part.tasks), part.statuses, part.values) == ([100, 101], Status.DONE, None)
+
+
+def test_a_result_after_tasks_without_keeps_its_place() -> None:
+    finished = Finished(claim())
+    finished.done(ran([100]))
+    finished.done(ran([101], [b"1"]))
+    finished.done(ran([102]))
+    finished.add(103, Status.FAILED, b"why")
+    part = check_part(part_of(finished, Ids(), NOW))
+    assert part.values == [None, b"1", None, b"why"]
+    assert part.statuses == [Status.DONE, Status.DONE, Status.DONE, Status.FAILED]
+
+
+def test_good_ends_after_bad_ones_are_good() -> None:
+    finished = Finished(claim())
+    finished.add(100, Status.RETRYING, b"why")
+    finished.done(ran([101, 102], [b"1", b"2"]))
+    part = check_part(part_of(finished, Ids(), NOW))
+    assert part.statuses == [Status.RETRYING, Status.DONE, Status.DONE]
+    assert part.values == [b"why", b"1", b"2"]
+
+
+def test_children_get_contiguous_ids_and_their_own_parents() -> None:
+    offspring = Offspring()
+    offspring.add(100, [call(1), call(2)])
+    offspring.add(101, [call(3)])
+    finished = Finished(claim())
+    finished.done(ran([100, 101], offspring=offspring))
+    (children,) = part_of(finished, Ids(), NOW).children
+    assert (list(children.ids), children.parents) == ([500, 501, 502], [100, 100, 101])
+
+
+def test_a_delay_counts_from_the_commit() -> None:
+    offspring = Offspring()
+    offspring.add(100, [call(1).delay(2.5)])
+    finished = Finished(claim())
+    finished.done(ran([100], offspring=offspring))
+    (children,) = part_of(finished, Ids(), NOW).children
+    assert children.due == NOW + 2_500_000
+
+
+def test_waits_of_about_the_same_length_share_a_row() -> None:
+    finished = Finished(claim(1_000, first=0))
+    for task in range(1_000):
+        finished.add(task, Status.RETRYING, None)
+        finished.later.append((task, 5.0 + task / 20))
+    later = part_of(finished, Ids(), NOW).later
+    assert len(later) < 60
+    assert sorted(task for each in later for task in each.tasks) == list(range(1_000))
+    assert all(each.due >= NOW + (5.0 + task / 20) * SECOND for each in later for task in each.tasks)
+
+
+def test_exact_waits_are_not_rounded() -> None:
+    finished = Finished(claim())
+    finished.add(100, Status.DEFERRED, None)
+    finished.later.append((100, 8.1))
+    (later,) = part_of(finished, Ids(), NOW, True).later
+    assert later.due == NOW + 8_100_000
+
+
+def fork_part(**fields: Any) -> Any:
+    members = [call(1), call(2).lane("left"), call(3)]
+    finished = Finished(claim(**fields))
+    finished.done(ran([100], offspring=Offspring(forks=[Fork(100, members, call(9))])))
+    return check_part(part_of(finished, Ids(), NOW))
+
+
+def test_a_fork_makes_a_join_of_as_many_as_there_are_members() -> None:
+    part = fork_part()
+    assert part.joins == [NewJoin(500, 3, 500)]
+    then, *members = part.children
+    assert (then.first, then.waits, then.bodies, then.parents) == (500, True, [b"[9]"], 100)
+    assert [(each.bodies, each.join, each.slot) for each in members] == [
+        ([b"[1]"], 500, 0),
+        ([b"[2]"], 500, 1),
+        ([b"[3]"], 500, 2),
+    ]
+    assert part.withheld == frozenset()
+
+
+def test_neighbours_of_one_group_stay_together_in_call_order() -> None:
+    finished = Finished(claim())
+    members = [call(number) for number in range(5)]
+    finished.done(ran([100], offspring=Offspring(forks=[Fork(100, members, call(9))])))
+    _, group = part_of(finished, Ids(), NOW).children
+    assert (group.bodies, group.slot) == ([b"[%d]" % n for n in range(5)], 0)
+
+
+def test_the_continuation_of_a_member_takes_over_its_slot() -> None:
+    part = fork_part(join=77, shift=-98)
+    then = part.children[0]
+    assert (then.join, then.slot) == (77, 2)
+    assert part.withheld == frozenset({100})
+
+
+def test_a_fork_without_members_is_a_join_of_none() -> None:
+    finished = Finished(claim())
+    finished.done(ran([100], offspring=Offspring(forks=[Fork(100, [], call(9))])))
+    part = check_part(part_of(finished, Ids(), NOW))
+    assert (part.joins, len(part.children)) == ([NewJoin(500, 0, 500)], 1)
+
+
+def test_two_forks_have_ids_of_their_own() -> None:
+    finished = Finished(claim())
+    forks = [Fork(100, [call(1)], call(8)), Fork(101, [call(2)], call(9))]
+    finished.done(ran([100, 101], offspring=Offspring(forks=forks)))
+    ids = [task for each in part_of(finished, Ids(), NOW).children for task in each.ids]
+    assert len(set(ids)) == len(ids) == 4
+
+
+def test_staged_ranges_are_named() -> None:
+    offspring = Offspring(published=[700], discarded=[800])
+    finished = Finished(claim())
+    finished.done(ran([100], offspring=offspring))
+    part = part_of(finished, Ids(), NOW)
+    assert (part.publish, part.discard) == ([700], [800])

@@ -1,0 +1,287 @@
+"""Requests from outside: pause, resume and cancel, obeyed by a kernel at work."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from ramify.kernel.current import current
+from ramify.model.call import Call
+from ramify.model.event import Status
+from ramify.model.mark import CancelAnswer
+from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.model.run import RunState
+from tests.kernel.shop import LONG, Gate, Shop, wait_until
+
+
+def test_a_paused_run_starts_nothing_more_within_two_seconds_and_goes_on_when_resumed(shop: Shop) -> None:
+    gate = Gate()
+
+    def slow(n: int) -> int:
+        gate.enter()
+        return n
+
+    task = shop.task(slow)
+    run = shop.start(*(task.of(n) for n in range(20)))
+    with shop.working(threads=2, beat_every=1.0):
+        gate.wait_for(2)
+        began = time.monotonic()
+        assert shop.open().pause(run) is RunState.PAUSED
+        # The kernel puts back what nobody runs once it has heard; what runs is let finish.
+        wait_until(lambda: sum(row.owner is not None for row in shop.store.reads.segments(run=run).rows) <= 2)
+        threading.Event().wait(max(0.0, began + 1.2 - time.monotonic()))
+        gate.open()
+        wait_until(lambda: not any(row.owner for row in shop.store.reads.segments(run=run).rows))
+        assert gate.came == 2
+        assert time.monotonic() - began < 2
+        shop.open().resume(run)
+        wait_until(lambda: shop.state(run) is RunState.DONE)
+    assert shop.results(run) == list(range(20))
+
+
+def test_a_pause_outlives_the_process(shop: Shop) -> None:
+    def work() -> int:
+        return 1
+
+    run = shop.start(shop.task(work).of())
+    shop.store.pause(run)
+    with shop.working():
+        threading.Event().wait(0.15)
+        assert shop.state(run) is RunState.PAUSED
+    with shop.working():
+        threading.Event().wait(0.15)
+        assert shop.results(run) == []
+        shop.open().resume(run)
+        wait_until(lambda: shop.state(run) is RunState.DONE)
+    assert shop.results(run) == [1]
+
+
+def test_a_task_in_a_short_wait_is_put_back_with_its_paused_run(quick: Shop) -> None:
+    from ramify.model.policy import Backoff
+
+    def broken() -> None:
+        if current().attempt == 1:
+            raise ValueError
+
+    run = quick.start(quick.task(broken, backoff=Backoff(first=0.3, jitter=False)).of())
+    with quick.working():
+        wait_until(lambda: quick.count(run, Status.RETRYING) == 1)
+        quick.open().pause(run)
+        wait_until(lambda: not any(row.owner for row in quick.store.reads.segments(run=run).rows))
+        quick.open().resume(run)
+        wait_until(lambda: quick.state(run) is RunState.DONE)
+    assert quick.statuses(quick.tasks(run)[0]) == [Status.RETRYING, Status.DONE]
+
+
+def test_a_cancelled_run_starts_nothing_more_and_ends(shop: Shop) -> None:
+    gate = Gate()
+
+    def slow(n: int) -> int:
+        gate.enter()
+        return n
+
+    task = shop.task(slow)
+    run = shop.start(*(task.of(n) for n in range(20)))
+    with shop.working(threads=2):
+        gate.wait_for(2)
+        shop.open().cancel(run, reason="enough")
+        wait_until(lambda: sum(len(row.tasks) for row in shop.store.reads.segments(run=run).rows) <= 20)
+        threading.Event().wait(0.15)
+        gate.open()
+        wait_until(lambda: shop.state(run) is RunState.CANCELLED)
+    assert gate.came == 2
+    assert shop.count(run, Status.DONE) == 2
+    assert shop.count(run, Status.CANCELLED) == 18
+    assert shop.store.reads.run(run).reason == "enough"
+
+
+def test_a_run_that_is_cancelled_while_another_keeps_the_kernel_busy_ends(shop: Shop) -> None:
+    gate, other = Gate(), Gate()
+
+    def slow() -> None:
+        gate.enter()
+
+    def slow_too() -> None:
+        other.enter()
+
+    shop.start(shop.task(slow).of())
+    run = shop.start(shop.task(slow_too).of())
+    with shop.working():
+        gate.wait_for(1)
+        other.wait_for(1)
+        shop.open().cancel(run)
+        other.open()
+        wait_until(lambda: shop.state(run) is RunState.CANCELLED)
+        gate.open()
+
+
+def test_a_queued_task_that_is_cancelled_never_runs(shop: Shop) -> None:
+    def work() -> int:
+        return 1
+
+    made = shop.task(work)
+    run = shop.start(made.of(), made.of())
+    first, second = shop.tasks(run)
+    assert shop.store.cancel(run, first) is CancelAnswer.CERTAIN
+    shop.finish(run)
+    assert shop.statuses(first) == [Status.CANCELLED]
+    assert shop.statuses(second) == [Status.DONE]
+
+
+def test_a_task_that_waits_in_the_memory_of_a_kernel_is_cancelled_before_it_runs(shop: Shop) -> None:
+    gate = Gate()
+
+    def slow(n: int) -> int:
+        gate.enter()
+        return n
+
+    task = shop.task(slow)
+    run = shop.start(*(task.of(n) for n in range(6)))
+    with shop.working(run, threads=1):
+        gate.wait_for(1)
+        last = shop.tasks(run)[-1]
+        assert shop.open().cancel(run, last, reason="no need") is not CancelAnswer.UNKNOWN
+        threading.Event().wait(0.15)
+        gate.open()
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.statuses(last) == [Status.CANCELLED]
+    assert b"no need" in (shop.events(last)[0].value or b"")
+    assert gate.came == 5
+
+
+def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop) -> None:
+    gate, saw = Gate(), []
+
+    async def slow() -> None:
+        gate.arrive()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            saw.append(current().cancelled)
+
+    run = shop.start(shop.task(slow).of())
+    with shop.working(run):
+        gate.wait_for(1)
+        (task,) = shop.tasks(run)
+        assert shop.open().cancel(run, task) is CancelAnswer.REQUESTED
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.statuses(task) == [Status.CANCELLED]
+    assert saw == [True]
+
+
+def test_an_async_task_of_a_cancelled_run_is_interrupted(shop: Shop) -> None:
+    gate = Gate()
+
+    async def slow() -> None:
+        gate.arrive()
+        await asyncio.Event().wait()
+
+    run = shop.start(shop.task(slow).of())
+    with shop.working(run):
+        gate.wait_for(1)
+        shop.open().cancel(run)
+        wait_until(lambda: shop.state(run) is RunState.CANCELLED)
+    assert shop.count(run, Status.CANCELLED) == 1
+
+
+def test_an_async_task_whose_own_await_was_cancelled_has_failed(quick: Shop) -> None:
+    async def own() -> None:
+        inner = asyncio.get_running_loop().create_future()
+        inner.cancel()
+        await inner
+
+    run = quick.run(quick.task(own, retries=1, retry_on=(BaseException,)).of())
+    (task,) = quick.tasks(run)
+    assert quick.statuses(task) == [Status.RETRYING, Status.FAILED]
+    assert "CancelledError" in quick.failure(task).type
+
+
+def test_a_thread_sees_that_its_task_or_its_run_was_cancelled(shop: Shop) -> None:
+    gate = Gate()
+
+    def patient(n: int) -> str:
+        gate.arrive()
+        wait_until(lambda: current().cancelled)
+        return "stopped early"
+
+    task = shop.task(patient)
+    run = shop.start(task.of(1), task.of(2))
+    with shop.working(run, threads=2):
+        gate.wait_for(2)
+        first, second = shop.tasks(run)
+        shop.open().cancel(run, first)
+        wait_until(lambda: shop.statuses(first))
+        assert shop.statuses(second) == []
+        shop.open().cancel(run)
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.count(run, Status.DONE) == 2
+
+
+def test_a_task_is_cancelled_with_the_descendants_it_has_and_will_have(shop: Shop) -> None:
+    gate, ran = Gate(), []
+
+    def root(name: str) -> Iterator[Call[Any]]:
+        for n in range(3):
+            yield made_child.of(f"{name}{n}")
+
+    def child(name: str) -> Iterator[Call[Any]]:
+        gate.enter()
+        yield made_leaf.of(name)
+
+    def leaf(name: str) -> None:
+        ran.append(name)
+
+    made, made_child, made_leaf = shop.task(root), shop.task(child), shop.task(leaf)
+    run = shop.start(made.of("a"), made.of("b"))
+    first, _ = shop.tasks(run, "root")
+    with shop.working(run, threads=6):
+        gate.wait_for(6)
+        shop.open().cancel(run, first, below=True)
+        gate.open()
+        wait_until(lambda: shop.state(run).is_end)
+    assert sorted(ran) == ["b0", "b1", "b2"]
+    assert shop.count(run, Status.CANCELLED) == 3
+
+
+def test_a_task_that_was_reopened_after_a_cancel_is_wanted_again(quick: Shop) -> None:
+    gate, saw = Gate(), []
+
+    def patient() -> None:
+        gate.arrive()
+        if gate.came == 1:
+            wait_until(lambda: current().cancelled)
+            raise ValueError
+        threading.Event().wait(0.15)
+        saw.append(current().cancelled)
+
+    run = quick.start(quick.task(patient, retries=0).of())
+    with quick.working():
+        gate.wait_for(1)
+        (task,) = quick.tasks(run)
+        store = quick.open()
+        store.cancel(run, task)
+        wait_until(lambda: quick.state(run).is_end)
+        process = new_process_id()
+        store.enter(NewProcess(process))
+        store.reopen(Stamp(process, 1), run, [task])
+        store.leave(process)
+        wait_until(lambda: saw)
+    assert saw == [False]
+
+
+def test_a_handler_may_end_its_run_early(shop: Shop) -> None:
+    def root() -> Iterator[Call[Any]]:
+        yield made.of()
+        current().run.stop("found it")
+
+    made = shop.task(root)
+    run = shop.start(made.of())
+    kernel = shop.kernel(run)
+    kernel.start()
+    assert kernel.join(LONG)
+    found = shop.store.reads.run(run)
+    assert (found.state, found.reason) == (RunState.HALTED, "found it")
+    assert shop.count(run, Status.DONE) == 1

@@ -1,0 +1,101 @@
+"""What an attempt came to becomes one event; whether another attempt follows is decided here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ramify.kernel.verdicts import known_ends, verdict_of
+from ramify.kernel.work import Dropped, Postponed, Raised
+from ramify.model.claim import More
+from ramify.model.event import History, Status
+from ramify.model.mark import Mark, Scope
+from ramify.model.outcome import Failure
+from ramify.model.policy import Backoff
+from tests.kernel.claims import claim, handler, holding
+
+FAILURE = Failure("ValueError", "no")
+STEADY = Backoff(2.0, 2.0, 100.0, jitter=False)
+
+
+def luck() -> float:
+    return 0.5
+
+
+@pytest.mark.parametrize(("before", "wait"), [(0, 2.0), (1, 4.0), (2, 8.0)])
+def test_a_failed_attempt_is_tried_again_after_a_wait_that_grows(before: int, wait: float) -> None:
+    held = holding(1, handler(retries=3, backoff=STEADY), history={100: History(before, before)})
+    assert verdict_of(Raised(FAILURE), held, 0, luck) == (Status.RETRYING, FAILURE.encode(), wait)
+
+
+def test_the_last_attempt_that_fails_ends_the_task() -> None:
+    held = holding(1, handler(retries=3), history={100: History(3, 3)})
+    assert verdict_of(Raised(FAILURE), held, 0, luck) == (Status.FAILED, FAILURE.encode(), None)
+
+
+def test_without_retries_the_first_failure_is_the_end() -> None:
+    assert verdict_of(Raised(FAILURE), holding(1, handler(retries=0)), 0, luck)[0] is Status.FAILED
+
+
+def test_a_call_may_have_a_budget_of_its_own() -> None:
+    held = holding(1, handler(retries=0), mores={100: More(extra=b'{"retries":1}')})
+    assert verdict_of(Raised(FAILURE), held, 0, luck)[0] is Status.RETRYING
+
+
+def test_a_final_failure_is_not_tried_again() -> None:
+    assert verdict_of(Raised(FAILURE, final=True), holding(1), 0, luck) == (Status.FAILED, FAILURE.encode(), None)
+
+
+def test_a_postponed_task_waits_as_long_as_it_asked_and_uses_no_attempt() -> None:
+    status, _, wait = verdict_of(Postponed(3.5), holding(1), 0, luck)
+    assert (status, wait) == (Status.DEFERRED, 3.5)
+
+
+def test_a_dropped_attempt_ends_as_cancelled() -> None:
+    assert verdict_of(Dropped("enough"), holding(1), 0, luck) == (Status.CANCELLED, b'{"reason":"enough"}', None)
+
+
+def test_a_marked_task_ends_as_its_mark_says() -> None:
+    mark = Mark(1, Scope.TASK, 101, Status.CANCELLED, "not wanted")
+    ends = known_ends(claim(3, marks={101: mark}), handler().policy)
+    assert ends == {101: (Status.CANCELLED, b'{"reason":"not wanted"}')}
+
+
+def test_a_mark_may_bring_the_result() -> None:
+    mark = Mark(1, Scope.TASK, 100, Status.DONE, "by hand", b"7")
+    assert known_ends(claim(1, marks={100: mark}), handler().policy) == {100: (Status.DONE, b"7")}
+
+
+def test_a_task_over_which_enough_processes_died_is_quarantined() -> None:
+    ends = known_ends(claim(1, crashes=5, alone=True), handler(max_crashes=5).policy)
+    assert [status for status, _ in ends.values()] == [Status.QUARANTINED]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"crashes": 4, "alone": True}, {"crashes": 5, "alone": False}, {"crashes": 5, "alone": True, "tasks": 2}],
+    ids=["too-few-deaths", "not-alone", "more-than-one-task"],
+)
+def test_blame_needs_proof(fields: dict[str, Any]) -> None:
+    assert known_ends(claim(**{"tasks": 1, **fields}), handler(max_crashes=5).policy) == {}
+
+
+def test_without_max_crashes_nothing_is_quarantined() -> None:
+    assert known_ends(claim(1, crashes=99, alone=True), handler(max_crashes=None).policy) == {}
+
+
+def test_a_continuation_whose_members_broke_is_skipped() -> None:
+    ends = known_ends(claim(1, mores={100: More(members=3, broken=1)}), handler().policy)
+    assert [status for status, _ in ends.values()] == [Status.SKIPPED]
+
+
+def test_a_continuation_that_wants_to_run_always_does() -> None:
+    mores = {100: More(extra=b'{"always":true}', members=3, broken=1)}
+    assert known_ends(claim(1, mores=mores), handler().policy) == {}
+
+
+def test_a_mark_counts_more_than_broken_members() -> None:
+    mark = Mark(1, Scope.TASK, 100, Status.CANCELLED)
+    ends = known_ends(claim(1, marks={100: mark}, mores={100: More(members=1, broken=1)}), handler().policy)
+    assert ends[100][0] is Status.CANCELLED

@@ -1,0 +1,98 @@
+"""The judge of a finished story: the store holds exactly the tree, each task ended as planned, or was cancelled.
+
+What is checked while the story is told (one end each, children exactly once) is not repeated here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ramify.model.event import Status
+from ramify.model.run import RunState
+from tests.simulation.tree import ENDINGS, SETBACKS, Act, Node
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+BAD = (Status.FAILED, Status.QUARANTINED)
+
+
+def verdict(world: World) -> list[str]:
+    """What is wrong; empty when nothing is."""
+    return list(_Judge(world).complaints())
+
+
+class _Judge:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._nodes = world.tree.nodes
+        self._watch = world.watch
+        reads = world.store.reads
+        self._status = {number: reads.history(task).ended for number, task in self._watch.tasks.items()}
+        self._continues = {split.then: split for node in self._nodes for split in node.splits}
+
+    def complaints(self) -> Iterator[str]:
+        for node in self._nodes:
+            is_there = node.number in self._watch.tasks
+            should_be = node.parent is None or self._status.get(node.parent) is Status.DONE
+            if is_there != should_be:
+                yield f"node {node.number} {'exists' if is_there else 'is lost'}"
+            elif is_there:
+                yield from self._node(node)
+        for at, run in enumerate(self._world.runs):
+            yield from self._run(at, run)
+
+    def _node(self, node: Node) -> Iterator[str]:
+        number = node.number
+        status, wanted = self._status[number], self._wanted(node)
+        events = self._world.place.events.get(self._watch.tasks[number], ())
+        told = [event.status for event in events]
+        cancelled = self._watch.cancel_of(number) is not None
+        if status is not wanted and not (status is Status.CANCELLED and cancelled):
+            yield f"node {number} ended as {status} instead of {wanted}"
+            return
+        planned = [] if wanted is Status.SKIPPED else [SETBACKS[act] for act in node.script]
+        setbacks = told if told and not told[-1].is_end else told[:-1]
+        fits = setbacks == (planned if status is wanted else planned[: len(setbacks)])
+        # A time limit may also be passed while its process stands still.
+        if not fits and not (node.group.kind == "timed" and all(not each.is_end for each in setbacks)):
+            yield f"node {number} has events {[each.name for each in told]}, not {[each.name for each in planned]}"
+        if status is Status.DONE and events[-1].value != node.value:
+            yield f"node {number} has the result {events[-1].value!r} instead of {node.value!r}"
+        if number in self._continues and status is not Status.CANCELLED:
+            yield from self._after_members(number, events[0].seq)
+
+    def _wanted(self, node: Node) -> Status:
+        split = self._continues.get(node.number)
+        if split is None or node.always:
+            return ENDINGS[node.end]
+        if any(self._outcome(self._nodes[member])[0] is not Status.DONE for member in split.members):
+            return Status.SKIPPED
+        return ENDINGS[node.end]
+
+    def _outcome(self, node: Node) -> tuple[Status | None, int]:
+        """How a member ended in the eyes of whoever waits for it, and when: its continuation speaks for it."""
+        status = self._status.get(node.number)
+        if status is Status.DONE and node.waited_for and node.splits:
+            return self._outcome(self._nodes[node.splits[0].then])
+        events = self._world.place.events.get(self._watch.tasks[node.number], ())
+        return status, events[-1].seq if events else 0
+
+    def _after_members(self, number: int, seq: int) -> Iterator[str]:
+        for member in self._continues[number].members:
+            if self._outcome(self._nodes[member])[1] > seq:
+                yield f"node {number} began before its member {member} had ended"
+
+    def _run(self, at: int, run: int) -> Iterator[str]:
+        row = self._world.place.runs[run]
+        failed = any(self._status.get(node.number) in BAD for node in self._nodes if node.run == at)
+        if run in self._watch.cancelled_runs:
+            wanted = RunState.CANCELLED
+        else:
+            wanted = RunState.FAILED if failed else RunState.DONE
+        if row.state is not wanted:
+            yield f"run {run} ended as {row.state} instead of {wanted}: {row.reason}"
+        killers = sum(node.end is Act.KILL for node in self._nodes)
+        if killers and self._world.deaths > 6 * killers:
+            yield f"{self._world.deaths} processes died over {killers} tasks"

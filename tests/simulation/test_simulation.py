@@ -1,0 +1,86 @@
+"""Several cores on one store through crashes, freezes, lost answers and changes of mind: nothing is lost or done twice.
+
+Each seed is a story of its own: its processes, settings, tasks and faults. After every turn the books of the cores and
+the new contents of the store are checked, and once the faults have stopped the runs must end with exactly the tasks
+that were planned. A seed that fails is told again, aloud, by `python -m tests.simulation SEED`; add it to `seeds.txt`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.watch import Violation
+from tests.simulation.world import World
+
+#: Stories in one test, so that a failure is near and a hang is found: 8 of them and the first 200 are 2,000 in all.
+BATCH = 225
+SEEDS = 2**40
+KNOWN = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1] != "#"]
+
+
+def live(seeds: list[int], record: Callable[[str, object], None]) -> None:
+    turns = 0
+    for seed in seeds:
+        world = World(seed)
+        try:
+            world.live()
+        except Violation as violation:
+            pytest.fail(f"{violation}\nTell it again with: python -m tests.simulation {seed}", pytrace=False)
+        turns += world.turns
+    record("stories", len(seeds))
+    record("turns", turns)
+
+
+@pytest.mark.parametrize("batch", range(8))
+def test_every_story_keeps_its_promises_and_ends(
+    batch: int, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    live([seed.randrange(SEEDS) for _ in range(BATCH)], record_property)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("batch", range(80))
+def test_very_many_stories_keep_their_promises_and_end(
+    batch: int, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    live([seed.randrange(SEEDS) for _ in range(BATCH)], record_property)
+
+
+def test_what_went_wrong_once_does_not_go_wrong_again(record_property: Callable[[str, object], None]) -> None:
+    live(KNOWN, record_property)
+
+
+def test_the_first_stories_of_all_keep_their_promises_and_end(
+    record_property: Callable[[str, object], None],
+) -> None:
+    live(list(range(200)), record_property)
+
+
+@pytest.mark.parametrize("seed_number", [15, 31])
+def test_a_story_is_told_the_same_way_every_time(seed_number: int) -> None:
+    told: list[list[str]] = [[], []]
+    for lines in told:
+        World(seed_number, lines.append).live()
+    assert len(told[0]) > 20
+    assert _without_sets(told[0]) == _without_sets(told[1])
+
+
+def test_each_sort_of_fault_and_of_step_is_part_of_some_story() -> None:
+    lines: list[str] = []
+    for number in range(60):
+        World(number, lines.append).live()
+    told = "\n".join(lines)
+    for word in (
+        "CRASH", "FREEZE", "AWAY", "CANCEL", "PAUSE", "STOP", "echo of", "late ", "buried (", "was reaped",
+        "PutBack", "Take", "Flush", "Move", "Look", "Die", "Leave", "Enter",
+    ):  # fmt: skip
+        assert word in told, f"no story has {word!r}"
+
+
+def _without_sets(lines: list[str]) -> list[str]:
+    """Sets of names are printed in an order of their own."""
+    return ["".join(sorted(line)) for line in lines]

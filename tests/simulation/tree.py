@@ -1,0 +1,231 @@
+"""The tree of a seed: every task that a run will ever have, what each attempt of it does, and how it must end.
+
+A task is known by its number, which is its argument. What an attempt does depends on that number and on how many events
+the task has, so any process may run it at any time, and all that must be in the store in the end is known beforehand.
+Not in here: time, processes, faults.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from ramify.kernel.handler import Colour, Handler, Policy, Rate
+from ramify.model.call import Call, Group
+from ramify.model.codec import Signature
+from ramify.model.event import Status
+from ramify.model.policy import Backoff
+
+#: Retries of a kind with a time limit: a frozen process uses up attempts that nobody planned.
+PLENTY = 1_000
+
+
+def _task(number: int) -> int:
+    return number
+
+
+SIGNATURE = Signature.of(_task)
+
+
+class Act(Enum):
+    """What one attempt does."""
+
+    DONE = "done"
+    RAISE = "raise"
+    FATAL = "fatal"
+    DEFER = "defer"
+    DEFER_LONG = "defer long"
+    SLOW = "slow"
+    KILL = "kill"
+
+
+#: The event that an attempt leaves, when more attempts follow.
+SETBACKS = {
+    Act.RAISE: Status.RETRYING,
+    Act.SLOW: Status.RETRYING,
+    Act.DEFER: Status.DEFERRED,
+    Act.DEFER_LONG: Status.DEFERRED,
+}
+ENDINGS = {Act.DONE: Status.DONE, Act.RAISE: Status.FAILED, Act.FATAL: Status.FAILED, Act.KILL: Status.QUARANTINED}
+DEFER_SECONDS = {Act.DEFER: 0.3, Act.DEFER_LONG: 3.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Members and the continuation that waits for them."""
+
+    members: tuple[int, ...]
+    then: int
+
+
+@dataclass(slots=True)
+class Node:
+    """One task. `waited_for`: somebody waits for it, so its continuation takes its place."""
+
+    number: int
+    run: int
+    parent: int | None
+    group: Group
+    seconds: float
+    script: tuple[Act, ...] = ()
+    end: Act = Act.DONE
+    value: bytes | None = None
+    retries: int | None = None
+    always: bool = False
+    waited_for: bool = False
+    children: list[int] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
+
+    @property
+    def body(self) -> bytes:
+        """Its arguments."""
+        return b"[%d]" % self.number
+
+    @property
+    def call(self) -> Call[Any]:
+        """The call that makes it."""
+        call: Call[Any] = Call(self.group, self.body)
+        if self.retries is not None:
+            call = call.retries(self.retries)
+        return call.always() if self.always else call
+
+    def act(self, events: int) -> Act:
+        """What the attempt after so many events does."""
+        return self.script[events] if events < len(self.script) else self.end
+
+    @property
+    def offered(self) -> Iterator[int]:
+        """Every task that it makes when it ends well."""
+        yield from self.children
+        for split in self.splits:
+            yield from split.members
+            yield split.then
+
+
+def number_of(body: bytes) -> int:
+    """The number in a body."""
+    return int(body[1:-1])
+
+
+def handlers_of(luck: random.Random, killers: bool) -> dict[str, Handler]:
+    """Kinds of every sort, with the policies of this seed."""
+    backoff = Backoff(luck.choice((0.0, 0.2, 2.0)), 2.0, 4.0, jitter=luck.random() < 0.5)
+    most = 2 if killers else None
+
+    def handler(kind: str, colour: Colour, policy: Policy) -> Handler:
+        return Handler(kind, _task, SIGNATURE, colour, policy)
+
+    limit: dict[str, Any] = luck.choice(({"concurrency": 1}, {"concurrency": 3}, {"rate": Rate(3, 1.0)}))
+    return {
+        "plain": handler("plain", Colour.PLAIN, Policy(luck.choice((0, 1, 3)), backoff, max_crashes=most)),
+        "woven": handler("woven", Colour.ASYNC, Policy(luck.choice((0, 2)), backoff, max_crashes=most)),
+        "timed": handler("timed", Colour.PLAIN, Policy(PLENTY, backoff, timeout=1.5, max_crashes=most)),
+        "limited": handler(
+            "limited", luck.choice((Colour.PLAIN, Colour.ASYNC)), Policy(2, backoff, max_crashes=most, **limit)
+        ),
+    }
+
+
+class Tree:
+    """All tasks of all runs of a seed."""
+
+    def __init__(
+        self, luck: random.Random, handlers: Mapping[str, Handler], runs: int, size: int, killers: int
+    ) -> None:
+        self._luck = luck
+        self._handlers = handlers
+        self._groups: dict[tuple[str, str | None, float | None], Group] = {}
+        self._setbacks = luck.choice((0.0, 0.2, 0.5))
+        self._failures = luck.choice((0.0, 0.0, 0.1))
+        self._splits = luck.choice((0.0, 0.3, 0.6))
+        self._delays = luck.choice((0.0, 0.1))
+        self._pace = luck.choice((0.0005, 0.05, 0.3, 1.2))
+        # A claim of more tasks than a dead one is split into is the hard case for blame.
+        self._fan = 50 if killers else luck.choice((6, 6, 25))
+        self._kinds = luck.sample(sorted(handlers), luck.randint(1, len(handlers)))
+        self.nodes: list[Node] = []
+        self.roots: list[list[int]] = []
+        for run in range(runs):
+            roots = [self._node(run, None, False) for _ in range(luck.randint(1, 4))]
+            self.roots.append([node.number for node in roots])
+            self._grow(roots, max(len(roots), size // runs))
+        # What kills must be something that ends a branch: whatever it would have made never exists.
+        leaves = [node for node in self.nodes if not node.children and not node.splits]
+        for node in luck.sample(leaves, min(killers, len(leaves))):
+            node.script, node.end, node.value = (), Act.KILL, None
+
+    def _grow(self, frontier: list[Node], size: int) -> None:
+        luck, room = self._luck, size - len(frontier)
+        while frontier and room > 0:
+            node = frontier.pop(luck.randrange(len(frontier)))
+            if node.end is not Act.DONE:
+                continue
+            if luck.random() < self._splits:
+                # A task that others wait for has one continuation at most.
+                for _ in range(1 if node.waited_for else luck.choice((1, 1, 2))):
+                    members = [self._node(node.run, node.number, True) for _ in range(luck.randint(0, 4))]
+                    then = self._node(node.run, node.number, node.waited_for, late=False)
+                    then.always = luck.random() < 0.3
+                    node.splits.append(Split(tuple(m.number for m in members), then.number))
+                    frontier += [*members, then]
+                    room -= len(members) + 1
+            if luck.random() < 0.6 or not node.splits:
+                children = [self._node(node.run, node.number, False) for _ in range(luck.randint(0, self._fan))]
+                node.children += [child.number for child in children]
+                frontier += children
+                room -= len(children)
+
+    def _node(self, run: int, parent: int | None, waited_for: bool, late: bool = True) -> Node:
+        luck = self._luck
+        kind = luck.choice(self._kinds)
+        lane = luck.choice((None, "left", "right")) if kind == "limited" else None
+        delay = luck.choice((0.5, 2.0)) if late and parent is not None and luck.random() < self._delays else None
+        node = Node(len(self.nodes), run, parent, self._group(kind, lane, delay), luck.random() * self._pace)
+        node.waited_for = waited_for
+        if luck.random() < 0.5:
+            node.value = b"%d" % (7 * node.number)
+        if kind != "timed" and luck.random() < 0.1:
+            node.retries = luck.randint(0, 3)
+        if luck.random() < self._setbacks:
+            self._set_back(node)
+        if parent is not None and luck.random() < self._failures:
+            self._fail(node)
+        self.nodes.append(node)
+        return node
+
+    def _budget(self, node: Node) -> int:
+        return node.retries if node.retries is not None else self._handlers[node.group.kind].policy.retries
+
+    def _set_back(self, node: Node) -> None:
+        luck = self._luck
+        acts = [luck.choice((Act.DEFER, Act.DEFER, Act.DEFER_LONG)) for _ in range(luck.choice((0, 0, 1, 2)))]
+        bad = Act.SLOW if node.group.kind == "timed" and luck.random() < 0.5 else Act.RAISE
+        acts += [bad] * luck.randint(0, min(2, self._budget(node)))
+        luck.shuffle(acts)
+        node.script = tuple(acts)
+
+    def _fail(self, node: Node) -> None:
+        node.value = None
+        if node.group.kind == "timed" or self._luck.random() < 0.5:
+            node.end = Act.FATAL
+        else:
+            node.script, node.end = (Act.RAISE,) * self._budget(node), Act.RAISE
+
+    def _group(self, kind: str, lane: str | None, delay: float | None) -> Group:
+        where = (kind, lane, delay)
+        if where not in self._groups:
+            self._groups[where] = Group(kind, SIGNATURE, lane=lane, delay=delay)
+        return self._groups[where]
+
+    def patience(self) -> float:
+        """Seconds in which one worker, alone and unlucky, would be through with everything."""
+        total = 0.0
+        for node in self.nodes:
+            policy = self._handlers[node.group.kind].policy
+            tries = len(node.script) + 1
+            total += tries * (node.seconds + policy.backoff.cap * (policy.backoff.first > 0) + 10.0)
+            total += (node.group.delay or 0.0) + 2.0
+        return total

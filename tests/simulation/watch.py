@@ -1,0 +1,269 @@
+"""The watch: what must hold after every turn. It looks at cores and at the store, and raises at the first thing wrong.
+
+Each check is small, because it runs a million times: the books of the process that had its turn, the events and tasks
+that the last verb added, and every lease at the moment it is given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ramify.kernel.steps import Enter, Flush, Leave, PutBack, Rest, Step, Take
+from ramify.kernel.work import Chunk
+from ramify.model.event import Event, Status
+from ramify.store.contract import Beat
+from tests.simulation.tree import number_of
+from tests.simulation.weather import DEADLY
+
+if TYPE_CHECKING:
+    from tests.simulation.process import Process
+    from tests.simulation.world import World
+
+#: How often in a row a loop may find that it should not rest after all, or may rest for next to no time.
+RESTLESS = 20
+SHORTEST_REST = 0.0005
+
+
+class Violation(Exception):
+    """A promise was broken."""
+
+
+class Watch:
+    """Looks on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._place = world.place
+        self._seen_commits = 0
+        self._seen_spans = 0
+        #: The task of each node that exists, and the node of each task.
+        self.tasks: dict[int, int] = {}
+        self.numbers: dict[int, int] = {}
+        self._ended: dict[int, Status] = {}
+        #: When runs were cancelled or paused, and nodes cancelled, alone or with all below.
+        self.cancelled_runs: dict[int, float] = {}
+        self.cancelled_nodes: dict[int, float] = {}
+        self.cancelled_trees: dict[int, float] = {}
+        self._paused: dict[int, float] = {}
+        self._restless: Counter[Process] = Counter()
+        self._limit = world.handlers["limited"].policy.concurrency
+        self.looked()
+
+    # what people did
+
+    def cancelled(self, run: int, number: int | None, below: bool) -> None:
+        """Somebody cancelled a run, a task, or a task with all below it."""
+        now = self._world.now
+        if number is None:
+            self.cancelled_runs.setdefault(run, now)
+        else:
+            (self.cancelled_trees if below else self.cancelled_nodes).setdefault(number, now)
+
+    def paused(self, run: int) -> None:
+        """Somebody paused a run."""
+        if self._place.runs[run].state.value == "paused":
+            self._paused.setdefault(run, self._world.now)
+
+    def resumed(self, run: int) -> None:
+        """Somebody resumed it."""
+        self._paused.pop(run, None)
+
+    def cancel_of(self, number: int) -> float | None:
+        """When a task was cancelled, in whatever way; None when it was not."""
+        nodes = self._world.tree.nodes
+        moments = [self.cancelled_runs.get(self._world.runs[nodes[number].run]), self.cancelled_nodes.get(number)]
+        above: int | None = number
+        while above is not None:
+            moments.append(self.cancelled_trees.get(above))
+            above = nodes[above].parent
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    # the store
+
+    def looked(self) -> None:
+        """A verb was carried out: look at what it added."""
+        place = self._place
+        fresh = len(place.spans) - self._seen_spans
+        if fresh:
+            self._seen_spans += fresh
+            for span in islice(reversed(place.spans.values()), fresh):
+                for task, (body, parent) in enumerate(zip(span.bodies, span.parents, strict=True), span.first):
+                    self._added(task, number_of(body), parent)
+        while self._seen_commits < len(place.commits):
+            for event in place.commits[self._seen_commits][1]:
+                self._happened(event)
+            self._seen_commits += 1
+
+    def _added(self, task: int, number: int, parent: int | None) -> None:
+        if number in self.tasks:
+            raise Violation(f"node {number} exists twice: tasks {self.tasks[number]} and {task}")
+        planned = self._world.tree.nodes[number].parent
+        if (None if parent is None else self.numbers.get(parent)) != planned:
+            raise Violation(f"task {task} has parent {parent}, and node {number} is a child of node {planned}")
+        self.tasks[number] = task
+        self.numbers[task] = number
+
+    def _happened(self, event: Event) -> None:
+        number = self.numbers[event.task]
+        if event.task in self._ended:
+            ended = self._ended[event.task].name
+            raise Violation(f"task {event.task} has {event.status.name} after it ended as {ended}")
+        if event.status.is_end:
+            self._ended[event.task] = event.status
+        if event.status is Status.DONE:
+            missing = [child for child in self._world.tree.nodes[number].offered if child not in self.tasks]
+            if missing:
+                raise Violation(f"node {number} is done and its children {missing} do not exist")
+        elif any(child in self.tasks for child in self._world.tree.nodes[number].offered):
+            raise Violation(f"node {number} is {event.status.name} and has children")
+
+    def buried(self, processes: tuple[int, ...]) -> None:
+        """A reaper found these dead."""
+        world = self._world
+        if processes:
+            world.tell("buried", processes)
+        if world.weather.faults & DEADLY:
+            return
+        # One that has not heard that it is in does not beat yet.
+        living = {process.session.process: process for process in world.alive() if process.core.is_in}
+        for number in processes:
+            if number in living:
+                raise Violation(f"{living[number]} was buried alive")
+
+    # cores
+
+    def books(self, process: Process) -> None:
+        """The books of a core add up, and say what the workers hold."""
+        core = process.core
+        leases = core.leases
+        out: dict[bytes, int] = {}
+        leased, chunks, ready = [0, 0], [0, 0], [0, 0]
+        limited: dict[str | None, int] = {}
+        kinds: Counter[str] = Counter()
+        for chunk, many in process.out.items():
+            if not chunk.lost:
+                claim, colour = chunk.claim, chunk.handler.colour.is_async
+                out[claim.token] = out.get(claim.token, 0) + many
+                leased[colour] += many
+                chunks[colour] += 1
+                kinds[claim.kind] += many
+                if claim.kind == "limited":
+                    limited[claim.lane] = limited.get(claim.lane, 0) + many
+        self._holdings(process, out)
+        for holding in core.holdings.values():
+            ready[holding.handler.colour.is_async] += holding.available
+            kinds[holding.claim.kind] += holding.available
+        for name, told, true in (
+            ("ready", leases.ready, ready),
+            ("leased", leases.leased, leased),
+            ("in chunks", leases.chunks, chunks),
+        ):
+            if [told[False], told[True]] != true:
+                raise Violation(f"{process} says {told} are {name}; there are {true}")
+        if leases.kinds != kinds:
+            raise Violation(f"{process} says {leases.kinds} wait or run; there are {kinds}")
+        if core.unsent != (unsent := sum([len(finished.tasks) for finished in core.outbox.values()])):
+            raise Violation(f"{process} says that {core.unsent} outcomes are unsent; there are {unsent}")
+        if self._limit is not None:
+            for lane in (None, "left", "right"):
+                room = max(0, self._limit - limited.get(lane, 0))
+                if leases.limits.allowed("limited", lane, self._limit, 0.0) != room:
+                    raise Violation(f"{process} lost count of what runs in lane {lane}: {room} more may start")
+
+    def _holdings(self, process: Process, out: dict[bytes, int]) -> None:
+        core = process.core
+        under_way = {finished.claim.token: len(finished.tasks) for finished in process.in_flight}
+        for token, holding in core.holdings.items():
+            if not holding.adds_up():
+                raise Violation(f"a holding of {process} does not add up: {_shown(holding)}")
+            if holding.leased != out.get(token, 0):
+                raise Violation(
+                    f"a holding of {process} says {holding.leased} are leased; there are {out.get(token, 0)}"
+                )
+            unsent = under_way.get(token, 0) + (len(core.outbox[token].tasks) if token in core.outbox else 0)
+            if holding.unsent != unsent:
+                raise Violation(f"a holding of {process} says {holding.unsent} are unsent; there are {unsent}")
+            if holding.is_suspect and len(core.holdings) > 1:
+                raise Violation(f"{process} holds a suspect together with something else")
+        if not core.is_in and core.holdings:
+            raise Violation(f"{process} is not in and holds {len(core.holdings)} claims")
+
+    def leased(self, process: Process, chunk: Chunk) -> None:
+        """Tasks go to a worker: they must be this process's, alive, wanted, and at the attempt they are said to be."""
+        core, claim, world = process.core, chunk.claim, self._world
+        session = self._place.sessions[process.session.process]
+        if session.gone_at is not None:
+            raise Violation(f"{process} leases tasks after it was declared dead")
+        if not core.is_in or core.is_stopping:
+            raise Violation(f"{process} leases tasks while it is out or stopping")
+        row = self._place.tokens.get(claim.token)
+        for place in chunk.places:
+            task = claim.tasks[place]
+            if row is None or row.owner != process.session.process or not row.covers(task):
+                raise Violation(f"{process} leases task {task}, which is not its own")
+            tried = sum(event.status is Status.RETRYING for event in self._place.events.get(task, ()))
+            if chunk.attempts.get(place, 1) != tried + 1:
+                raise Violation(f"attempt {chunk.attempts.get(place, 1)} of task {task} begins after {tried} are saved")
+            if (number := self.numbers[task]) and (at := self.cancel_of(number)) is not None:
+                self._must_not_know(process, chunk, at, f"task {task} was cancelled")
+        if (at := self._paused.get(claim.run)) is not None:
+            self._must_not_know(process, chunk, at, f"run {claim.run} was paused")
+        if claim.round > self._place.runs[claim.run].round and world.place.runs[claim.run].new.order.value == "rounds":
+            raise Violation(f"{process} leases tasks of round {claim.round}, which is not open")
+
+    def _must_not_know(self, process: Process, chunk: Chunk, at: float, what: str) -> None:
+        """A beat sent after it happened and after the claim came has told the process."""
+        if process.heard_of > max(at, process.claimed_at[chunk.claim.token]):
+            raise Violation(f"{process} leases on at {self._world.now:.3f}: {what} at {at:.3f}, and it heard of that")
+
+    def stepped(self, process: Process, step: Step) -> None:
+        """The core decided."""
+        core = process.core
+        if not isinstance(step, Rest):
+            self._restless[process] = 0
+        if process.knows_its_death and not isinstance(step, Enter | Leave):
+            raise Violation(f"{process} knows that it was declared dead, and does not enter anew but {step}")
+        match step:
+            case Take(_) | Flush(_, want=_) if not (isinstance(step, Flush) and step.want is None):
+                if any(holding.is_suspect for holding in core.holdings.values()):
+                    raise Violation(f"{process} wants more while it holds a suspect")
+                if not core.may_lease(process.clock()):
+                    raise Violation(f"{process} wants more and may not lease")
+            case PutBack(token):
+                if any(chunk.claim.token == token and not chunk.lost for chunk in process.out):
+                    raise Violation(f"{process} puts back a claim of which tasks run")
+                if token in core.outbox:
+                    raise Violation(f"{process} puts back a claim of which outcomes are unsent")
+            case Leave() if core.is_in and core.outbox:
+                raise Violation(f"{process} leaves with {core.unsent} outcomes unsent")
+            case Rest() if process.is_out_of_grace:
+                raise Violation(f"{process} rests although its grace period is over")
+            case Rest(seconds, idle=False) if seconds <= SHORTEST_REST:
+                self.did_not_rest(process)
+            case _:
+                pass
+
+    def heard(self, process: Process, beat: Beat, sent: float) -> None:
+        """A beat was answered: what it says is obeyed from now on."""
+        for holding in process.core.holdings.values():
+            if holding.claim.run in beat.paused and not holding.closing:
+                raise Violation(f"{process} heard that run {holding.claim.run} is paused and goes on with it")
+
+    def did_not_rest(self, process: Process) -> None:
+        """A loop wanted to rest and found that it should not, or hardly."""
+        self._restless[process] += 1
+        if self._restless[process] > RESTLESS:
+            raise Violation(f"{process} never rests: it has nothing to do and looks again and again")
+
+    def left(self, process: Process) -> None:
+        """A process is gone for good: nothing is in its name."""
+        held = self._place.held_by(process.session.process)
+        if held:
+            raise Violation(f"{process} has left and still holds {len(held)} rows")
+
+
+def _shown(holding: object) -> str:
+    names = ("fresh", "back", "leased", "waiting", "unsent", "left")
+    return ", ".join(f"{name}={getattr(holding, name)}" for name in names)

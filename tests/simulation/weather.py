@@ -1,0 +1,89 @@
+"""The weather of a seed: which faults there are, how many processes, and with which settings. Swarm testing.
+
+Each sort of fault is on in about half of the seeds, so that rare meetings of two of them are not drowned by the rest.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+from ramify.kernel.settings import Settings
+
+
+class Fault(Enum):
+    """What can go wrong."""
+
+    CRASH = "crash"
+    FREEZE = "freeze"
+    ECHO = "an old verb is delivered again"
+    LOST = "an answer is lost"
+    AWAY = "the store is away"
+    SLOW = "verbs are slow"
+    SKEW = "clocks run at different speeds"
+    LATE = "beats are answered late"
+    CANCEL = "cancel"
+    PAUSE = "pause"
+    STOP = "stop"
+    THREAD = "a worker thread dies"
+
+
+#: Faults after which a process may be taken for dead although nobody meant to end it, or is.
+DEADLY = frozenset({Fault.CRASH, Fault.FREEZE, Fault.LATE})
+#: Those that happen at a moment, as opposed to with every verb.
+SUDDEN = (Fault.CRASH, Fault.FREEZE, Fault.AWAY, Fault.CANCEL, Fault.PAUSE, Fault.STOP)
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What a seed decides before anything runs."""
+
+    faults: frozenset[Fault]
+    processes: int
+    runs: int
+    size: int
+    killers: int
+    until: float
+    gap: float
+    step: float
+    dead_after: float
+    until_ended: bool
+
+    @classmethod
+    def of(cls, luck: random.Random) -> Weather:
+        """Draw it."""
+        faults = {fault for fault in Fault if luck.random() < 0.45}
+        killers = luck.choice((1, 1, 2, 3)) if luck.random() < 0.15 else 0
+        if killers:
+            # A process that is taken for dead while a suspect runs alone is proof against the suspect.
+            faults -= DEADLY
+        return cls(
+            frozenset(faults),
+            processes=luck.choice((1, 2, 2, 3, 3, 4)),
+            runs=luck.choice((1, 1, 1, 1, 2)),
+            size=60 if killers else luck.choice((4, 15, 25, 40)),
+            killers=killers,
+            until=luck.uniform(4.0, 12.0),
+            gap=luck.choice((0.5, 1.5, 3.0)),
+            step=luck.choice((0.0005, 0.01, 0.1)),
+            dead_after=luck.choice((1.2, 3.0)),
+            until_ended=luck.random() < 0.7,
+        )
+
+    def settings(self, luck: random.Random, runs: frozenset[int]) -> Settings:
+        """The settings of one process."""
+        return Settings(
+            runs=runs if self.until_ended else None,
+            until_ended=self.until_ended,
+            threads=luck.choice((None, 1, 2, 4)),
+            coroutines=luck.choice((None, 1, 3)),
+            grace=luck.choice((0.0, 0.5, 3.0)),
+            beat_every=self.dead_after / 4,
+            dead_after=self.dead_after,
+            flush_after=luck.choice((0.01, 0.1, 1.0)),
+            flush_at=luck.choice((1, 3, 10, 5_000)),
+            claim_at_most=10_000 if self.killers else luck.choice((1, 2, 5, 10_000)),
+            memory_wait=luck.choice((0.0, 1.0, 3.0)),
+            supervised=luck.random() < 0.3,
+        )

@@ -1,0 +1,333 @@
+"""The world: virtual time, strands that take turns in it, one store, and the faults between the two.
+
+A strand is a generator: what a thread would be. It yields how long it sleeps, and the world goes on to whoever is next.
+One seed decides every delay and every fault, so a story can be told again exactly. Nothing here waits in real time.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+from ramify.errors import Reaped, StaleStamp, StoreUnavailable
+from ramify.model.mark import CancelAnswer
+from ramify.model.process import Stamp
+from ramify.model.run import Follows, NewRun, Order
+from ramify.model.task import NewTasks
+from ramify.store.memory import MemoryStore
+from ramify.store.memory.place import Place
+from ramify.testing import oracle
+from ramify.testing.clock import SECOND, FakeClock
+from tests.simulation.judge import verdict
+from tests.simulation.process import Process
+from tests.simulation.tree import Tree, handlers_of
+from tests.simulation.watch import Violation, Watch
+from tests.simulation.weather import SUDDEN, Fault, Weather
+
+if TYPE_CHECKING:
+    from tests.simulation.strand import Strand
+
+T = TypeVar("T")
+Verb = Generator[float, None, T]
+
+#: More turns than this and the run will never end: somebody does nothing over and over.
+MOST_TURNS = 150_000
+
+
+class World:
+    """One seed."""
+
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
+        self.luck = luck = random.Random(seed)
+        self.weather = Weather.of(luck)
+        self.faults = set(self.weather.faults)
+        self.handlers = handlers_of(luck, self.weather.killers > 0)
+        self.tree = Tree(luck, self.handlers, self.weather.runs, self.weather.size, self.weather.killers)
+        self.now = 0.0
+        self.turns = 0
+        self.clock = FakeClock()
+        self.place = Place()
+        self.store = MemoryStore(self.place, self.clock)
+        self.away_until = 0.0
+        self.processes: list[Process] = []
+        self.deaths = 0
+        self._tell = tell
+        self.is_told = tell is not None
+        self._ticks = 0
+        self._line: list[tuple[float, int, Strand | Callable[[], None], int]] = []
+        self._tie = count()
+        self._numbers = count(1)
+        self._version = 0
+        self._is_calm = False
+        #: Whether every run has ended.
+        self.is_over = False
+        self.runs = self._start_runs()
+        self.watch = Watch(self)
+
+    # time
+
+    def after(self, delay: float, what: Strand | Callable[[], None], ticket: int = 0) -> None:
+        """Do something, or go on with a strand, after a while."""
+        heapq.heappush(self._line, (self.now + delay, next(self._tie), what, ticket))
+
+    def turn(self) -> bool:
+        """Let the next one have its turn; False when nobody is left."""
+        if not self._line:
+            return False
+        at, _, what, ticket = heapq.heappop(self._line)
+        self.now = max(self.now, at)
+        self.turns += 1
+        if callable(what):
+            what()
+        else:
+            what.resume(ticket)
+        return True
+
+    def tell(self, *words: object) -> None:
+        """A line of the story, for whoever listens."""
+        if self._tell is not None:
+            self._tell(f"{self.now:9.4f} " + " ".join(map(str, words)))
+
+    # the store, as it is seen from a process
+
+    def call(self, verb: Callable[[], T], slow: float = 0.0) -> Verb[T]:
+        """One try of a verb: it takes time to get there and back, and may be lost either way."""
+        luck = self.luck
+        yield luck.random() * self.weather.step + (luck.random() * slow)
+        if self.now < self.away_until:
+            raise StoreUnavailable("the store is away")
+        is_lost = Fault.LOST in self.faults and luck.random() < 0.15
+        if is_lost and luck.random() < 0.3:
+            raise StoreUnavailable("the request was lost")
+        answer = self.apply(verb)
+        if slow or luck.random() < 0.5:
+            yield luck.random() * self.weather.step + (luck.random() * slow)
+        if is_lost:
+            raise StoreUnavailable("the answer was lost")
+        return answer
+
+    def apply(self, verb: Callable[[], T]) -> T:
+        """Carry a verb out, look at what it did, and let those know who wait for the store."""
+        ticks = round(self.now * SECOND)
+        self.clock.advance((ticks - self._ticks) / SECOND)
+        self._ticks = ticks
+        try:
+            return verb()
+        finally:
+            self.watch.looked()
+            if self.place.version != self._version:
+                self._version = self.place.version
+                self.is_over = all(self.place.runs[run].state.is_end for run in self.runs)
+                for process in self.processes:
+                    # A hint: it may be missed.
+                    if self.luck.random() < 0.95:
+                        process.stir()
+
+    def echo(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
+        """An old verb arrives once more, long after it was answered. It must change nothing."""
+        if Fault.ECHO in self.faults and self.luck.random() < 0.15:
+            self.after(self.luck.random() * 10.0, lambda: self._deliver_again(stamp, verb))
+
+    def _deliver_again(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
+        session = self.place.sessions[stamp.process]
+        # A claim that found nothing did not use its stamp up; a verb is over when its call returns.
+        if session.last < stamp.n:
+            return
+        before = self._fingerprint()
+        self.tell("echo of", stamp)
+        with suppress(Reaped, StaleStamp):
+            self.apply(lambda: verb(stamp))
+        if before != self._fingerprint():
+            raise Violation(f"{stamp} was delivered again and changed something")
+
+    def _fingerprint(self) -> tuple[object, ...]:
+        return (len(self.place.commits), sorted(self.place.tokens), sorted(self.place.segments), len(self.place.spans))
+
+    # processes
+
+    def number(self) -> int:
+        """The number of a new incarnation."""
+        return next(self._numbers)
+
+    def newcomer(self) -> None:
+        """A process starts."""
+        if not self.is_over:
+            process = Process(self, self.weather.settings(self.luck, frozenset(self.runs)))
+            self.processes.append(process)
+            process.begin()
+
+    def alive(self) -> list[Process]:
+        """Processes that are neither dead nor gone."""
+        return [process for process in self.processes if process.is_alive]
+
+    def kill(self, process: Process) -> None:
+        """A process is no more; what it had on the way may still arrive."""
+        self.deaths += 1
+        self.tell("CRASH of", process)
+        process.kill()
+        if process.sending is not None and self.luck.random() < 0.5:
+            stamp, verb = process.sending
+            self.after(self.luck.random() * 3.0, lambda: self._deliver_late(stamp, verb))
+        self.after(self.luck.random() * (3.0 if self._is_calm else 8.0), self.replace)
+
+    def _deliver_late(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
+        self.tell("late", stamp)
+        with suppress(Reaped, StaleStamp):
+            self.apply(lambda: verb(stamp))
+
+    def replace(self) -> None:
+        """Somebody is gone, or going: another takes its place."""
+        if sum(not process.core.is_stopping for process in self.alive()) < self.weather.processes:
+            self.newcomer()
+
+    # runs
+
+    def _start_runs(self) -> list[int]:
+        runs: list[int] = []
+        for roots in self.tree.roots:
+            run = self.store.reserve(1)
+            follows = Follows(runs[0]) if runs and self.luck.random() < 0.5 else None
+            order = Order.ROUNDS if follows is not None else self.luck.choice(list(Order))
+            nodes = [self.tree.nodes[number] for number in roots]
+            tasks = []
+            for node in nodes:
+                first = self.store.reserve(1)
+                mores = [node.call.extra] if node.call.extra is not None else None
+                tasks.append(NewTasks(first, node.group.kind, [node.body], lane=node.group.lane, mores=mores))
+            self.store.start(NewRun(run, order=order, follows=follows), tasks)
+            runs.append(run)
+        return runs
+
+    # the story
+
+    def live(self) -> None:
+        """Tell the whole story of the seed; Violation when a promise was broken."""
+        try:
+            self._live()
+        except Violation:
+            raise
+        except Exception as error:
+            raise Violation(f"{type(error).__name__}: {error}") from error
+
+    def _live(self) -> None:
+        self.tell(self.weather)
+        for _ in range(self.weather.processes):
+            self.after(self.luck.random() * 2.0, self.newcomer)
+        self._plan_trouble()
+        self._go_on(lambda: self.now >= self.weather.until or self.is_over)
+        self._calm_down()
+        limit = self.now + 60.0 + self.tree.patience()
+        self._go_on(lambda: self.now > limit or self.is_over)
+        if not self.is_over:
+            raise Violation(f"no end after {limit:.0f} seconds: {self._what_is_left()}")
+        self._close(limit)
+        complaints = verdict(self) + oracle.check(self.store)
+        if complaints:
+            raise Violation("; ".join(complaints[:5]))
+
+    def _go_on(self, until: Callable[[], bool]) -> None:
+        while not until() and self.turn():
+            if self.turns > MOST_TURNS:
+                raise Violation(f"no end after {MOST_TURNS} turns: {self._what_is_left()}")
+
+    def _what_is_left(self) -> str:
+        runs = [(run, self.place.runs[run].state.value, self.place.runs[run].round) for run in self.runs]
+        rows = [(row.state.name, row.first, row.last, row.owner) for row in self.place.segments.values()][:5]
+        return f"runs {runs}, rows {rows}, processes {list(map(str, self.alive()))}"
+
+    def _close(self, limit: float) -> None:
+        """The runs are over: whoever waited for that leaves by itself, the others are told to."""
+        if not self.weather.until_ended:
+            for process in self.alive():
+                process.stop()
+        self._go_on(lambda: not self.alive() or self.now > limit + 30.0)
+        if self.alive():
+            raise Violation(f"these never left: {list(map(str, self.alive()))}")
+        for process in self.processes:
+            if process.has_left:
+                self.watch.left(process)
+
+    # trouble
+
+    def _plan_trouble(self) -> None:
+        sudden = [fault for fault in SUDDEN if fault in self.faults]
+        if sudden:
+            self.after(self.luck.expovariate(1 / self.weather.gap), lambda: self._trouble(sudden))
+
+    def _trouble(self, sudden: Sequence[Fault]) -> None:
+        if self._is_calm:
+            return
+        self._strike(self.luck.choice(sudden))
+        self.after(self.luck.expovariate(1 / self.weather.gap), lambda: self._trouble(sudden))
+
+    def _strike(self, fault: Fault) -> None:
+        luck, dead_after = self.luck, self.weather.dead_after
+        alive = [process for process in self.alive() if self.now >= process.frozen_until]
+        match fault:
+            case Fault.CRASH if alive:
+                self.kill(luck.choice(alive))
+            case Fault.FREEZE if alive:
+                process = luck.choice(alive)
+                process.frozen_until = self.now + luck.random() * 2.5 * dead_after
+                self.tell("FREEZE of", process, f"until {process.frozen_until:.3f}")
+            case Fault.AWAY:
+                self.away_until = self.now + luck.random() * 3 * dead_after * luck.random()
+                self.tell(f"AWAY until {self.away_until:.3f}")
+            case Fault.CANCEL:
+                self._cancel()
+            case Fault.PAUSE:
+                run = luck.choice(self.runs)
+                self.apply(lambda: self.store.pause(run))
+                self.tell("PAUSE of", run)
+                self.watch.paused(run)
+                self.after(luck.random() * 6.0, lambda: self._resume(run))
+            case Fault.STOP if alive:
+                process = luck.choice(alive)
+                self.tell("STOP of", process)
+                process.stop()
+                self.after(luck.random() * 8.0, self.replace)
+            case _:
+                pass
+
+    def _resume(self, run: int) -> None:
+        self.tell("RESUME of", run)
+        self.apply(lambda: self.store.resume(run))
+        self.watch.resumed(run)
+
+    def _cancel(self) -> None:
+        luck = self.luck
+        number = luck.choice(list(self.watch.tasks))
+        run = self.runs[self.tree.nodes[number].run]
+        task = None if luck.random() < 0.1 else self.watch.tasks[number]
+        below = task is not None and luck.random() < 0.5
+        answer = self.apply(lambda: self.store.cancel(run, task, below=below, reason="no longer wanted"))
+        self.tell("CANCEL of", run, task, below, answer.name)
+        if answer is CancelAnswer.CERTAIN or answer is CancelAnswer.REQUESTED:
+            self.watch.cancelled(run, None if task is None else number, below)
+
+    def _calm_down(self) -> None:
+        """Faults stop here; from now on the runs must come to their end."""
+        self.tell("CALM")
+        self._is_calm = True
+        self.faults.clear()
+        self.away_until = 0.0
+        for process in self.processes:
+            process.frozen_until = min(process.frozen_until, self.now)
+        for run in self.runs:
+            self._resume(run)
+        if not self.alive() or all(process.core.is_stopping for process in self.alive()):
+            self.after(1.0, self.newcomer)
+
+
+def stories(seeds: Iterator[int] | Sequence[int]) -> Iterator[tuple[int, str]]:
+    """Live through these seeds; those that went wrong, and why."""
+    for seed in seeds:
+        try:
+            World(seed).live()
+        except Violation as violation:
+            yield seed, str(violation)
