@@ -1,3 +1,90 @@
 """Ramify: a durable task engine in which running a task can create more tasks."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ramify.engine.engine import Engine as Engine
+    from ramify.engine.reading import TaskError as TaskError
+    from ramify.engine.resource import AsyncResource as AsyncResource
+    from ramify.engine.resource import Resource as Resource
+    from ramify.engine.run import Run as Run
+    from ramify.engine.task import AsyncSpawns as AsyncSpawns
+    from ramify.engine.task import Spawns as Spawns
+    from ramify.engine.task import Task as Task
+    from ramify.engine.tasks import Tasks as Tasks
+    from ramify.errors import BadPayload as BadPayload
+    from ramify.errors import ConfigError as ConfigError
+    from ramify.errors import RamifyError as RamifyError
+    from ramify.errors import RunEnded as RunEnded
+    from ramify.errors import RunFailed as RunFailed
+    from ramify.kernel.control import Defer as Defer
+    from ramify.kernel.control import Fatal as Fatal
+    from ramify.kernel.control import Return as Return
+    from ramify.kernel.current import Current as Current
+    from ramify.kernel.current import current as current
+    from ramify.kernel.stream import Stream as Stream
+    from ramify.model.call import Call as Call
+    from ramify.model.policy import Backoff as Backoff
+    from ramify.model.run import RunState as RunState
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "AsyncResource",
+    "AsyncSpawns",
+    "Backoff",
+    "BadPayload",
+    "Call",
+    "ConfigError",
+    "Current",
+    "Defer",
+    "Engine",
+    "Fatal",
+    "RamifyError",
+    "Resource",
+    "Return",
+    "Run",
+    "RunEnded",
+    "RunFailed",
+    "RunState",
+    "Spawns",
+    "Stream",
+    "Task",
+    "TaskError",
+    "Tasks",
+    "__version__",
+    "current",
+]
+
+# Where each name lives. They are imported when they are first used, so that `import ramify` alone costs nothing.
+_HOMES = {
+    "ramify.engine.engine": ("Engine",),
+    "ramify.engine.reading": ("TaskError",),
+    "ramify.engine.resource": ("AsyncResource", "Resource"),
+    "ramify.engine.run": ("Run",),
+    "ramify.engine.task": ("AsyncSpawns", "Spawns", "Task"),
+    "ramify.engine.tasks": ("Tasks",),
+    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunEnded", "RunFailed"),
+    "ramify.kernel.control": ("Defer", "Fatal", "Return"),
+    "ramify.kernel.current": ("Current", "current"),
+    "ramify.kernel.stream": ("Stream",),
+    "ramify.model.call": ("Call",),
+    "ramify.model.policy": ("Backoff",),
+    "ramify.model.run": ("RunState",),
+}
+_LAZY = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _LAZY.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -5,6 +5,7 @@
     ├── ConfigError
     ├── NotInstalled
     ├── RunEnded
+    ├── RunFailed
     ├── StaleClaim
     │   ├── Reaped
     │   └── StaleStamp
@@ -18,6 +19,9 @@
 Each class states one fact, and its text says what to do next. An exception of the user's own code never appears here:
 it belongs to the attempt that raised it.
 """
+
+from collections.abc import Iterable
+from typing import Any
 
 
 class RamifyError(Exception):
@@ -50,6 +54,14 @@ class StaleStamp(StaleClaim):
 
 class RunEnded(RamifyError):
     """The run has ended or is being cancelled, and takes no more tasks; start another, or reopen its tasks."""
+
+
+class RunFailed(RamifyError):
+    """Tasks of a run failed, so its results are not whole. `groups` are the failures that look alike, largest first."""
+
+    def __init__(self, text: str, groups: Iterable[Any] = ()) -> None:
+        super().__init__(text)
+        self.groups: tuple[Any, ...] = tuple(groups)
 
 
 class StoreError(RamifyError):

@@ -1,0 +1,130 @@
+"""`python -m ramify.child ORDERS FD`: one worker process of a crew. People do not call it; `processes=N` does.
+
+It imports the engine, works with a kernel of its own, and writes a line to FD with every beat, so that the crew can
+tell a hung child from a busy one. Its standard input closes when the crew's process dies; then it stops. SIGTERM stops
+it, a second one ends it at once; SIGINT is left to the crew, because a terminal sends it to both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+import msgspec
+
+from ramify.engine.crew import NOT_STARTED, Orders
+from ramify.engine.engine import Engine
+from ramify.engine.importing import importing
+from ramify.engine.place import load_engine
+from ramify.errors import RamifyError
+from ramify.kernel.kernel import Kernel
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Entered, Signal
+
+
+class Report:
+    """The line back to the crew. A crew that is gone is told nothing, and that is no trouble."""
+
+    def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)
+        self._fd = fd
+
+    def say(self, line: str) -> None:
+        """Write one line."""
+        try:
+            os.write(self._fd, f"{line}\n".encode("utf-8", "replace"))
+        except OSError:
+            return
+
+    def trouble(self, error: Exception) -> None:
+        """Tell the crew why this process ends."""
+        words = " ".join(str(error).split())
+        self.say(f"trouble {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
+
+    def __call__(self, signal: Signal) -> None:
+        """Tell the crew under which number this process works."""
+        if isinstance(signal, Entered):
+            self.say(f"process {signal.process}")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Work until told to stop."""
+    if len(argv) != 2:
+        sys.stderr.write("python -m ramify.child is started by processes=N, not by hand; see `ramify run --help`\n")
+        return 2
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    orders = msgspec.json.decode(argv[0], type=Orders)
+    report = Report(int(argv[1]))
+    try:
+        engine = _engine(orders)
+        kernel = _kernel(engine, orders, report)
+    except Exception as error:  # noqa: BLE001 - whatever a user's module raises is why there is no worker
+        report.trouble(error)
+        return NOT_STARTED
+    _stop_on_signals(kernel)
+    threading.Thread(target=_stop_with_the_crew, args=(kernel,), daemon=True).start()
+    try:
+        with engine.using_resources():
+            kernel.run()
+    except Exception as error:
+        report.trouble(error)
+        raise
+    return 0
+
+
+def _engine(orders: Orders) -> Engine:
+    with importing(orders.place):
+        engine = load_engine(orders.place)
+    engine.url, engine.durability = orders.store, orders.durability
+    # The crew's process speaks to people; a child speaks to the log.
+    engine.say = logging.getLogger("ramify").info
+    return engine
+
+
+def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
+    settings = Settings(
+        runs=None if orders.runs is None else frozenset(orders.runs),
+        until_ended=orders.until_ended,
+        queues=None if orders.queues is None else frozenset(orders.queues),
+        threads=orders.threads,
+        grace=orders.grace,
+        beat_every=orders.beat_every,
+        dead_after=orders.dead_after,
+        supervised=True,
+        on_beat=lambda: report.say("beat"),
+    )
+    kernel = engine.kernel(settings)
+    kernel.signals.listen(report)
+    return kernel
+
+
+def _stop_on_signals(kernel: Kernel) -> None:
+    def asked(number: int, frame: object) -> None:
+        if kernel.core.is_stopping:
+            _leave_at_once(kernel)
+        # A thread of its own: the handler may have interrupted the very thread that holds the kernel's lock.
+        threading.Thread(target=kernel.stop, daemon=True).start()
+
+    signal.signal(signal.SIGTERM, asked)
+
+
+def _leave_at_once(kernel: Kernel) -> None:
+    with contextlib.suppress(RamifyError):
+        kernel.excuse()
+    os._exit(128 + signal.SIGTERM)
+
+
+def _stop_with_the_crew(kernel: Kernel) -> None:
+    # The descriptor itself: a thread that waits in sys.stdin would break the interpreter's shutdown.
+    while os.read(0, 4096):
+        pass
+    kernel.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,24 @@
+"""The engine: what users hold. `engine.py` composes; `task.py`, `run.py` and `resource.py` are what they meet."""
+
+from ramify.engine.engine import Engine
+from ramify.engine.importing import importing
+from ramify.engine.reading import TaskError
+from ramify.engine.resource import AsyncResource, Resource
+from ramify.engine.retrying import Retried
+from ramify.engine.run import Run
+from ramify.engine.task import AsyncSpawns, Spawns, Task
+from ramify.engine.tasks import Tasks
+
+__all__ = [
+    "AsyncResource",
+    "AsyncSpawns",
+    "Engine",
+    "Resource",
+    "Retried",
+    "Run",
+    "Spawns",
+    "Task",
+    "TaskError",
+    "Tasks",
+    "importing",
+]

@@ -1,0 +1,275 @@
+"""A crew: worker processes, started as `python -m ramify.child`, watched, replaced, and stopped.
+
+Each child is a kernel of its own on the same store, so the crew keeps no work and decides nothing about it. A child
+that dies is noticed at once and replaced; one that has not been heard of for `hung_after` is killed first. A child that
+cannot even start (its module does not import) ends the crew with its words. When this process dies, the children
+notice and stop by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import IO
+
+import msgspec
+
+from ramify.errors import ConfigError, StoreError
+from ramify.kernel.signals import Replaced, Signals, Stopping
+from ramify.kernel.steps import REPLACE_ME
+from ramify.store.contract import Store
+from ramify.store.open import Durability
+
+#: A child that was not heard of for this long is killed and replaced.
+HUNG_AFTER = 50.0
+#: A child that could not be started at all leaves with this code and one line on its standard error.
+NOT_STARTED = 3
+#: A child that lived for less than this is replaced after a pause that doubles from the first to the longest.
+SHORT_LIFE = 1.0
+FIRST_PAUSE = 0.1
+#: So many children in a row that end with a word about why (a broken store, say) end the crew.
+MOST_TROUBLES = 5
+LONGEST_PAUSE = 5.0
+
+
+class Orders(msgspec.Struct, frozen=True):
+    """What a child is told: where the engine is, and what to work on."""
+
+    place: str
+    store: str
+    durability: Durability = "power"
+    runs: tuple[int, ...] | None = None
+    until_ended: bool = False
+    queues: tuple[str, ...] | None = None
+    threads: int | None = None
+    grace: float = 25.0
+    beat_every: float = 1.0
+    dead_after: float = 60.0
+
+    def encode(self) -> str:
+        """As one argument of a command line."""
+        return msgspec.json.encode(self).decode()
+
+
+@dataclass(slots=True, eq=False)
+class Member:
+    """One child."""
+
+    child: subprocess.Popen[bytes]
+    pipe: IO[bytes]
+    started: float
+    heard: float
+    process: int | None = None
+    thread: threading.Thread | None = None
+    last_words: list[str] = field(default_factory=list)
+
+
+class Crew:
+    """`size` children at work. `start`, then `wait`; `stop` from any thread."""
+
+    def __init__(
+        self,
+        orders: Orders,
+        size: int,
+        store: Store,
+        signals: Signals,
+        *,
+        hung_after: float = HUNG_AFTER,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if size < 1:
+            raise ConfigError(f"processes={size}: give 1 or more, or 0 to work in this process")
+        self._orders = orders
+        self._size = size
+        self._store = store
+        self.signals = signals
+        self._hung_after = hung_after
+        self._clock = clock
+        self._members: set[Member] = set()
+        self._changed = threading.Condition()
+        self._is_stopping = False
+        self._failure: str | None = None
+        self._pauses = 0
+        self._troubles = 0
+        self._timers: set[threading.Timer] = set()
+        self.replaced = 0
+
+    @property
+    def pids(self) -> list[int]:
+        """The operating system's numbers of the children alive."""
+        with self._changed:
+            return [member.child.pid for member in self._members]
+
+    def start(self) -> None:
+        """Start the children."""
+        for _ in range(self._size):
+            self._hire()
+
+    def wait(self) -> None:
+        """Watch until every child has ended by itself or was stopped; ConfigError when they cannot start."""
+        with self._changed:
+            while self._members or self._timers:
+                self._changed.wait(min(1.0, self._hung_after / 4))
+                self._kill_hung()
+        if self._is_stopping:
+            self.signals.send(Stopping("done"))
+        if self._failure is not None:
+            raise ConfigError(self._failure)
+
+    def stop(self) -> None:
+        """Ask every child to stop; those that do not within the grace period are killed, blamed for nothing."""
+        with self._changed:
+            self._is_stopping = True
+            for timer in self._timers:
+                timer.cancel()
+            self._timers.clear()
+            members = list(self._members)
+            self._changed.notify_all()
+        self.signals.send(Stopping("draining", len(members)))
+        for member in members:
+            _send(member, signal.SIGTERM)
+        threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
+
+    def kill(self) -> None:
+        """End every child at once. Claims of theirs are offered again; nobody is blamed."""
+        with self._changed:
+            self._is_stopping = True
+            members = list(self._members)
+        for member in members:
+            self._announce(member)
+            _send(member, signal.SIGKILL)
+
+    def _insist(self, members: list[Member]) -> None:
+        end = self._clock() + self._orders.grace + 5.0
+        with self._changed:
+            while self._members.intersection(members) and self._clock() < end:
+                self._changed.wait(end - self._clock())
+            stubborn = list(self._members.intersection(members))
+        for member in stubborn:
+            self._announce(member)
+            _send(member, signal.SIGKILL)
+
+    def _announce(self, member: Member) -> None:
+        """CRASH here: the child is killed unannounced, and what it held is suspect for a while."""
+        if member.process is not None:
+            try:
+                self._store.announce(member.process, None)
+            except StoreError:
+                return
+
+    def _hire(self) -> None:
+        now = self._clock()
+        hear, tell = os.pipe()
+        try:
+            child = subprocess.Popen(
+                [sys.executable, "-m", "ramify.child", self._orders.encode(), str(tell)],
+                stdin=subprocess.PIPE,
+                pass_fds=(tell,),
+            )
+        except BaseException:
+            os.close(hear)
+            raise
+        finally:
+            os.close(tell)
+        member = Member(child, os.fdopen(hear, "rb"), now, now)
+        with self._changed:
+            self._members.add(member)
+            stopping = self._is_stopping
+        member.thread = threading.Thread(target=self._watch, args=(member,), name="ramify-watch", daemon=True)
+        member.thread.start()
+        if stopping:
+            _send(member, signal.SIGTERM)
+
+    def _watch(self, member: Member) -> None:
+        """Listen to one child until it ends. Its end is told by the operating system, not by silence."""
+        listener = threading.Thread(target=self._listen, args=(member,), name="ramify-listen", daemon=True)
+        listener.start()
+        code = member.child.wait()
+        listener.join(timeout=0.2)
+        _close(member.child.stdin)
+        with self._changed:
+            self._members.discard(member)
+            self._ended(member, code)
+            self._changed.notify_all()
+
+    def _listen(self, member: Member) -> None:
+        with member.pipe as pipe:
+            for line in pipe:
+                member.heard = self._clock()
+                word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
+                if word == "process":
+                    member.process = int(rest)
+                elif word == "trouble":
+                    member.last_words.append(rest)
+
+    def _ended(self, member: Member, code: int) -> None:
+        if self._is_stopping or code == 0:
+            return
+        self._troubles = self._troubles + 1 if member.last_words else 0
+        if code == NOT_STARTED or self._troubles >= MOST_TROUBLES:
+            words = " ".join(member.last_words) or "see what it wrote above"
+            self._failure = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
+            self._is_stopping = True
+            for other in self._members:
+                _send(other, signal.SIGTERM)
+            return
+        self.replaced += 1
+        self.signals.send(Replaced("process", _why(code)))
+        if self._clock() - member.started >= SHORT_LIFE or code == REPLACE_ME:
+            self._pauses = 0
+            pause = 0.0
+        else:
+            self._pauses += 1
+            pause = min(FIRST_PAUSE * 2 ** (self._pauses - 1), LONGEST_PAUSE) if self._pauses > 2 else 0.0
+        timer = threading.Timer(pause, self._rehire)
+        timer.daemon = True
+        self._timers.add(timer)
+        timer.start()
+
+    def _rehire(self) -> None:
+        with self._changed:
+            timer = threading.current_thread()
+            if self._is_stopping or timer not in self._timers:
+                return
+        self._hire()
+        with self._changed:
+            self._timers.discard(timer)
+            self._changed.notify_all()
+
+    def _kill_hung(self) -> None:
+        for member in self._members:
+            if self._clock() - member.heard > self._hung_after:
+                member.heard = self._clock()
+                self.signals.send(Replaced("process", f"not heard of for {self._hung_after:g} s"))
+                _send(member, signal.SIGKILL)
+
+
+def _send(member: Member, number: int) -> None:
+    # Popen knows whether the child was waited for already, so a number that somebody else has by now is never hit.
+    if member.child.poll() is None:
+        member.child.send_signal(number)
+
+
+def _close(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        try:
+            pipe.close()
+        except OSError:
+            return
+
+
+def _why(code: int) -> str:
+    if code == REPLACE_ME:
+        return "it ended itself to be rid of a task that ran out of time"
+    if code < 0:
+        try:
+            return f"it was killed ({signal.Signals(-code).name})"
+        except ValueError:
+            return f"it was killed (signal {-code})"
+    return f"it ended with code {code}"

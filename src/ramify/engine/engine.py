@@ -1,0 +1,363 @@
+"""The engine: the object users hold. It knows their task functions and one store, and puts them to work.
+
+Promises: making an engine does no I/O; the store is opened when it is first needed, once. After a kill the same
+`engine.run(...)` line goes on where the work was.
+
+It composes and delegates: what a start means is in `shapes/frontier.py`, the work in `kernel/`, what can be done with a
+run in `run.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from ramify.engine.cap import Cap
+from ramify.engine.importing import check_not_importing
+from ramify.engine.library import Library
+from ramify.engine.resource import close_all
+from ramify.engine.run import Run
+from ramify.engine.stir import Stir
+from ramify.engine.stopping import stopping_well
+from ramify.engine.tasks import Tasks
+from ramify.engine.telling import StopTeller, Teller
+from ramify.engine.working import Working
+from ramify.errors import ConfigError, UnknownRun
+from ramify.kernel.ids import Ids
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Listener, Signals
+from ramify.model.call import Call
+from ramify.model.run import Follows, Order
+from ramify.shapes.frontier import Ask, Begun, How, begin, chain, until_answered
+from ramify.store.contract import Store
+from ramify.store.open import Durability, open_store
+
+if TYPE_CHECKING:
+    from ramify.kernel.kernel import Kernel
+
+R = TypeVar("R")
+
+OrderName = Literal["rounds", "any", "depth-first"]
+#: A run to follow: its handle, its name or its id.
+Leading = Run[Any] | str | int
+
+_log = logging.getLogger("ramify")
+#: The runs that this process works on, by store, so that a second start knows they are not left behind.
+_busy: set[tuple[object, int]] = set()
+
+
+class Engine(Tasks):
+    """A set of tasks with a store to keep them in: `Engine("walk.db")`. `include` takes sets made with `Tasks()`.
+
+    `durability="power"`: every commit survives a power cut; `"process"`: everything but that, and faster. `version` is
+    your own program's, shown with its processes.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] = "ramify.db",
+        *,
+        include: Iterable[Tasks] = (),
+        version: str | None = None,
+        durability: Durability = "power",
+    ) -> None:
+        if isinstance(include, Tasks):
+            raise ConfigError("include: give a list of sets, such as include=[jobs]")
+        super().__init__(include=include)
+        self.url = store
+        self.version = version
+        self.durability: Durability = durability
+        #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
+        self.say: Callable[[str], None] = _say
+        #: Hears of the run that `run` is about to work on, before the work begins.
+        self.on_begun: Callable[[Run[Any]], None] | None = None
+        #: For tests: does the work of `run` on these runs, in place of threads and processes.
+        self.work_on: Callable[[Sequence[int]], None] | None = None
+        #: What waits of this engine sleep on.
+        self.stir = Stir()
+        #: Workers inside this program, while there are any.
+        self.workers: set[Working] = set()
+        self._opened: list[Store] = []
+        self._ids: Ids | None = None
+        self._listeners: list[Listener] = [Teller(self._tell)]
+        self._lock = threading.RLock()
+        self._users = 0
+        self._let_go = weakref.finalize(self, _close, self._opened)
+
+    # the store
+
+    @property
+    def store(self) -> Store:
+        """The store, opened on first use."""
+        with self._lock:
+            if not self._opened:
+                self._opened.append(open_store(self.url, durability=self.durability))
+                self._ids = None
+            return self._opened[0]
+
+    def take_ids(self, many: int) -> int:
+        """The first of so many contiguous ids of the store, for tasks that are added from outside."""
+        with self._lock:
+            store = self.store
+            if self._ids is None:
+                self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
+            ids = self._ids
+        return ids.take(many)
+
+    def close(self) -> None:
+        """Close the store and the resources. It is opened again when it is next needed."""
+        close_all(self.resources())
+        with self._lock:
+            _close(self._opened)
+
+    def use(self, store: Store) -> None:
+        """Work on this store from now on, whatever the engine was made with; for tests."""
+        with self._lock:
+            _close(self._opened)
+            self._opened.append(store)
+            self._ids = None
+
+    # runs
+
+    def run(
+        self,
+        root: Call[R] | Iterable[Call[R]],
+        *,
+        name: str | None = None,
+        again: bool = False,
+        order: OrderName = "rounds",
+        params: object = None,
+        threads: int | None = None,
+        processes: int = 0,
+        follows: Leading | tuple[Leading, int] | None = None,
+        max_tasks: int | None = None,
+    ) -> Run[R]:
+        """Run a call and everything that grows out of it, to the end, and give its handle.
+
+        With a name, the same line goes on with the unfinished run after a kill; a finished one is given back as it is,
+        and `again=True` starts the next generation. Without one, it goes on with the unfinished run of the same roots
+        if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
+        """
+        check_not_importing("run")
+        _check_count("threads", threads)
+        _check_count("processes", processes)
+        ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
+        begun = self._begin(ask)
+        run: Run[R] = Run(self, begun.run.id, begun.how)
+        if self.on_begun is not None:
+            self.on_begun(run)
+        if begun.how is not How.FINISHED:
+            self._work_on(run, threads, processes)
+        return run
+
+    def start(
+        self,
+        root: Call[R] | Iterable[Call[R]],
+        *,
+        name: str | None = None,
+        again: bool = False,
+        order: OrderName = "rounds",
+        params: object = None,
+        follows: Leading | tuple[Leading, int] | None = None,
+        max_tasks: int | None = None,
+    ) -> Run[R]:
+        """Register a run and leave the work to others: `engine.working()` here, or `ramify worker` elsewhere."""
+        check_not_importing("start")
+        ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=False)
+        begun = self._begin(ask)
+        return Run(self, begun.run.id, begun.how)
+
+    def working(
+        self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0
+    ) -> Working:
+        """Workers inside your own program: `with engine.working():` or `async with engine.working():`.
+
+        They serve every run of the store, in threads of this process, or in so many processes of their own.
+        """
+        check_not_importing("working")
+        _check_count("threads", threads)
+        _check_count("processes", processes)
+        if threads == 0:
+            raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
+        if isinstance(queues, str):
+            raise ConfigError(f"working(queues={queues!r}): give a list of names")
+        chosen = None if queues is None else frozenset(queues)
+        return Working(self, Settings(queues=chosen, threads=threads, version=self.version or ""), processes)
+
+    # what it is made of
+
+    def kernel(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_raise: Callable[[BaseException], None] = lambda error: None,
+    ) -> Kernel:
+        """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
+        from ramify.kernel.kernel import Kernel
+
+        handlers = self.handlers()
+        library = Library(self.store, handlers, self.resources())
+        made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
+        made.signals.listen(Cap(self.store, settings.runs))
+        made.signals.listen(self.stir)
+        for listener in self._listeners:
+            made.signals.listen(listener)
+        return made
+
+    def listen(self, listener: Listener) -> None:
+        """Hear every signal of the kernels that this engine makes from now on, in their threads."""
+        self._listeners.append(listener)
+
+    def signals(self) -> Signals:
+        """Signals that this engine's listeners hear, for workers in other processes."""
+        made = Signals()
+        for listener in self._listeners:
+            made.listen(listener)
+        return made
+
+    @contextmanager
+    def using_resources(self) -> Iterator[None]:
+        """Whoever runs tasks does so inside this; when the last one is through, resources are closed."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                is_last = not self._users
+            if is_last:
+                close_all(self.resources())
+
+    def lend_a_hand(self, run: Run[Any]) -> None:
+        """In tests: somebody waits for a run, and nobody works on it, so it is worked on here."""
+        if self.work_on is not None and not self._users:
+            self.work_on([each.id for each in chain(self.store, run.stored) if not each.state.is_end])
+
+    def check_known(self, calls: Iterable[Call[Any]]) -> None:
+        """Refuse calls of tasks that this engine does not have."""
+        known = self.table()
+        for call in calls:
+            if call.kind not in known:
+                raise ConfigError(
+                    f"this engine has no task {call.kind!r}; include the set it belongs to: Engine(include=[...])"
+                )
+
+    def _ask(
+        self,
+        root: Call[R] | Iterable[Call[R]],
+        name: str | None,
+        again: bool,
+        order: OrderName,
+        params: object,
+        follows: Leading | tuple[Leading, int] | None,
+        max_tasks: int | None,
+        *,
+        stays: bool,
+    ) -> Ask:
+        roots = _roots(root)
+        self.check_known(roots)
+        try:
+            chosen = Order(order)
+        except ValueError:
+            raise ConfigError(f'order={order!r}: give "rounds", "any" or "depth-first"') from None
+        older = {task.kind: task.aliases for task in self.table().values()}
+        busy = {run for place, run in _busy if place == self._place()}
+        followed = None if follows is None else self._follows(follows)
+        return Ask(roots, name, again, chosen, params, followed, max_tasks, stays, older, busy)
+
+    def _follows(self, follows: Leading | tuple[Leading, int]) -> Follows:
+        leader, lead = follows if isinstance(follows, tuple) else (follows, 1)
+        if isinstance(lead, bool) or not isinstance(lead, int) or lead < 0:
+            raise ConfigError(f"follows=(…, {lead!r}): the lead is a whole number of rounds, 0 or more")
+        match leader:
+            case Run():
+                return Follows(leader.id, lead)
+            case str():
+                found = self.store.reads.find_run(leader)
+                if found is None:
+                    raise UnknownRun(f"follows={leader!r}: no run has that name; start it first")
+                return Follows(found.id, lead)
+            case int():
+                return Follows(self.store.reads.run(leader).id, lead)
+        raise ConfigError(f"follows={follows!r}: give a run, its name or its id, alone or with a lead: (other, 1)")
+
+    def _begin(self, ask: Ask) -> Begun:
+        store = self.store
+        begun = begin(store, ask)
+        about = store.describe()
+        self.say(f"{begun.said} [{about.name} {about.place}: keeps {about.keeps}; lacks {about.lacks}]")
+        return begun
+
+    def _work_on(self, run: Run[Any], threads: int | None, processes: int) -> None:
+        # Those it follows are worked on too, or it would wait for ever.
+        together = [each.id for each in chain(self.store, run.stored) if not each.state.is_end]
+        if self.work_on is not None:
+            self.work_on(together)
+            return
+        mark = {(self._place(), each) for each in together}
+        _busy.update(mark)
+        try:
+            if processes:
+                from ramify.engine.supervise import supervise
+
+                stopped = supervise(self, together, processes, threads)
+                if not run.ended:
+                    stopped.raise_it()
+                return
+            settings = Settings(runs=frozenset(together), until_ended=True, threads=threads, version=self.version or "")
+            with self.using_resources():
+                kernel = self.kernel(settings)
+                if threads == 0:
+                    # Everything happens in this thread, so a signal interrupts it where it is, as in any program.
+                    kernel.run()
+                    return
+                with stopping_well(kernel.stop, kernel.excuse, self.say) as stopped:
+                    kernel.signals.listen(StopTeller(self.say, stopped.was_asked))
+                    kernel.run()
+            if not run.ended:
+                stopped.raise_it()
+        finally:
+            _busy.difference_update(mark)
+
+    def _tell(self, text: str) -> None:
+        self.say(text)
+
+    def _place(self) -> object:
+        about = self.store.describe()
+        return id(self.store) if about.name == "memory" else (about.name, about.place)
+
+
+def _roots(root: object) -> Sequence[Call[Any]]:
+    several: Iterable[object] = root if isinstance(root, Iterable) and not isinstance(root, Call | str) else (root,)
+    roots: list[Call[Any]] = []
+    for each in several:
+        if not isinstance(each, Call):
+            raise ConfigError(f"{each!r} is no call; give task.of(...), or several of them in a list")
+        roots.append(each)
+    return roots
+
+
+def _check_count(option: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+        raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
+
+
+def _close(opened: list[Store]) -> None:
+    while opened:
+        opened.pop().close()
+
+
+def _say(text: str) -> None:
+    """Log it, and show it to a person if one is there."""
+    _log.info(text)
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"ramify: {text}\n")

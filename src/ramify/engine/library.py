@@ -1,0 +1,153 @@
+"""The library: what handlers may read while they run, supplied to the kernel by the engine.
+
+Promises: facts about a run are read once and kept, because they never change. Results of a leader's tasks are read when
+they are asked for, and decoded by the functions of this engine.
+
+Does not write, except to stop a run on a handler's request.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ramify.engine.reading import Members, Reading, key_text
+from ramify.engine.resource import AnyResource, close_all_async
+from ramify.errors import ConfigError
+from ramify.kernel.handler import Handler
+from ramify.kernel.stream import Stream
+from ramify.kernel.workplace import Leader, RunFacts
+from ramify.model.event import Status
+from ramify.model.key import key_bytes
+from ramify.model.run import RunState
+from ramify.model.task import Row
+from ramify.shapes.frontier import decode_params
+from ramify.store.contract import Store
+
+#: Facts of more runs than this are not remembered; they are read again.
+_KEPT = 10_000
+_PAGE = 1_000
+
+
+class Child(NamedTuple):
+    """A child of a leader's task: its kind, its key and its arguments by name."""
+
+    kind: str
+    key: str | None
+    arguments: dict[str, Any]
+
+
+class Library:
+    """What one engine's handlers may read, on one store."""
+
+    def __init__(self, store: Store, handlers: Mapping[str, Handler], resources: Collection[AnyResource] = ()) -> None:
+        self._store = store
+        self._resources = resources
+        self._handlers = handlers
+        self._reading = Reading(store.reads, handlers)
+        self._facts: dict[int, RunFacts] = {}
+        self._leaders: dict[int, Led] = {}
+        self._lock = threading.Lock()
+
+    def facts(self, run: int) -> RunFacts:
+        """What never changes about a run."""
+        known = self._facts.get(run)
+        if known is None:
+            found = self._store.reads.run(run)
+            follows = None if found.follows is None else found.follows.run
+            known = RunFacts(found.id, found.name, decode_params(found.params), follows)
+            with self._lock:
+                if len(self._facts) >= _KEPT:
+                    self._facts.clear()
+                self._facts[run] = known
+        return known
+
+    def leader(self, run: int) -> Leader:
+        """The run that this one follows."""
+        follows = self.facts(run).follows
+        if follows is None:
+            raise ConfigError(f"run {run} follows no other; start it with follows=(other, lead)")
+        known = self._leaders.get(follows)
+        if known is None:
+            known = self._leaders[follows] = Led(self._reading, self._handlers, follows)
+        return known
+
+    def members(self, join: int, of: Any) -> Stream[Any]:
+        """Results of the members of a full join."""
+        return Stream(Members(self._store.reads, join, of))
+
+    def stop(self, run: int, reason: str) -> None:
+        """Let a run end early, as halted."""
+        self._store.cancel(run, reason=reason, into=RunState.HALTED)
+
+    def open_runs(self) -> list[tuple[int, int]]:
+        """Runs that have not ended, each with its round."""
+        found: list[tuple[int, int]] = []
+        for state in (RunState.OPEN, RunState.PAUSED, RunState.DRAINING):
+            after, more = 0, True
+            while more:
+                page = self._store.reads.runs(state=state, after=after, limit=_PAGE)
+                found += [(run.id, run.round) for run in page.rows]
+                after, more = page.after, page.more
+        return found
+
+    async def put_away(self) -> None:
+        """Close the async resources that are open on this event loop."""
+        await close_all_async(self._resources)
+
+
+class Led:
+    """A leader, seen by a run that follows it."""
+
+    def __init__(self, reading: Reading, handlers: Mapping[str, Handler], run: int) -> None:
+        self._reading = reading
+        self._handlers = handlers
+        self._run = run
+        self._kinds: tuple[str, ...] = ()
+
+    def get(self, key: str) -> Any:
+        """The result of the leader's task with this key; KeyError when there is none that ended well."""
+        reads = self._reading.reads
+        for kind, task in self._tasks(key):
+            ends = [event for event in reads.events(task, task) if event.status.is_end]
+            if ends and ends[-1].status is Status.DONE:
+                return self._reading.result(kind, ends[-1].value)
+        raise KeyError(key)
+
+    def children(self, key: str) -> list[Child]:
+        """What the leader's task with this key spawned; KeyError when there is no such task."""
+        found = self._tasks(key)
+        if not found:
+            raise KeyError(key)
+        return [self._child(row) for row in self._rows(found[0][1])]
+
+    def _tasks(self, key: str) -> list[tuple[str, int]]:
+        """Tasks with that key, the newest first."""
+        found = self._find(key)
+        if not found:
+            # Of a kind that the leader did not have when we last looked, perhaps.
+            self._kinds = tuple(self._reading.reads.counts(self._run))
+            found = self._find(key)
+        return sorted(found, key=lambda pair: -pair[1])
+
+    def _find(self, key: str) -> list[tuple[str, int]]:
+        reads, raw = self._reading.reads, key_bytes(key)
+        return [(kind, task) for kind in self._kinds for task in reads.find_tasks(self._run, kind, raw)]
+
+    def _rows(self, task: int) -> Iterator[Row]:
+        after, more = 0, True
+        while more:
+            page = self._reading.reads.children(task, after=after, limit=_PAGE)
+            yield from page.rows
+            after, more = page.after, page.more
+
+    def _child(self, row: Row) -> Child:
+        args, kwargs = self._reading.arguments(row.kind, row.body)
+        handler = self._handlers.get(row.kind)
+        if handler is None:
+            named = {str(place): value for place, value in enumerate(args)} | kwargs
+        else:
+            named = dict(inspect.signature(handler.fn).bind_partial(*args, **kwargs).arguments)
+        return Child(row.kind, key_text(row.key), named)

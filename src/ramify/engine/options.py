@@ -1,0 +1,136 @@
+"""The options of `@task`: what they may be, and the policy they add up to.
+
+Promises: a value that can never work is refused when the function is decorated, with the option's name, what was given
+and what to give instead. Nothing here is looked at again while tasks run.
+
+Does not look at the function itself, and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ramify.errors import BadPayload, ConfigError
+from ramify.kernel.handler import Policy, Rate
+from ramify.model.policy import Backoff
+from ramify.model.task import check_name
+
+#: How a key or a lane is chosen: the name of a parameter, or a function of the arguments.
+Choice = str | Callable[..., str | None]
+
+_RATE = re.compile(r"\s*(\d+)\s*/\s*(s|m|h|d|sec|second|min|minute|hour|day)\s*")
+_PERIODS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Everything `@task(...)` can be told, as it was written."""
+
+    name: str | None = None
+    aliases: Iterable[str] = ()
+    queue: str = "default"
+    retries: int = 3
+    backoff: Backoff = Backoff()
+    retry_on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,)
+    give_up_on: type[BaseException] | tuple[type[BaseException], ...] = ()
+    timeout: float | None = None
+    key: Choice | None = None
+    once: Choice | bool | None = None
+    lane: Choice | None = None
+    concurrency: int | None = None
+    rate: str | tuple[int, float] | None = None
+    max_children: int | None = None
+    max_crashes: int | None = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The options after they were checked. How keys and lanes are chosen is checked against the function."""
+
+    kind: str
+    aliases: tuple[str, ...]
+    queue: str
+    policy: Policy
+
+
+def settle(function: str, options: Options) -> Settled:
+    """Check every option of the task function called `function`; ConfigError says what to give."""
+    return _Checking(function).settle(options)
+
+
+class _Checking:
+    """The checks of one function's options; each names the function when it refuses."""
+
+    def __init__(self, function: str) -> None:
+        self._function = function
+
+    def settle(self, given: Options) -> Settled:
+        kind = self._name("name", self._function if given.name is None else given.name)
+        if given.key is not None and given.once:
+            self._refuse("key", given.key, "give `key` or `once`, not both: a key given as `once` is a label too")
+        policy = Policy(
+            retries=self._whole("retries", given.retries, least=0),
+            backoff=self._backoff(given.backoff),
+            retry_on=self._errors("retry_on", given.retry_on),
+            give_up_on=self._errors("give_up_on", given.give_up_on),
+            timeout=None if given.timeout is None else self._seconds("timeout", given.timeout),
+            concurrency=None if given.concurrency is None else self._whole("concurrency", given.concurrency, least=1),
+            rate=None if given.rate is None else self._rate(given.rate),
+            max_children=None if given.max_children is None else self._whole("max_children", given.max_children, 0),
+            max_crashes=None if given.max_crashes is None else self._whole("max_crashes", given.max_crashes, least=1),
+        )
+        return Settled(kind, self._aliases(kind, given.aliases), self._name("queue", given.queue), policy)
+
+    def _refuse(self, option: str, value: object, what_to_give: str) -> NoReturn:
+        raise ConfigError(f"@task({option}={value!r}) on {self._function}(): {what_to_give}")
+
+    def _name(self, option: str, value: object) -> str:
+        try:
+            return check_name(option, value)
+        except BadPayload as error:
+            self._refuse(option, value, str(error))
+
+    def _aliases(self, kind: str, value: object) -> tuple[str, ...]:
+        if isinstance(value, str) or not isinstance(value, Iterable):
+            self._refuse("aliases", value, "give a list of the older names of this task")
+        names = tuple(self._name("aliases", each) for each in value)
+        if kind in names or len(set(names)) != len(names):
+            self._refuse("aliases", value, f"give each older name once, and not {kind!r}, which is its name now")
+        return names
+
+    def _whole(self, option: str, value: object, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self._refuse(option, value, f"give a whole number, {least} or more")
+        return value
+
+    def _seconds(self, option: str, value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
+            self._refuse(option, value, "give a number of seconds, more than 0")
+        return float(value)
+
+    def _backoff(self, value: object) -> Backoff:
+        if not isinstance(value, Backoff):
+            self._refuse("backoff", value, "give a Backoff, such as Backoff(first=1, factor=2, cap=300)")
+        return value
+
+    def _errors(self, option: str, value: object) -> tuple[type[BaseException], ...]:
+        kinds = value if isinstance(value, tuple | list) else (value,)
+        for kind in kinds:
+            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
+                self._refuse(option, value, "give an exception class, or a tuple of them")
+        return tuple(kinds)
+
+    def _rate(self, value: Any) -> Rate:
+        what_to_give = 'give "10/s", "100/m" or "5/h", or (count, seconds)'
+        if isinstance(value, str) and (found := _RATE.fullmatch(value)):
+            value = int(found[1]), _PERIODS[found[2][0]]
+        if not isinstance(value, tuple) or len(value) != 2:
+            self._refuse("rate", value, what_to_give)
+        count, seconds = value
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            self._refuse("rate", value, f"{what_to_give}; the count is a whole number, 1 or more")
+        return Rate(count, self._seconds("rate", seconds))

@@ -1,0 +1,101 @@
+"""Where an engine is: `package.module:engine` or `walk.py:engine`, so that another process can find the same one.
+
+Processes are started afresh and import the user's module by themselves. A file is loaded the way Python loads a script,
+with its folder first on the path, but under a name of its own, so that its `if __name__ == "__main__":` part does not
+run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from ramify.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ramify.engine.engine import Engine
+
+
+def place_of(engine: Engine) -> str:
+    """The place of an engine in this program; ConfigError when another process could not find it."""
+    for name, module in list(sys.modules.items()):
+        for attribute, value in list(getattr(module, "__dict__", {}).items()):
+            if value is engine:
+                return f"{_module_place(name, module)}:{attribute}"
+    raise ConfigError(
+        "processes=... starts programs that import your engine, and this engine is no module-level variable; "
+        "write `engine = Engine(...)` at the top level of a file"
+    )
+
+
+def _module_place(name: str, module: ModuleType) -> str:
+    if name != "__main__" and not name.startswith(_PREFIX):
+        return name
+    spec = getattr(module, "__spec__", None)
+    if spec is not None and name == "__main__":
+        # `python -m package.module`; a package's own __main__ is named as such.
+        return str(spec.name)
+    file = getattr(module, "__file__", None)
+    if file is None:
+        raise ConfigError(
+            "processes=... starts programs that import your engine, and this one was typed at a prompt; "
+            "put it into a file, or use threads"
+        )
+    return str(Path(file).resolve())
+
+
+_PREFIX = "ramify_file_"
+
+
+def load_engine(place: str) -> Engine:
+    """Import the engine at a place; ConfigError says what is wrong and what there is."""
+    from ramify.engine.engine import Engine
+
+    where, colon, name = place.rpartition(":")
+    if not colon or not where or not name:
+        raise ConfigError(f"{place!r}: write MODULE:ENGINE or FILE.py:ENGINE, such as walk.py:engine")
+    module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    found = getattr(module, name, None)
+    if isinstance(found, Engine):
+        return found
+    engines = sorted(each for each, value in vars(module).items() if isinstance(value, Engine))
+    there = f"there is {', '.join(engines)}" if engines else "there is no Engine in it at all"
+    raise ConfigError(f"no engine {name!r} in {where}; {there}")
+
+
+def _load_module(name: str) -> ModuleType:
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise ConfigError(f"no module {name!r} here; give its full name, or a file such as walk.py") from None
+        raise
+
+
+def _load_file(path: Path) -> ModuleType:
+    path = path.resolve()
+    if not path.is_file():
+        raise ConfigError(f"no file {path.name!r} in {path.parent}")
+    name = f"{_PREFIX}{path.stem}"
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module

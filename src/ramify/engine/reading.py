@@ -1,0 +1,184 @@
+"""Reading what tasks left behind, decoded and page by page: results, failures, and the members of a join.
+
+Promises: one page is held at a time, whatever the size of the run. Of a run that has ended every result comes once; of
+an open one they are followed as commits come in, by the commits' own order, so that none is missed.
+
+Does not wait and does not judge: whoever asks decides when it is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ramify.kernel.handler import Handler
+from ramify.model.codec.wire import Wire
+from ramify.model.event import Event, Status
+from ramify.model.outcome import Failure
+from ramify.model.segment import stretches
+from ramify.model.task import Row
+from ramify.store.reads import Reads
+
+PAGE = 1_000
+#: Whole commits read at a time; each may hold thousands of outcomes.
+COMMITS = 8
+SPANS = 100
+
+_anything = Wire(Any)
+
+
+class TaskError(msgspec.Struct, frozen=True):
+    """A task that failed or was quarantined: which, with what arguments, and what its last attempt raised."""
+
+    task: int
+    kind: str
+    key: str | None
+    status: Status
+    arguments: tuple[Any, ...]
+    failure: Failure
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key or self.task}: {self.failure.type}: {self.failure.text}"
+
+
+class Reading:
+    """The reads of a store with the codecs of the handlers. A kind that nobody knows is read as plain JSON."""
+
+    def __init__(self, reads: Reads, handlers: Mapping[str, Handler]) -> None:
+        self.reads = reads
+        self._handlers = handlers
+
+    def result(self, kind: str, raw: bytes | None) -> Any:
+        """What a handler of that kind returned."""
+        if raw is None:
+            return None
+        handler = self._handlers.get(kind)
+        return _anything.read(raw) if handler is None else handler.signature.decode_result(raw)
+
+    def arguments(self, kind: str, body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What a task of that kind was called with."""
+        handler = self._handlers.get(kind)
+        if handler is not None:
+            return handler.signature.decode(body)
+        plain = _anything.read(body)
+        return ((), plain) if isinstance(plain, dict) else (tuple(plain), {})
+
+    def kinds(self, run: int, kind: str | None) -> list[str]:
+        """The kinds a run has; with `kind`, only that one, under all names it has had."""
+        found = list(self.reads.counts(run))
+        if kind is None:
+            return found
+        handler = self._handlers.get(kind)
+        names = {kind} if handler is None else {name for name, each in self._handlers.items() if each is handler}
+        return [name for name in found if name in names]
+
+    def results(self, run: int, kind: str | None) -> Iterator[list[Any]]:
+        """Pages of results of an ended run, kind by kind, in the order in which the tasks were added."""
+        for name in self.kinds(run, kind):
+            after, more = 0, True
+            while more:
+                page = self.reads.results(run, kind=name, after=after, limit=PAGE)
+                yield [self.result(name, row.value) for row in page.rows]
+                after, more = page.after, page.more
+
+    def errors(self, run: int, statuses: Sequence[Status] = (Status.FAILED, Status.QUARANTINED)) -> Iterator[TaskError]:
+        """Tasks that ended badly, by id within each status."""
+        for status in statuses:
+            for task, value in self.ended(run, status):
+                row = self.reads.task(task)
+                if row is not None:
+                    yield self._error(row, status, value)
+
+    def ended(self, run: int, status: Status, kind: str | None = None) -> Iterator[tuple[int, bytes | None]]:
+        """Tasks of a run that ended this way, with the value of their last event."""
+        after, more = 0, True
+        while more:
+            page = self.reads.results(run, kind=kind, status=status, after=after, limit=PAGE)
+            yield from ((row.task, row.value) for row in page.rows)
+            after, more = page.after, page.more
+
+    def _error(self, row: Row, status: Status, value: bytes | None) -> TaskError:
+        args, kwargs = self.arguments(row.kind, row.body)
+        return TaskError(row.id, row.kind, key_text(row.key), status, (*args, *kwargs.values()), Failure.decode(value))
+
+    # of an open run
+
+    def tail(self, run: int, kind: str | None, after: int) -> tuple[list[Any], int]:
+        """The results in the next commits after a cursor, and the cursor that goes on: the same one when none came."""
+        tail = self.reads.tail(after, limit=COMMITS)
+        names = None if kind is None else set(self.kinds(run, kind))
+        done = sorted((e for e in tail.events if e.status is Status.DONE), key=lambda e: e.task)
+        found = [
+            self.result(name, event.value)
+            for event, owner, name in self._placed(done)
+            if owner == run and (names is None or name in names)
+        ]
+        return found, tail.after
+
+    def _placed(self, events: Sequence[Event]) -> Iterator[tuple[Event, int, str]]:
+        """Events in order of their tasks, each with its run and kind.
+
+        A commit names tasks, not runs. Spans do not overlap, so from one task whose row is known up to the next span
+        everything belongs to the same span; one read of the spans that follow thus places many events.
+        """
+        place = 0
+        while place < len(events):
+            first = events[place].task
+            row = self.reads.task(first)
+            page = self.reads.spans(after=first, limit=SPANS)
+            known = [(first, 0, "") if row is None else (first, row.run, row.kind)]
+            known += [(span.first, span.run, span.kind) for span in page.rows]
+            ends = [start for start, _, _ in known[1:]] + [page.rows[-1].last + 1 if page.more else 2**63]
+            at = 0
+            while place < len(events) and events[place].task < ends[-1]:
+                while events[place].task >= ends[at]:
+                    at += 1
+                yield events[place], known[at][1], known[at][2]
+                place += 1
+
+
+class Members:
+    """The results of a full join's members, in slot order, decoded as `of`: the source of a `Stream`."""
+
+    def __init__(self, reads: Reads, join: int, of: Any) -> None:
+        self._reads = reads
+        self._join = join
+        self._wire = Wire(of)
+
+    def pages(self) -> Iterator[Sequence[Any]]:
+        """Results of those that ended well."""
+        for ended in self.endings():
+            yield [None if raw is None else self._wire.read(raw) for _, status, raw in ended if status is Status.DONE]
+
+    def sizes(self) -> tuple[int, int]:
+        """How many ended well, and how many did not."""
+        row = self._reads.task(self._join)
+        if row is not None:
+            found = self._reads.joins(row.run, after=self._join - 1, limit=1).rows
+            if found and found[0].id == self._join:
+                return found[0].needs - found[0].broken, found[0].broken
+        return 0, 0
+
+    def endings(self) -> Iterator[list[tuple[int, Status | None, bytes | None]]]:
+        """Pages of members in slot order: task, last status, value. None for one that was swept or has no event."""
+        after, more = -1, True
+        while more:
+            page = self._reads.members(self._join, after=after, limit=PAGE)
+            tasks = [task for _, task in page.rows]
+            last = self._last_events(sorted(set(tasks)))
+            yield [(task, *last.get(task, (None, None))) for task in tasks]
+            after, more = page.after, page.more
+
+    def _last_events(self, tasks: Sequence[int]) -> dict[int, tuple[Status | None, bytes | None]]:
+        found: dict[int, tuple[Status | None, bytes | None]] = {}
+        for stretch in stretches(tasks):
+            for event in self._reads.events(stretch[0], stretch[-1]):
+                found[event.task] = (event.status, event.value)
+        return found
+
+
+def key_text(key: bytes | None) -> str | None:
+    """A stored key as the text it was given as."""
+    return None if key is None else key.decode("utf-8", "surrogatepass")

@@ -1,0 +1,105 @@
+"""Trying ended tasks again: which ones, in which pages, and under whose name.
+
+Promises: each chosen task begins one new life. A continuation that was skipped because a member failed is tried again
+together with that member, in one transaction, so that it waits for it. Everything is sent under the numbers of a short
+session of its own, so that a lost answer is asked for again and not guessed.
+
+A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from ramify.engine.reading import Members, Reading
+from ramify.errors import ConfigError
+from ramify.kernel.session import Session
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Signals
+from ramify.model.event import Status
+from ramify.store.contract import REOPEN_LIMIT, Store
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """What a retry did: how many tasks begin a new life, and those whose key another task has taken since."""
+
+    tasks: int = 0
+    superseded: tuple[tuple[int, int], ...] = ()
+
+
+def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str) -> Retried:
+    """Begin new lives for the chosen tasks of a run."""
+    session = Session(store, Settings(), Signals(), threading.Event(), kinds=())
+    session.enter()
+    count = 0
+    superseded: list[tuple[int, int]] = []
+    try:
+        for page in chosen.pages(reading, run):
+            answer = session.send(_reopening(store, run, page, reason))
+            count += len(answer.tasks)
+            superseded += answer.superseded
+    finally:
+        store.leave(session.process)
+    return Retried(count, tuple(superseded))
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """Which tasks: those named, or else those that failed, and with `quarantined` those as well."""
+
+    tasks: tuple[int, ...] = ()
+    failed: bool = True
+    quarantined: bool = False
+
+    def pages(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
+        """What to reopen, some at a time."""
+        if not all(isinstance(task, int) and not isinstance(task, bool) for task in self.tasks):
+            raise ConfigError(f"retry{self.tasks}: give ids of tasks, as errors() shows them")
+        yield from self._with_continuations(reading, run)
+        if self.tasks:
+            yield from _cut(iter(self.tasks))
+            return
+        for status in self._statuses():
+            yield from _cut(task for task, _ in reading.ended(run, status))
+
+    def _statuses(self) -> list[Status]:
+        asked = ((Status.FAILED, self.failed), (Status.QUARANTINED, self.quarantined))
+        return [status for status, wanted in asked if wanted]
+
+    def _with_continuations(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
+        """Skipped continuations, each together with one member that is tried again.
+
+        With that member the join is set back and waits for it; members that are reopened later are forgotten by the
+        join one by one, because it has not fired yet.
+        """
+        page: list[int] = []
+        for join, _ in reading.ended(run, Status.SKIPPED):
+            member = self._broken_member(reading, join)
+            if member is not None:
+                page += (member, join)
+            if len(page) > REOPEN_LIMIT - 2:
+                yield page
+                page = []
+        if page:
+            yield page
+
+    def _broken_member(self, reading: Reading, join: int) -> int | None:
+        wanted = {*self._statuses(), Status.SKIPPED}
+        for endings in Members(reading.reads, join, Any).endings():
+            for task, status, _ in endings:
+                if task in self.tasks or (not self.tasks and status in wanted):
+                    return task
+        return None
+
+
+def _reopening(store: Store, run: int, page: Sequence[int], reason: str) -> Any:
+    return lambda stamp: store.reopen(stamp, run, page, reason=reason)
+
+
+def _cut(tasks: Iterator[int]) -> Iterator[Sequence[int]]:
+    while page := list(islice(tasks, REOPEN_LIMIT)):
+        yield page

@@ -1,0 +1,249 @@
+"""The handle of a run: look at it, wait for it, steer it.
+
+Promises: a handle keeps nothing of the run, so it is never out of date and may be used from any thread and in any
+process. Results and errors are streams that hold one page at a time. Steering is stored with the run: every process
+obeys it, also after a restart.
+
+Does not work on the run; `engine.run`, `engine.working` and `ramify worker` do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Generator, Iterator
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+from ramify.engine.reading import Reading, TaskError
+from ramify.engine.retrying import Choice, Retried, retry
+from ramify.engine.stir import LONGEST, Patience
+from ramify.engine.task import Task
+from ramify.errors import ConfigError, RunFailed
+from ramify.inspect.status import Counts, Phase, counts_of, status_of
+from ramify.model.call import Call
+from ramify.model.mark import CancelAnswer
+from ramify.model.run import Run as StoredRun
+from ramify.model.run import RunState
+from ramify.shapes.frontier import How, Roots, add, decode_params, until_answered
+from ramify.store.reads import Table
+
+if TYPE_CHECKING:
+    from ramify.engine.engine import Engine
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+#: How many groups of errors stand in the text of RunFailed.
+_GROUPS = 3
+
+
+class Run(Generic[R_co]):
+    """One run of an engine's store. `begun` tells what the start came to: new, continued or finished."""
+
+    def __init__(self, engine: Engine, id: int, begun: How | None = None) -> None:
+        self.id = id
+        self.begun = begun
+        self._engine = engine
+
+    # what it is
+
+    @property
+    def stored(self) -> StoredRun:
+        """The run as it is stored now."""
+        return self._engine.store.reads.run(self.id)
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+        return self.stored.name
+
+    @property
+    def state(self) -> RunState:
+        """Where it stands: open, paused, draining, or ended as done, failed, cancelled or halted."""
+        return self.stored.state
+
+    @property
+    def phase(self) -> Phase:
+        """What it is doing at this moment."""
+        return status_of(self._engine.store, self.id).phase
+
+    @property
+    def round(self) -> int:
+        """Its present round; -1 before the first."""
+        return self.stored.round
+
+    @property
+    def params(self) -> Any:
+        """What it was started with."""
+        return decode_params(self.stored.params)
+
+    @property
+    def counts(self) -> Counts:
+        """How many tasks there are and how they ended."""
+        return sum(counts_of(self._engine.store.reads, self.id).values(), Counts())
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self.state.is_end
+
+    def __repr__(self) -> str:
+        name = "" if (found := self.stored).name is None else f"{found.name!r} "
+        return f"<run {name}({self.id}): {found.state.value}, round {found.round}>"
+
+    # what came of it
+
+    @overload
+    def results(self, kind: None = None, *, partial: bool = False) -> Iterator[R_co]: ...
+    @overload
+    def results(self, kind: Task[..., T, Any], *, partial: bool = False) -> Iterator[T]: ...
+    @overload
+    def results(self, kind: str, *, partial: bool = False) -> Iterator[Any]: ...
+    def results(self, kind: Any = None, *, partial: bool = False) -> Iterator[Any]:
+        """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
+
+        Of a run that has ended: kind by kind, in the order the tasks were added. Of one that has not: as they come,
+        until it ends. When tasks failed, RunFailed with the error groups, unless `partial` will do.
+        """
+        return chain.from_iterable(self._pages(_kind_name(kind), partial))
+
+    @overload
+    def aresults(self, kind: None = None, *, partial: bool = False) -> AsyncIterator[R_co]: ...
+    @overload
+    def aresults(self, kind: Task[..., T, Any], *, partial: bool = False) -> AsyncIterator[T]: ...
+    @overload
+    def aresults(self, kind: str, *, partial: bool = False) -> AsyncIterator[Any]: ...
+    async def aresults(self, kind: Any = None, *, partial: bool = False) -> AsyncIterator[Any]:
+        """The same for `async for`."""
+        pages = await asyncio.to_thread(self._pages, _kind_name(kind), partial)
+        while (page := await asyncio.to_thread(next, pages, None)) is not None:
+            for result in page:
+                yield result
+
+    def errors(self) -> Iterator[TaskError]:
+        """Tasks that failed for good or were quarantined, as a stream."""
+        return self._reading().errors(self.id)
+
+    def sql(self, query: str) -> Table:
+        """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
+        store = self._engine.store
+        ask = getattr(store.reads, "sql", None)
+        if ask is None:
+            raise ConfigError(f"the {store.describe().name} store takes no SQL; use results(), errors() and counts")
+        answer: Table = ask(query, {"run": self.id})
+        return answer
+
+    def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
+        if not self.ended:
+            return self._follow(kind, partial)
+        if not partial:
+            self._check_whole()
+        return self._reading().results(self.id, kind)
+
+    def _follow(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
+        reading, after = self._reading(), Roots.of_run(self.stored).since
+        patience = Patience(self._engine.stir)
+        self._engine.lend_a_hand(self)
+        while True:
+            # Looked at before the commits: what a run had when it had ended is in the commits read after that.
+            ended = self.ended
+            found, came = reading.tail(self.id, kind, after)
+            yield found
+            if came != after:
+                after = came
+            elif ended:
+                break
+            else:
+                self._rest(patience)
+        if not partial:
+            self._check_whole()
+
+    def _check_whole(self) -> None:
+        found, counts = self.stored, self.counts
+        if not counts.failures and found.state is not RunState.FAILED:
+            return
+        groups = self._engine.store.reads.errors(self.id).groups
+        shown = "; ".join(f"{each.count} x {each.kind}: {each.type}: {each.text}" for each in groups[:_GROUPS])
+        rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
+        what = f"{counts.failures} of {counts.added} tasks failed" if counts.failures else str(found.reason)
+        raise RunFailed(
+            f"run {found.name or self.id}: {what}{': ' if shown else ''}{shown}{rest}. "
+            "results(partial=True) gives what there is, retry() tries them again",
+            groups,
+        )
+
+    def _reading(self) -> Reading:
+        return Reading(self._engine.store.reads, self._engine.handlers())
+
+    # waiting
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until it has ended, at most `timeout` seconds; whether it has.
+
+        Raises what broke the workers of this program (`working()`), because nobody might be left to end it.
+        """
+        if timeout is None:
+            self._engine.lend_a_hand(self)
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        patience = Patience(self._engine.stir)
+        while not self.ended:
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self._rest(patience, left)
+        return True
+
+    def __await__(self) -> Generator[Any, None, Run[R_co]]:
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> Run[R_co]:
+        patience = Patience(self._engine.stir)
+        await asyncio.to_thread(self._engine.lend_a_hand, self)
+        while not await asyncio.to_thread(lambda: self.ended):
+            await asyncio.to_thread(self._rest, patience)
+        return self
+
+    def _rest(self, patience: Patience, at_most: float = LONGEST) -> None:
+        """Sleep a little; raises what broke the workers of this program, which would otherwise be waited for."""
+        patience.sleep(at_most)
+        for workers in tuple(self._engine.workers):
+            workers.check()
+
+    # steering
+
+    def add(self, *calls: Call[Any]) -> None:
+        """Add tasks from outside; in a run with rounds they go to the next one. RunEnded when it has ended."""
+        if calls:
+            self._engine.check_known(calls)
+            add(self._engine.store, self.id, calls, self._engine.take_ids)
+
+    def pause(self) -> RunState:
+        """Start nothing more of it until `resume`; what runs goes on to its end."""
+        return until_answered(lambda: self._engine.store.pause(self.id))
+
+    def resume(self) -> RunState:
+        """Let it go on."""
+        return until_answered(lambda: self._engine.store.resume(self.id))
+
+    def cancel(self, reason: str = "", *, task: int | None = None, below: bool = False) -> CancelAnswer:
+        """Start nothing more of the run, of one task, or of a task and everything below it, now and later."""
+        if below and task is None:
+            raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
+        return until_answered(lambda: self._engine.store.cancel(self.id, task, below=below, reason=reason))
+
+    def retry(self, *tasks: int, failed: bool = True, quarantined: bool = False, reason: str = "") -> Retried:
+        """Try again: these tasks, or all that failed, and with `quarantined=True` those as well.
+
+        A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
+        """
+        choice = Choice(tasks, failed, quarantined)
+        return retry(self._engine.store, self._reading(), self.id, choice, reason)
+
+
+def _kind_name(kind: object) -> str | None:
+    if kind is None or isinstance(kind, str):
+        return kind
+    if isinstance(kind, Task):
+        return kind.kind
+    raise ConfigError(f"results({kind!r}): give a task function or the name of a kind")

@@ -1,0 +1,90 @@
+"""Stopping by signal: SIGINT and SIGTERM let the work end well, and a second one ends it at once.
+
+Promises: after the first signal no new task starts, those that run finish within the grace period, what they did is
+saved, and only then is KeyboardInterrupt (or SystemExit, for SIGTERM) raised. A second signal exits the process on the
+spot, after saying in the store that nobody is to blame, and loses nothing that was saved. Handlers that were there
+before are put back.
+
+Signals reach the main thread only, so elsewhere this does nothing. A handler here takes no lock: the thread it
+interrupts may hold it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: How long a second signal may take to say that nobody is to blame.
+LAST_WORDS = 1.0
+_STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped:
+    """The signal that asked for a stop, if one did."""
+
+    def __init__(
+        self, stop: Callable[[], None], before_quitting: Callable[[], None], say: Callable[[str], None]
+    ) -> None:
+        self._stop = stop
+        self._before_quitting = before_quitting
+        self._say = say
+        self.by: int | None = None
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Hear a signal."""
+        if self.by is not None:
+            threading.Thread(target=self._quit, args=(number,), name="ramify-quit", daemon=True).start()
+            return
+        self.by = number
+        # In a thread of its own: stopping takes a lock, which the interrupted thread may hold.
+        threading.Thread(target=self._begin, name="ramify-stop", daemon=True).start()
+
+    def _begin(self) -> None:
+        self._say("stopping: nothing new starts, what runs is finished and saved; once more to quit at once")
+        self._stop()
+
+    def _quit(self, number: int) -> None:
+        # Whoever waits a third time is not made to wait for the store.
+        threading.Timer(LAST_WORDS, os._exit, args=(128 + number,)).start()
+        with contextlib.suppress(Exception):
+            self._before_quitting()
+        os._exit(128 + number)
+
+    def was_asked(self) -> bool:
+        """Whether a signal asked for a stop."""
+        return self.by is not None
+
+    def raise_it(self) -> None:
+        """Pass the signal on, now that everything is saved."""
+        if self.by == signal.SIGINT:
+            raise KeyboardInterrupt
+        if self.by is not None:
+            sys.exit(128 + self.by)
+
+
+@contextmanager
+def stopping_well(
+    stop: Callable[[], None], before_quitting: Callable[[], None], say: Callable[[str], None]
+) -> Iterator[Stopped]:
+    """Call `stop` at the first signal, for as long as the block runs, and `before_quitting` at the second."""
+    stopped = Stopped(stop, before_quitting, say)
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    before = {number: signal.getsignal(number) for number in _STOPPED_BY}
+    for number in _STOPPED_BY:
+        # Somebody who ignores a signal, or handles it in C, keeps it.
+        if before[number] not in (signal.SIG_IGN, None):
+            signal.signal(number, stopped)
+    try:
+        yield stopped
+    finally:
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)

@@ -1,0 +1,56 @@
+"""A run in worker processes: start a crew, watch it until the run has ended, and stop it well.
+
+This process runs no tasks itself. It looks after its children and hears the signals; the children do the work on the
+same store, each with a kernel of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ramify.engine.crew import Crew, Orders
+from ramify.engine.place import place_of
+from ramify.engine.stopping import Stopped, stopping_well
+from ramify.engine.telling import StopTeller
+from ramify.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ramify.engine.engine import Engine
+
+
+def crew_of(
+    engine: Engine,
+    processes: int,
+    threads: int | None,
+    *,
+    runs: Iterable[int] | None = None,
+    queues: Iterable[str] | None = None,
+) -> Crew:
+    """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
+    about = engine.store.describe()
+    if about.name == "memory":
+        raise ConfigError(
+            "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
+        )
+    orders = Orders(
+        place=place_of(engine),
+        store=os.fspath(engine.url),
+        durability=engine.durability,
+        runs=None if runs is None else tuple(sorted(runs)),
+        until_ended=runs is not None,
+        queues=None if queues is None else tuple(sorted(queues)),
+        threads=threads,
+    )
+    return Crew(orders, processes, engine.store, engine.signals())
+
+
+def supervise(engine: Engine, runs: Iterable[int], processes: int, threads: int | None) -> Stopped:
+    """Let worker processes work on runs until these have ended, or a signal stops them."""
+    crew = crew_of(engine, processes, threads, runs=runs)
+    with stopping_well(crew.stop, crew.kill, engine.say) as stopped:
+        crew.signals.listen(StopTeller(engine.say, stopped.was_asked))
+        crew.start()
+        crew.wait()
+    return stopped

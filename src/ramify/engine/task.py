@@ -1,0 +1,269 @@
+"""Task functions: what `@engine.task` makes of a function.
+
+A `Task` is still the function: called, it does what the function does, at once and without any engine. `task.of(...)`
+makes a call of it instead, to be yielded, spawned or started. The four colours (plain, generator, async, async
+generator) differ only in what a plain call gives.
+
+Promises: making a call costs one encoding and one struct; a key, a lane or a hold costs only where it was asked for.
+A function that no other process could find again (a lambda, a closure, a method) is refused when it is decorated.
+
+Does not know engines or stores.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
+from uuid import UUID
+
+from ramify.engine.options import Choice, Options, settle
+from ramify.errors import BadPayload, ConfigError
+from ramify.kernel.control import Return
+from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.stream import Stream
+from ramify.model.call import Call, Group, arguments_key, label_of
+from ramify.model.codec import Signature, annotations_of
+from ramify.model.key import Hold
+from ramify.model.task import check_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+if TYPE_CHECKING:
+    # Type checkers bring their own typing_extensions, so that `Task[[str], int]` needs no third parameter.
+    from typing_extensions import TypeVar as DefaultedTypeVar
+
+    C_co = DefaultedTypeVar("C_co", covariant=True, default=Any)
+else:
+    C_co = TypeVar("C_co", covariant=True)
+
+#: What a generator handler is annotated with: it yields children and returns an R.
+Spawns = Generator[Call[Any], Any, R]
+#: The same for an async generator, whose last word is `yield Return(value)`.
+AsyncSpawns = AsyncGenerator[Call[Any] | Return[R], Any]
+#: An async generator that yields children and no last word.
+AsyncChildren = AsyncGenerator[Call[Any], Any]
+
+#: More lanes than this of one task are not remembered; their groups are made again.
+_LANES = 10_000
+
+_COLOURS: Mapping[Any, Colour] = {
+    Generator: Colour.GENERATOR,
+    Iterator: Colour.GENERATOR,
+    Coroutine: Colour.ASYNC,
+    Awaitable: Colour.ASYNC,
+    AsyncGenerator: Colour.ASYNC_GENERATOR,
+    AsyncIterator: Colour.ASYNC_GENERATOR,
+}
+
+_Choose = Callable[[tuple[Any, ...], dict[str, Any]], object]
+
+
+class Task(Generic[P, R_co, C_co]):
+    """A task function: `measure.of("/usr")` is a call of it, `measure("/usr")` calls the plain function.
+
+    `Task[[str], int]` takes a str and gives an int in the end, whatever its colour.
+    """
+
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+        check_function(fn)
+        settled = settle(fn.__name__, options)
+        stream, stream_of = _find_stream(fn)
+        signature = Signature.of(fn, () if stream is None else (stream,), last_word=Return)
+        colour = _colour(fn)
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.kind = settled.kind
+        self.aliases = settled.aliases
+        self.defined_at = defined_at(fn)
+        self.handler = Handler(settled.kind, fn, signature, colour, settled.policy, stream, stream_of)
+        hold = Hold.ONCE if options.once else Hold.LABEL
+        is_plain = options.key is None and not options.once
+        self.group = Group(settled.kind, signature, settled.queue, hold=hold, plain=is_plain, handler=self.handler)
+        #: A call of this task: its arguments are encoded here and now, and what cannot be stored is refused.
+        self.of: Callable[P, Call[R_co]] = _maker(fn, self.group, options, stream)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C_co:
+        """Call the plain function, here and now; nothing is stored."""
+        result: C_co = self.fn(*args, **kwargs)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<task {self.kind} ({self.defined_at})>"
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, parameters):
+            """Let the third parameter be left out, as type checkers do."""
+            if isinstance(parameters, tuple) and len(parameters) == 2:
+                parameters = (*parameters, Any)
+            return super().__class_getitem__(parameters)
+
+
+class TaskDecorator(Protocol):
+    """What `@engine.task(...)` gives: it turns a function of any colour into a `Task`."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Spawns[R]], /) -> Task[P, R, Spawns[R]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Iterator[Call[Any]]], /) -> Task[P, Any, Iterator[Call[Any]]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, AsyncChildren], /) -> Task[P, Any, AsyncChildren]: ...
+    @overload
+    def __call__(self, fn: Callable[P, AsyncSpawns[R]], /) -> Task[P, R, AsyncSpawns[R]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Task[P, R, R]: ...
+
+
+def check_function(fn: object) -> None:
+    """Refuse what another process could not find again under a name."""
+    if not inspect.isfunction(fn):
+        raise ConfigError(f"@task on {fn!r}: give a function defined with def or async def at the top of a module")
+    holder, _, name = fn.__qualname__.rpartition(".")
+    if name == "<lambda>":
+        raise ConfigError(f"@task on a lambda ({defined_at(fn)}): give it a name, with def")
+    if holder.endswith("<locals>") and fn.__closure__:
+        captured = ", ".join(fn.__code__.co_freevars)
+        raise ConfigError(
+            f"@task on {name}() ({defined_at(fn)}): it captures {captured} from the function around it, which no other "
+            "process can find; define it at the top of a module and pass what it needs as arguments"
+        )
+    if holder and not holder.endswith("<locals>"):
+        raise ConfigError(
+            f"@task on {fn.__qualname__}() ({defined_at(fn)}): a task is no method; define it at the top of a module"
+        )
+
+
+def defined_at(fn: Callable[..., Any]) -> str:
+    """Where a function is defined, as `file:line`."""
+    code = getattr(inspect.unwrap(fn), "__code__", fn.__code__)
+    return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def _colour(fn: Callable[..., Any]) -> Colour:
+    """The colour of a function; a plain one that is annotated to hand on a generator or a coroutine counts as that."""
+    colour = Colour.of(fn)
+    if colour is not Colour.PLAIN:
+        return colour
+    hint = annotations_of(fn).get("return")
+    return _COLOURS.get(get_origin(hint) or hint, Colour.PLAIN)
+
+
+def _find_stream(fn: Callable[..., Any]) -> tuple[str | None, Any]:
+    """The parameter that takes the results of a join, and what these are."""
+    hints = annotations_of(fn)
+    parameters = list(inspect.signature(fn).parameters.values())
+    found = [each for each in parameters if (get_origin(hints.get(each.name)) or hints.get(each.name)) is Stream]
+    if not found:
+        return None, Any
+    stream = found[0]
+    if len(found) > 1:
+        raise ConfigError(f"{fn.__name__}(): `{found[1].name}` is a second Stream; a task waits for one join")
+    if stream.default is inspect.Parameter.empty:
+        raise ConfigError(f"{fn.__name__}(): give `{stream.name}` a default, `= Stream()`: calls do not pass it")
+    after = parameters[parameters.index(stream) + 1 :]
+    if stream.kind is not inspect.Parameter.KEYWORD_ONLY and any(
+        each.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL) for each in after
+    ):
+        raise ConfigError(f"{fn.__name__}(): put `{stream.name}` last among its parameters: calls do not pass it")
+    inside = get_args(hints[stream.name])
+    return stream.name, inside[0] if inside else Any
+
+
+def _maker(fn: Callable[..., Any], group: Group, options: Options, stream: str | None) -> Callable[..., Call[Any]]:
+    """The function behind `of`: the shortest that does what the options ask for."""
+    signature = group.signature
+    encode_positional, encode = signature.encode_positional, signature.encode
+    if options.key is None and not options.once and options.lane is None:
+
+        def of(*args: Any, **kwargs: Any) -> Call[Any]:
+            return Call(group, encode(args, kwargs) if kwargs else encode_positional(args))
+
+        return of
+
+    label = _labels(fn, group, options, stream)
+    lane = _lanes(fn, group, options, stream)
+
+    def of_chosen(*args: Any, **kwargs: Any) -> Call[Any]:
+        body = encode(args, kwargs) if kwargs else encode_positional(args)
+        return Call(lane(args, kwargs), body, label(body, args, kwargs))
+
+    return of_chosen
+
+
+def _labels(
+    fn: Callable[..., Any], group: Group, options: Options, stream: str | None
+) -> Callable[[bytes, tuple[Any, ...], dict[str, Any]], bytes | None]:
+    kind = group.kind
+    if options.once is True:
+        return lambda body, args, kwargs: label_of(kind, arguments_key(Call(group, body)))
+    option, how = ("once", options.once) if options.once else ("key", options.key)
+    if how is None:
+        return lambda body, args, kwargs: None
+    choose = _chooser(fn, option, how, stream)
+
+    def label(body: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
+        text = _text(kind, option, choose(args, kwargs))
+        return None if text is None else label_of(kind, text)
+
+    return label
+
+
+def _lanes(
+    fn: Callable[..., Any], group: Group, options: Options, stream: str | None
+) -> Callable[[tuple[Any, ...], dict[str, Any]], Group]:
+    if options.lane is None:
+        return lambda args, kwargs: group
+    choose = _chooser(fn, "lane", options.lane, stream)
+    known: dict[str, Group] = {}
+
+    def lane(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Group:
+        text = _text(group.kind, "lane", choose(args, kwargs))
+        if text is None:
+            return group
+        found = known.get(text)
+        if found is None:
+            if len(known) >= _LANES:
+                known.clear()
+            found = known[text] = replace(group, lane=check_name("lane", text))
+        return found
+
+    return lane
+
+
+def _chooser(fn: Callable[..., Any], option: str, how: Choice | bool, stream: str | None) -> _Choose:
+    parameters = {name: each for name, each in inspect.signature(fn).parameters.items() if name != stream}
+    if callable(how):
+        return lambda args, kwargs: how(*args, **kwargs)
+    if not isinstance(how, str) or how not in parameters:
+        raise ConfigError(
+            f"@task({option}={how!r}) on {fn.__name__}(): give the name of one of its parameters "
+            f"({', '.join(parameters) or 'it has none'}), or a function of the arguments that returns a str or None"
+        )
+    source = parameters[how]
+    if source.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        raise ConfigError(f"@task({option}={how!r}) on {fn.__name__}(): {source} is many; give a function of them")
+    place = list(parameters).index(how)
+    by_position = source.kind is not inspect.Parameter.KEYWORD_ONLY
+
+    def choose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+        return args[place] if by_position and place < len(args) else kwargs.get(how, source.default)
+
+    return choose
+
+
+def _text(kind: str, option: str, value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int | PurePath | UUID) and not isinstance(value, bool):
+        return str(value)
+    raise BadPayload(
+        f"{kind}(): its {option} would be {value!r}, which is no text; "
+        f"give {option} as a function of the arguments that returns a str or None"
+    )

@@ -1,0 +1,158 @@
+"""Sets of tasks: declared in any module, without an engine, and included where they are to run.
+
+Promises: a kind or an older name means one function in a set and everything it includes; a second one is refused, with
+both places. What is added to an included set later is seen as well.
+
+Does not run anything and knows no store.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from typing import Any, ParamSpec, TypeVar, overload
+
+from ramify.engine.options import Choice, Options
+from ramify.engine.resource import AnyResource, AsyncResource, Resource
+from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator
+from ramify.errors import ConfigError
+from ramify.kernel.handler import Handler
+from ramify.model.call import Call
+from ramify.model.policy import Backoff
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+AnyTask = Task[..., Any, Any]
+
+
+class Tasks:
+    """Task functions and resources that belong together. `Engine(include=[tasks])` makes them run."""
+
+    def __init__(self, *, include: Iterable[Tasks] = ()) -> None:
+        self._own: dict[str, AnyTask] = {}
+        self._resources: list[AnyResource] = []
+        self._included: list[Tasks] = []
+        for each in include:
+            self.include(each)
+
+    @overload
+    def task(self, fn: Callable[P, Spawns[R]], /) -> Task[P, R, Spawns[R]]: ...
+    @overload
+    def task(self, fn: Callable[P, Iterator[Call[Any]]], /) -> Task[P, Any, Iterator[Call[Any]]]: ...
+    @overload
+    def task(self, fn: Callable[P, AsyncChildren], /) -> Task[P, Any, AsyncChildren]: ...
+    @overload
+    def task(self, fn: Callable[P, AsyncSpawns[R]], /) -> Task[P, R, AsyncSpawns[R]]: ...
+    @overload
+    def task(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+    @overload
+    def task(self, fn: Callable[P, R], /) -> Task[P, R, R]: ...
+    @overload
+    def task(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        aliases: Iterable[str] = (),
+        queue: str = "default",
+        retries: int = 3,
+        backoff: Backoff = ...,
+        retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
+        give_up_on: type[BaseException] | tuple[type[BaseException], ...] = (),
+        timeout: float | None = None,
+        key: Choice | None = None,
+        once: Choice | bool | None = None,
+        lane: Choice | None = None,
+        concurrency: int | None = None,
+        rate: str | tuple[int, float] | None = None,
+        max_children: int | None = None,
+        max_crashes: int | None = 5,
+    ) -> TaskDecorator: ...
+    def task(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a task of a function: `@engine.task`, or `@engine.task(retries=2)`.
+
+        name, aliases   its kind, and older names under which tasks may still wait
+        queue           by which processes choose what to serve
+        retries, backoff, retry_on, give_up_on   `retries=3` is up to four attempts
+        timeout         seconds for one attempt
+        key, once, lane a parameter's name or a function of the arguments (str or None); `once=True`: all arguments
+        concurrency, rate   at a time, and "10/s", "100/m" or (count, seconds), within one process and lane
+        max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined
+        """
+        chosen = Options(**options)
+
+        def decorate(fn: Callable[..., Any]) -> AnyTask:
+            task: AnyTask = Task(fn, chosen)
+            self._add(task)
+            return task
+
+        return decorate if fn is None else decorate(fn)
+
+    @overload
+    def resource(self, open: Callable[[], Iterator[T]], /) -> Resource[T]: ...
+    @overload
+    def resource(self, open: Callable[[], AsyncIterator[T]], /) -> AsyncResource[T]: ...
+    def resource(self, open: Callable[[], Any], /) -> Any:
+        """Make a resource of a generator function: one per process, opened on first use, closed at stop."""
+        made: AnyResource = AsyncResource(open) if inspect.isasyncgenfunction(open) else Resource(open)
+        self._resources.append(made)
+        return made
+
+    def include(self, tasks: Tasks) -> None:
+        """Take in another set, with all it has now and will have."""
+        if not isinstance(tasks, Tasks):
+            raise ConfigError(f"include({tasks!r}): give a set made with Tasks()")
+        if self in tasks._sets():
+            raise ConfigError("include: a set of tasks cannot include itself, not by way of others either")
+        self._included.append(tasks)
+        try:
+            self.table()
+        except ConfigError:
+            self._included.remove(tasks)
+            raise
+
+    def table(self) -> dict[str, AnyTask]:
+        """Every task by its kind and its older names; ConfigError when a name means two functions."""
+        found: dict[str, AnyTask] = {}
+        for each in self._sets():
+            for task in each._own.values():
+                for name in (task.kind, *task.aliases):
+                    _check_free(found, name, task)
+                    found[name] = task
+        return found
+
+    def handlers(self) -> dict[str, Handler]:
+        """What a kernel needs to run them."""
+        return {name: task.handler for name, task in self.table().items()}
+
+    def resources(self) -> list[AnyResource]:
+        """Every resource of this set and of those it includes."""
+        return [resource for each in self._sets() for resource in each._resources]
+
+    def _add(self, task: AnyTask) -> None:
+        known = self.table()
+        for name in (task.kind, *task.aliases):
+            _check_free(known, name, task)
+        self._own[task.kind] = task
+
+    def _sets(self) -> list[Tasks]:
+        found: list[Tasks] = []
+        waiting: list[Tasks] = [self]
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.append(each)
+                waiting.extend(reversed(each._included))
+        return found
+
+
+def _check_free(known: dict[str, AnyTask], name: str, task: AnyTask) -> None:
+    other = known.get(name)
+    # The same place twice is a module that was loaded again.
+    if other is not None and other.defined_at != task.defined_at:
+        raise ConfigError(
+            f"two tasks are called {name!r}: {other.defined_at} and {task.defined_at}; "
+            "rename one, or give it another name with @task(name=...)"
+        )

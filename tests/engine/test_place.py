@@ -1,0 +1,92 @@
+"""An engine can be found again by another process, or the text says why not."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ramify import Engine
+from ramify.engine.place import load_engine, place_of
+from ramify.errors import ConfigError
+
+here = Engine("memory:")
+
+
+def test_an_engine_of_a_module_is_named_by_its_module() -> None:
+    assert place_of(here) == f"{__name__}:here"
+
+
+def test_an_engine_that_is_no_module_level_variable_has_no_place() -> None:
+    with pytest.raises(ConfigError, match="no module-level variable"):
+        place_of(Engine("memory:"))
+
+
+def test_a_file_is_loaded_without_its_main_part_and_with_its_folder_on_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "neighbour_of_walk.py").write_text("NAME = 'other.db'\n")
+    (tmp_path / "walk_here.py").write_text(
+        "from neighbour_of_walk import NAME\n"
+        "from ramify import Engine\n"
+        "engine = Engine(NAME)\n"
+        "if __name__ == '__main__':\n"
+        "    raise SystemExit('the main part ran')\n"
+    )
+    engine = load_engine(f"{tmp_path / 'walk_here.py'}:engine")
+    assert engine.url == "other.db"
+    assert place_of(engine) == f"{(tmp_path / 'walk_here.py').resolve()}:engine"
+    assert load_engine(f"{tmp_path / 'walk_here.py'}:engine") is engine
+
+
+def test_what_is_wrong_with_a_place_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "two_engines.py").write_text("from ramify import Engine\none = Engine('memory:')\ntwo = one\n")
+    (tmp_path / "no_engines.py").write_text("x = 1\n")
+    for place, words in {
+        "walk.py": "write MODULE:ENGINE",
+        ":engine": "write MODULE:ENGINE",
+        f"{tmp_path}/missing.py:engine": "no file 'missing.py'",
+        "no_such_module_at_all:engine": "no module 'no_such_module_at_all'",
+        f"{tmp_path}/two_engines.py:three": "there is one, two",
+        f"{tmp_path}/no_engines.py:engine": "no Engine in it at all",
+    }.items():
+        with pytest.raises(ConfigError, match=words):
+            load_engine(place)
+
+
+def test_the_error_of_a_module_that_does_not_import_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "broken_here.py").write_text("import a_module_that_nobody_has\n")
+    with pytest.raises(ModuleNotFoundError, match="a_module_that_nobody_has"):
+        load_engine(f"{tmp_path / 'broken_here.py'}:engine")
+
+
+def test_a_script_and_its_workers_use_the_same_engine(tmp_path: Path) -> None:
+    (tmp_path / "twice.py").write_text(
+        "from ramify import Engine\n"
+        "engine = Engine('twice.db')\n"
+        "@engine.task\n"
+        "def double(n: int) -> int:\n"
+        "    return 2 * n\n"
+        "if __name__ == '__main__':\n"
+        "    run = engine.run([double.of(n) for n in range(5)], processes=1)\n"
+        "    print(sorted(run.results()))\n"
+    )
+    ran = subprocess.run([sys.executable, "twice.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "[0, 2, 4, 6, 8]"), ran.stderr
+
+
+def test_starting_a_run_while_a_worker_imports_the_module_is_refused_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "unguarded.py").write_text(
+        "from ramify import Engine\n"
+        "engine = Engine('unguarded.db')\n"
+        "@engine.task\n"
+        "def double(n: int) -> int:\n"
+        "    return 2 * n\n"
+        "run = engine.run(double.of(1), processes=1)\n"
+    )
+    ran = subprocess.run([sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 1
+    assert 'put the line under `if __name__ == "__main__":`' in ran.stderr

@@ -1,0 +1,225 @@
+"""Whole programs that use an engine: killed, interrupted, forked, with worker processes."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ramify import Engine
+from ramify.model.run import RunState
+from tests.house.planted import REPOSITORY
+
+CHAIN = """
+import os, sys
+from ramify import Engine, Spawns
+
+engine = Engine("chain.db")
+engine.say = lambda text: print("said:", text, flush=True)
+
+@engine.task
+def step(n: int) -> Spawns[int]:
+    if n == 20 and "stop" in sys.argv:
+        print("at 20", flush=True)
+        sys.stdin.readline()
+    if n < 40:
+        yield step.of(n + 1)
+    return n
+
+if __name__ == "__main__":
+    run = engine.run(step.of(0), name=None if "unnamed" in sys.argv else "chain")
+    print("sum:", sum(run.results()), run.counts.done, run.begun.value, flush=True)
+"""
+
+Program = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Program]:
+    """Start a program in a folder of its own; whatever is left of it at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(text: str, *args: str) -> subprocess.Popen[str]:
+        (tmp_path / "program.py").write_text(text)
+        process = subprocess.Popen(
+            [sys.executable, "program.py", *args],
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={"PYTHONPATH": f"{REPOSITORY / 'src'}", "PATH": ""},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
+            pipe.close()
+
+
+def read_until(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdout is not None
+    seen: list[str] = []
+    for each in process.stdout:
+        seen.append(each)
+        if each.strip() == line:
+            return
+    raise AssertionError("".join(seen))
+
+
+@pytest.mark.parametrize("name", ["named", "unnamed"])
+def test_after_a_kill_the_same_line_goes_on_where_it_was(name: str, program: Program, tmp_path: Path) -> None:
+    killed = program(CHAIN, "stop", name)
+    read_until(killed, "at 20")
+    killed.kill()
+    killed.wait()
+    text, _ = program(CHAIN, name).communicate(timeout=60)
+    assert "goes on where it was" in text
+    assert f"sum: {sum(range(41))} 41 continued" in text
+    with_engine(tmp_path, lambda engine: assert_done(engine, runs=1))
+
+
+def test_two_unnamed_runs_of_living_programs_are_two(program: Program, tmp_path: Path) -> None:
+    first = program(CHAIN, "stop", "unnamed")
+    read_until(first, "at 20")
+    text, _ = program(CHAIN, "unnamed").communicate(timeout=60)
+    assert "41 new" in text
+    text, _ = first.communicate("\n", timeout=60)
+    assert "41 new" in text
+    with_engine(tmp_path, lambda engine: assert_done(engine, runs=2))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_finishes_what_runs_saves_it_and_ends_the_program(
+    number: signal.Signals, program: Program, tmp_path: Path
+) -> None:
+    process = program(CHAIN, "stop")
+    read_until(process, "at 20")
+    process.send_signal(number)
+    read_until(
+        process, "said: stopping: nothing new starts, what runs is finished and saved; once more to quit at once"
+    )
+    text, _ = process.communicate("\n", timeout=60)
+    assert "sum:" not in text
+    assert process.returncode == (-signal.SIGINT if number == signal.SIGINT else 128 + signal.SIGTERM)
+
+    def check(engine: Engine) -> None:
+        run = engine.store.reads.find_run("chain")
+        assert run is not None
+        assert run.state is RunState.OPEN
+        # The task that ran was finished and saved, and nobody is left holding anything.
+        assert engine.store.reads.counts(run.id)["step"][1] == 21
+        assert [each for each in engine.store.reads.segments(run=run.id).rows if each.owner is not None] == []
+        assert [each for each in engine.store.reads.processes() if not each.reaped] == []
+
+    with_engine(tmp_path, check)
+    text, _ = program(CHAIN).communicate(timeout=60)
+    assert f"sum: {sum(range(41))} 41 continued" in text
+
+
+def test_a_second_signal_ends_the_program_at_once(program: Program) -> None:
+    process = program(CHAIN, "stop")
+    read_until(process, "at 20")
+    process.send_signal(signal.SIGTERM)
+    read_until(
+        process, "said: stopping: nothing new starts, what runs is finished and saved; once more to quit at once"
+    )
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(30) == 128 + signal.SIGTERM
+    text, _ = program(CHAIN).communicate(timeout=60)
+    assert f"sum: {sum(range(41))} 41 continued" in text
+
+
+def test_worker_processes_do_the_work(program: Program) -> None:
+    text, _ = program(CHAIN.replace("engine.run(step.of(0),", "engine.run(step.of(0), processes=2,")).communicate(
+        timeout=120
+    )
+    assert f"sum: {sum(range(41))} 41 new" in text
+
+
+def test_workers_beside_the_program_may_be_processes(program: Program) -> None:
+    beside = CHAIN.replace(
+        "    run = engine.run(step.of(0),",
+        "    with engine.working(processes=2):\n"
+        "        engine.start(step.of(0), name='chain').wait()\n"
+        "    run = engine.run(step.of(0),",
+    )
+    text, _ = program(beside).communicate(timeout=120)
+    assert f"sum: {sum(range(41))} 41 finished" in text
+
+
+def test_a_run_at_the_top_of_a_module_is_refused_in_a_worker_with_one_clear_line(program: Program) -> None:
+    unguarded = CHAIN.replace('if __name__ == "__main__":', "if True:").replace(
+        "step.of(0),", "step.of(0), processes=1,"
+    )
+    process = program(unguarded)
+    text, _ = process.communicate(timeout=120)
+    assert process.returncode != 0
+    assert 'put the line under `if __name__ == "__main__":`' in text
+
+
+FORK = """
+import os
+from ramify import Engine
+from ramify.errors import StoreRefused
+
+engine = Engine("fork.db")
+
+@engine.task
+def double(n: int) -> int:
+    return 2 * n
+
+if __name__ == "__main__":
+    run = engine.run(double.of(1), name="parent")
+    child = os.fork()
+    if child == 0:
+        try:
+            engine.run(double.of(2), name="child")
+        except StoreRefused as refused:
+            print("child:", refused, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+    print("parent:", list(engine.run(double.of(3), name="more").results()), list(run.results()), flush=True)
+"""
+
+
+def test_a_forked_child_is_told_to_open_an_engine_of_its_own_and_does_no_harm(program: Program) -> None:
+    text, _ = program(FORK).communicate(timeout=60)
+    assert "does not survive a fork" in text
+    assert "parent: [6] [2]" in text
+
+
+LIGHT = """
+import sys
+import ramify
+print([name for name in ("msgspec", "asyncio", "apsw", "click", "rich", "ramify.engine") if name in sys.modules])
+ramify.Engine, ramify.current
+print([name for name in ("apsw", "click", "rich", "ramify.kernel.kernel") if name in sys.modules])
+print(sorted(set(ramify.__all__) - set(dir(ramify))), [name for name in ramify.__all__ if not hasattr(ramify, name)])
+"""
+
+
+def test_importing_ramify_costs_nothing_and_an_engine_needs_no_driver(program: Program) -> None:
+    text, _ = program(LIGHT).communicate(timeout=60)
+    assert text.splitlines() == ["[]", "[]", "[] []"]
+
+
+def with_engine(folder: Path, look: Callable[[Engine], None]) -> None:
+    engine = Engine(folder / "chain.db")
+    try:
+        look(engine)
+    finally:
+        engine.close()
+
+
+def assert_done(engine: Engine, runs: int) -> None:
+    found = engine.store.reads.runs().rows
+    assert [run.state for run in found] == [RunState.DONE] * runs
+    assert [engine.store.reads.counts(run.id)["step"][1] for run in found] == [41] * runs

@@ -1,0 +1,473 @@
+"""Runs from end to end, on real stores: started, worked on, looked at, steered."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ramify import BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks
+from ramify.engine import importing
+from ramify.engine.run import Run
+from ramify.errors import StoreBroken
+from ramify.inspect.status import Phase
+from ramify.kernel.loop import Loop
+from ramify.model.event import Status
+from ramify.shapes.frontier import How
+from tests.engine import jobs as known
+from tests.engine.conftest import Make
+from tests.engine.jobs import (
+    collect,
+    crawl,
+    endless,
+    follow,
+    fork,
+    fork_always,
+    fragile,
+    gated,
+    jobs,
+    keyed_tree,
+    several,
+    stop_at,
+    tree,
+    use_client,
+    use_database,
+    with_params,
+)
+
+TREE = 1 + 3 + 9 + 27
+
+
+@pytest.fixture
+def engine(make: Make) -> Iterator[Engine]:
+    known.broken.clear()
+    known.trace.clear()
+    known.gate.clear()
+    yield make(jobs)
+    known.gate.set()
+
+
+@pytest.mark.parametrize("threads", [None, 0, 2])
+@pytest.mark.parametrize("order", ["rounds", "any", "depth-first"])
+def test_a_run_grows_to_its_end(engine: Engine, threads: int | None, order: str) -> None:
+    run = engine.run(tree.of("a", 3), name="t", order=order, threads=threads)  # type: ignore[arg-type]
+    assert (run.state, run.phase, run.name, run.begun) == (RunState.DONE, Phase.EXHAUSTED, "t", How.NEW)
+    assert (run.counts.added, run.counts.done, run.counts.pending) == (TREE, TREE, 0)
+    assert sorted(run.results()) == sorted([1] + [2] * 3 + [3] * 9 + [4] * 27)
+    assert run.round == (3 if order == "rounds" else 0)
+
+
+@pytest.mark.parametrize("threads", [None, 0])
+def test_an_async_generator_grows_a_run_too(engine: Engine, threads: int | None) -> None:
+    assert sorted(engine.run(crawl.of("a", 2), threads=threads).results()) == [1, 2, 2, 3, 3, 3, 3]
+
+
+def test_several_roots_and_results_by_kind(engine: Engine) -> None:
+    run = engine.run([several.of("x", "y"), fragile.of("z")])
+    assert sorted(run.results()) == ["", "x", "y", "z"]
+    assert list(run.results(several)) == [""]
+    assert sorted(run.results("fragile")) == ["x", "y", "z"]
+    assert list(run.results("nobody")) == []
+    with pytest.raises(ConfigError, match="task function"):
+        run.results(3)  # type: ignore[call-overload]
+
+
+def test_a_finished_name_gives_its_results_and_again_runs_anew(engine: Engine) -> None:
+    said: list[str] = []
+    engine.say = said.append
+    engine.run(tree.of("a", 1), name="t")
+    finished = engine.run(tree.of("a", 1), name="t")
+    assert finished.begun is How.FINISHED
+    assert sorted(finished.results()) == [1, 2, 2, 2]
+    again = engine.run(tree.of("a", 1), name="t", again=True)
+    assert again.id != finished.id
+    assert len(list(again.results())) == 4
+    assert [line.split(" [")[0].split(") ")[1] for line in said] == [
+        "begins",
+        "had ended as done; again=True starts it anew",
+        "begins anew",
+    ]
+    assert all("keeps" in line and "lacks" in line for line in said)
+
+
+def test_a_started_run_waits_for_workers_and_run_goes_on_with_it(engine: Engine) -> None:
+    started = engine.start(tree.of("a", 2), name="t")
+    assert (started.state, started.counts.pending) == (RunState.OPEN, 1)
+    assert started.wait(0) is False
+    run = engine.run(tree.of("a", 2), name="t")
+    assert (run.id, run.begun) == (started.id, How.CONTINUED)
+    assert started.wait(0) is True
+
+
+def test_an_unnamed_run_that_another_thread_works_on_is_not_taken_over(engine: Engine) -> None:
+    runs: list[Run[str]] = []
+    threads = [threading.Thread(target=lambda: runs.append(engine.run(gated.of("x")))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+        assert known.inside.acquire(timeout=15)
+    known.gate.set()
+    for thread in threads:
+        thread.join(20)
+    assert [run.begun for run in runs] == [How.NEW, How.NEW]
+    assert runs[0].id != runs[1].id
+
+
+# failures
+
+
+def test_failed_tasks_make_results_raise_with_their_groups(engine: Engine) -> None:
+    known.broken |= {"x", "y"}
+    run = engine.run(several.of("x", "y", "z"))
+    assert run.state is RunState.FAILED
+    with pytest.raises(RunFailed, match=r"2 of 4 tasks failed.*ValueError: x is broken") as failed:
+        run.results()
+    assert {(group.kind, group.text, group.count) for group in failed.value.groups} == {
+        ("fragile", "x is broken", 1),
+        ("fragile", "y is broken", 1),
+    }
+    assert sorted(run.results(partial=True)) == ["", "z"]
+    errors = list(run.errors())
+    assert [(error.kind, error.arguments, error.status) for error in errors] == [
+        ("fragile", ("x",), Status.FAILED),
+        ("fragile", ("y",), Status.FAILED),
+    ]
+    assert errors[0].failure.type == "ValueError"
+    assert str(errors[0]).endswith("ValueError: x is broken")
+
+
+def test_retry_tries_the_failed_ones_again_and_the_run_ends_well(engine: Engine) -> None:
+    known.broken |= {"x", "y"}
+    run = engine.run(several.of("x", "y", "z"), name="r")
+    known.broken.clear()
+    assert run.retry(reason="mended").tasks == 2
+    assert run.state is RunState.OPEN
+    engine.run(several.of("x", "y", "z"), name="r")
+    assert sorted(run.results()) == ["", "x", "y", "z"]
+    assert run.retry().tasks == 0
+
+
+def test_retry_takes_the_tasks_it_is_given_and_no_others(engine: Engine) -> None:
+    known.broken |= {"x", "y"}
+    run = engine.run(several.of("x", "y", "z"), name="r")
+    known.broken.clear()
+    first = next(run.errors()).task
+    assert run.retry(first).tasks == 1
+    engine.run(several.of("x", "y", "z"), name="r")
+    assert [error.arguments for error in run.errors()] == [("y",)]
+    assert run.retry(failed=False, quarantined=True).tasks == 0
+    with pytest.raises(ConfigError, match="ids of tasks"):
+        run.retry("x")  # type: ignore[arg-type]
+    with pytest.raises(BadPayload, match="not a task of run"):
+        run.retry(first + 100_000)
+
+
+def test_no_session_of_a_retry_stays_behind(engine: Engine) -> None:
+    run = engine.run(fragile.of("x"))
+    run.retry()
+    assert [each for each in engine.store.reads.processes() if not each.reaped] == []
+
+
+# fork and join
+
+
+def test_a_continuation_gets_the_results_of_its_members(engine: Engine) -> None:
+    run = engine.run(fork.of("c", "a", "b"))
+    assert list(run.results(collect)) == ["all: c a b (3, 0 broken)"]
+
+
+def test_a_continuation_may_want_what_is_left_of_broken_members(engine: Engine) -> None:
+    known.broken.add("a")
+    run = engine.run(fork_always.of("c", "a", "b"))
+    assert list(run.results(collect, partial=True)) == ["some: c b (2, 1 broken)"]
+
+
+def test_retry_brings_back_the_continuation_that_was_skipped(engine: Engine) -> None:
+    known.broken |= {"a", "b"}
+    run = engine.run(fork.of("c", "a", "b"), name="f")
+    assert run.counts.skipped == 1
+    assert list(run.results(collect, partial=True)) == []
+    known.broken.clear()
+    assert run.retry().tasks == 3
+    engine.run(fork.of("c", "a", "b"), name="f")
+    assert list(run.results(collect)) == ["all: c a b (3, 0 broken)"]
+
+
+# steering
+
+
+def test_tasks_can_be_added_until_a_run_has_ended(engine: Engine) -> None:
+    run = engine.start(fragile.of("x"), name="r")
+    run.add(fragile.of("y"), fragile.of("z"))
+    run.add()
+    engine.run(fragile.of("x"), name="r")
+    assert sorted(run.results()) == ["x", "y", "z"]
+    with pytest.raises(RunEnded):
+        run.add(fragile.of("late"))
+    with pytest.raises(ConfigError, match="has no task"):
+        run.add(Tasks().task(stray).of())
+
+
+def stray() -> None: ...
+
+
+def test_a_cancelled_run_ends_with_its_reason(engine: Engine) -> None:
+    run = engine.start(tree.of("a", 2))
+    run.cancel("not today")
+    assert (run.state, run.stored.reason) == (RunState.CANCELLED, "not today")
+    assert run.counts.cancelled == 1
+
+
+def test_a_task_is_cancelled_alone(engine: Engine) -> None:
+    run = engine.start([fragile.of("x"), fragile.of("y")], name="r")
+    first = engine.store.reads.tasks(run.id).rows[0].id
+    run.cancel("no", task=first)
+    engine.run([fragile.of("x"), fragile.of("y")], name="r")
+    assert list(run.results()) == ["y"]
+    with pytest.raises(ConfigError, match="task="):
+        run.cancel(below=True)
+
+
+def test_a_task_is_cancelled_with_all_below_it(engine: Engine) -> None:
+    run = engine.start([tree.of("a", 1), tree.of("b", 0)], name="r")
+    first = engine.store.reads.tasks(run.id).rows[0].id
+    run.cancel("no", task=first, below=True)
+    engine.run([tree.of("a", 1), tree.of("b", 0)], name="r")
+    assert list(run.results()) == [1]
+    assert run.counts.cancelled == 1
+
+
+def test_a_paused_run_waits_and_a_resumed_one_ends(engine: Engine) -> None:
+    run = engine.start(fragile.of("x"))
+    assert run.pause() is RunState.PAUSED
+    with engine.working(threads=1):
+        assert run.wait(0.3) is False
+        assert run.counts.done == 0
+        assert run.resume() is RunState.OPEN
+        assert run.wait(20)
+    assert list(run.results()) == ["x"]
+
+
+def test_params_reach_every_task(engine: Engine) -> None:
+    run = engine.run(with_params.of("x"), name="p", params={"deep": 3})
+    assert run.params == {"deep": 3}
+    assert list(run.results()) == [["x", {"deep": 3}, "p"]]
+
+
+def test_a_handler_may_stop_its_run(engine: Engine) -> None:
+    run = engine.run(stop_at.of(0))
+    assert (run.state, run.stored.reason) == (RunState.HALTED, "found it")
+    assert {0, 1, 2} <= set(run.results())
+
+
+def test_max_tasks_stops_a_run_that_does_not_end(engine: Engine) -> None:
+    run = engine.run(endless.of(0), max_tasks=100)
+    assert run.state is RunState.HALTED
+    assert "max_tasks=100 reached" in str(run.stored.reason)
+    assert run.counts.added >= 100
+
+
+def test_max_tasks_holds_also_for_workers_that_serve_every_run(engine: Engine) -> None:
+    with engine.working(threads=2):
+        run = engine.start(endless.of(0), max_tasks=50)
+        assert run.wait(20)
+    assert run.state is RunState.HALTED
+
+
+# two runs in step
+
+
+def test_a_run_that_follows_reads_what_its_leader_found(engine: Engine) -> None:
+    leader = engine.start(keyed_tree.of("a", 1), name="leader")
+    follower = engine.run(follow.of("a", 1), name="follower", follows=(leader, 1))
+    assert leader.state is RunState.DONE
+    assert sorted(follower.results(), key=len) == [
+        ["A0"],
+        ["A1"],
+        ["A", "keyed_tree a0 0", "keyed_tree a1 0"],
+    ]
+
+
+def test_what_can_be_followed(engine: Engine) -> None:
+    leader = engine.start(keyed_tree.of("a", 1), name="leader")
+    assert engine.start(follow.of("a", 1), follows="leader").stored.follows == leader_of(leader, 1)
+    assert engine.start(follow.of("a", 1), follows=(leader.id, 0)).stored.follows == leader_of(leader, 0)
+    with pytest.raises(ConfigError, match="lead"):
+        engine.start(follow.of("a", 1), follows=(leader, -1))
+    with pytest.raises(ConfigError, match="give a run"):
+        engine.start(follow.of("a", 1), follows=1.5)  # type: ignore[arg-type]
+
+
+def leader_of(run: Run[str], lead: int) -> object:
+    from ramify.model.run import Follows
+
+    return Follows(run.id, lead)
+
+
+def test_a_run_that_follows_nobody_has_no_leader(engine: Engine) -> None:
+    run = engine.run(follow.of("a", 0).retries(0))
+    assert "follows no other" in next(run.errors()).failure.text
+
+
+# looking in while it works
+
+
+def test_results_of_an_open_run_are_followed_to_its_end(engine: Engine) -> None:
+    other = engine.run(tree.of("elsewhere", 2))
+    assert other.ended
+    run = engine.start(tree.of("a", 3))
+    noise = engine.start(tree.of("other", 3))
+    stream = run.results()
+    with engine.working(threads=2):
+        assert sorted(stream) == sorted([1] + [2] * 3 + [3] * 9 + [4] * 27)
+        assert noise.wait(20)
+
+
+def test_following_an_open_run_ends_with_run_failed_and_gives_one_kind(engine: Engine) -> None:
+    known.broken.add("x")
+    run = engine.start(several.of("x", "y"))
+    stream, whole = run.results(fragile), run.results(fragile, partial=True)
+    found: list[str] = []
+    with engine.working(threads=2):
+        with pytest.raises(RunFailed):
+            found.extend(stream)
+        assert list(whole) == ["y"]
+
+
+def test_async_edges(engine: Engine) -> None:
+    async def use() -> list[int]:
+        async with engine.working(threads=2):
+            run = engine.start(tree.of("a", 2))
+            found = [result async for result in run.aresults()]
+            assert (await run) is run
+            assert run.ended
+        return found
+
+    assert sorted(asyncio.run(use())) == sorted([1] + [2] * 3 + [3] * 9)
+
+
+def test_whoever_waits_hears_that_the_workers_broke(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = engine.start(fragile.of("x"))
+
+    def break_down(self: object) -> None:
+        raise StoreBroken("the disk is gone")
+
+    monkeypatch.setattr(Loop, "run", break_down)
+    for wait in (run.wait, lambda: list(run.results()), lambda: asyncio.run(await_it(run))):
+        with pytest.raises(StoreBroken, match="the disk is gone"), engine.working():
+            wait()
+    assert engine.workers == set()
+
+
+async def await_it(run: Run[str]) -> None:
+    await run
+
+
+def test_workers_twice_in_one_program_do_not_disturb_each_other(engine: Engine) -> None:
+    with engine.working(threads=1), engine.working(threads=1):
+        runs = [engine.start(tree.of(name, 2)) for name in "abc"]
+        assert [run.wait(20) for run in runs] == [True] * 3
+        # Both have found nothing more to do, and sleep.
+        late = engine.start(tree.of("d", 1))
+        assert late.wait(20)
+
+
+# resources
+
+
+def test_resources_are_opened_on_first_use_and_closed_at_stop(engine: Engine) -> None:
+    assert sorted(engine.run([use_database.of("a"), use_database.of("b")]).results()) == ["a database", "b database"]
+    assert known.trace == ["open database", "close database"]
+
+
+@pytest.mark.parametrize("threads", [None, 0])
+def test_async_resources_are_closed_on_their_event_loop(engine: Engine, threads: int | None) -> None:
+    run = engine.run([use_client.of("a"), use_client.of("b")], threads=threads)
+    assert sorted(run.results()) == ["a client", "b client"]
+    assert known.trace == ["open client", "close client"]
+
+
+def test_resources_stay_open_while_somebody_else_of_the_engine_works(engine: Engine) -> None:
+    with engine.working(queues=["default"], threads=1):
+        waiting = engine.start(gated.of("x"))
+        engine.run(use_database.of("a").queue("side"))
+        assert known.trace == ["open database"]
+        known.gate.set()
+        assert waiting.wait(20)
+    assert known.trace == ["open database", "close database"]
+
+
+# the engine itself
+
+
+def test_making_an_engine_does_nothing_yet(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("empty")
+    engine = Engine(folder / "x.db")
+    engine.close()
+    assert list(folder.iterdir()) == []
+
+
+def test_the_store_is_opened_once_by_many_threads_and_again_after_close(engine: Engine) -> None:
+    barrier = threading.Barrier(8)
+    found: list[object] = []
+
+    def ask() -> None:
+        barrier.wait(10)
+        found.append(engine.store)
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len(set(map(id, found))) == 1
+    first = engine.store
+    engine.close()
+    assert engine.store is not first
+
+
+def test_nothing_is_started_while_a_worker_imports_the_module(engine: Engine) -> None:
+    with importing("walk.py"):
+        for start in (lambda: engine.run(tree.of("a", 1)), lambda: engine.start(tree.of("a", 1)), engine.working):
+            with pytest.raises(ConfigError, match=r"imports walk\.py.*__main__"):
+                start()
+    assert engine.store.reads.runs().rows == []
+
+
+def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
+    stranger: Call[None] = Tasks().task(stray).of()
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: engine.run(stranger), "has no task 'stray'"),
+        (lambda: engine.run(tree), "no call"),  # type: ignore[arg-type]
+        (lambda: engine.run("tree"), "no call"),  # type: ignore[arg-type]
+        (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
+        (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
+        (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]
+        (lambda: engine.working(threads=0), "1 or more"),
+        (lambda: engine.working(queues="default"), "list of names"),
+    ]
+    for attempt, says in refused:
+        with pytest.raises(ConfigError, match=says):
+            attempt()
+    assert engine.store.reads.runs().rows == []
+
+
+def test_sql_reads_and_never_writes(engine: Engine) -> None:
+    run = engine.run(tree.of("a", 2))
+    if engine.store.describe().name != "sqlite":
+        with pytest.raises(ConfigError, match="takes no SQL"):
+            run.sql("SELECT 1")
+        return
+    answer = run.sql("SELECT kind, sum(last - first + 1) AS tasks FROM span WHERE run = :run GROUP BY kind")
+    assert (answer.columns, list(answer.rows)) == (("kind", "tasks"), [("tree", 13)])
+    assert run.sql("SELECT 1 AS a WHERE 0").columns == ("a",)
+    for wrong in (
+        "DELETE FROM run",
+        "PRAGMA query_only = OFF",
+        "SELECT 1; DROP TABLE run",
+        "ATTACH 'x.db' AS x",
+        "SELECT nonsense",
+        "CREATE TEMP TABLE t (a)",
+    ):
+        with pytest.raises(BadPayload, match="sql"):
+            run.sql(wrong)
+    assert run.counts.done == 13

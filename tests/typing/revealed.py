@@ -1,0 +1,131 @@
+"""What both type checkers know about tasks, calls, runs and resources. Checked, never run."""
+
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, assert_type
+
+from ramify import AsyncResource, AsyncSpawns, Call, Engine, Resource, Return, Run, Spawns, Stream, Task, Tasks
+
+engine = Engine()
+jobs = Tasks()
+
+
+@engine.task
+def plain(path: str, depth: int = 0) -> int:
+    return len(path) + depth
+
+
+@engine.task(retries=1)
+def plain_with_options(path: str) -> str:
+    return path
+
+
+@engine.task
+def grow(path: str) -> Spawns[int]:
+    yield plain.of(path)
+    yield grow.of(path)
+    return 3
+
+
+def host_of(url: str) -> str | None:
+    return url.partition("/")[0] or None
+
+
+@engine.task(key="path", lane=host_of)
+def grow_with_options(path: str) -> Spawns[str]:
+    yield plain.of(path)
+    return path
+
+
+@engine.task
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+@engine.task(timeout=3)
+async def fetch_with_options(url: str) -> bytes:
+    return url.encode()
+
+
+@jobs.task
+async def crawl(url: str) -> AsyncSpawns[int]:
+    yield crawl.of(url)
+    yield Return(3)
+
+
+@jobs.task(rate="10/s")
+async def crawl_with_options(url: str) -> AsyncSpawns[str]:
+    yield crawl.of(url)
+    yield Return(url)
+
+
+@engine.task
+def only_spawn(path: str) -> Iterator[Call[Any]]:
+    yield plain.of(path)
+
+
+@engine.task
+def add_up(path: str, sizes: Stream[int] = Stream()) -> int:
+    return sum(sizes) + len(sizes) + sizes.broken
+
+
+@engine.resource
+def database() -> Iterator[dict[str, int]]:
+    yield {}
+
+
+@jobs.resource
+async def client() -> AsyncIterator[list[str]]:
+    yield []
+
+
+# A task is known by what it takes and what comes of it in the end, whatever its colour.
+of_grow: Task[[str], int] = grow
+of_fetch: Task[[str], bytes] = fetch
+of_crawl: Task[[str], int] = crawl
+
+assert_type(plain.of("x"), Call[int])
+assert_type(plain.of("x", depth=2), Call[int])
+assert_type(plain_with_options.of("x"), Call[str])
+assert_type(grow.of("x"), Call[int])
+assert_type(grow_with_options.of("x"), Call[str])
+assert_type(fetch.of("x"), Call[bytes])
+assert_type(fetch_with_options.of("x"), Call[bytes])
+assert_type(crawl.of("x"), Call[int])
+assert_type(crawl_with_options.of("x"), Call[str])
+assert_type(add_up.of("x"), Call[int])
+
+# Called, it is the function it was.
+assert_type(plain("x"), int)
+assert_type(grow("x"), Spawns[int])
+assert_type(grow_with_options("x"), Spawns[str])
+assert_type(crawl("x"), AsyncSpawns[int])
+assert_type(only_spawn("x"), Iterator[Call[Any]])
+
+# A call keeps its type through its options.
+assert_type(grow.of("x").key("k").delay(3).priority(-1), Call[int])
+
+# A run gives what its roots give.
+assert_type(engine.run(grow.of("x")), Run[int])
+assert_type(engine.run([grow.of("x"), plain.of("y")]), Run[int])
+assert_type(engine.start(fetch.of("x"), name="f"), Run[bytes])
+assert_type(engine.run(grow.of("x")).results(), Iterator[int])
+assert_type(engine.run(grow.of("x")).results(plain_with_options), Iterator[str])
+assert_type(sum(engine.run(grow.of("x")).results()), int)
+
+assert_type(database, Resource[dict[str, int]])
+assert_type(database(), dict[str, int])
+assert_type(client, AsyncResource[list[str]])
+
+
+async def edges() -> None:
+    pending = assert_type(fetch("x"), Coroutine[Any, Any, bytes])
+    assert_type(await pending, bytes)
+    run = engine.start(grow.of("x"))
+    assert_type(await run, Run[int])
+    assert_type(await client(), list[str])
+    async for result in run.aresults():
+        assert_type(result, int)
+    async with engine.working():
+        pass
+    with engine.working(queues=["default"], threads=2):
+        pass

@@ -1,0 +1,120 @@
+"""What type checkers know: mypy --strict and pyright agree on the public types, accept the README's example without
+ignores, and find the mistakes that are planted.
+
+pyright comes as basedpyright, the same checker with its own node, so that nothing is downloaded when it runs.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parent.parent
+
+WRONG = """
+from ramify import Engine, Spawns
+
+engine = Engine()
+
+@engine.task
+def grow(path: str) -> Spawns[int]:
+    yield grow.of(3)  # wrong
+    yield path  # wrong
+    return 3
+
+@engine.task
+def plain(path: str, depth: int) -> int:
+    return len(path) + depth
+
+plain.of("x")  # wrong
+plain.of("x", 1, 2)  # wrong
+plain.of("x", deep=1)  # wrong
+plain("x", "y")  # wrong
+engine.run(grow)  # wrong
+engine.run(grow.of("x"), order="sideways")  # wrong
+text: str = sum(engine.run(grow.of("x")).results())  # wrong
+
+@engine.task(retry=3)  # wrong
+def other(path: str) -> None: ...
+"""
+
+# What both must know of `measure`: it takes a str, and an int comes of it in the end.
+KNOWN = """
+from typing import assert_type
+from ramify import Call, Task
+
+known: Task[[str], int] = measure
+assert_type(measure.of("x"), Call[int])
+"""
+
+Checker = Callable[[list[Path], Path], set[tuple[str, int]]]
+
+
+def mypy(files: list[Path], folder: Path) -> set[tuple[str, int]]:
+    """The places of mypy's errors."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--output=json", *map(str, files)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    return {(Path(each["file"]).name, each["line"]) for each in found if each["severity"] == "error"}
+
+
+def pyright(files: list[Path], folder: Path) -> set[tuple[str, int]]:
+    """The places of pyright's errors, in its strict mode."""
+    for file in files:
+        if file.parent != folder:
+            shutil.copy(file, folder)
+    settings = {"typeCheckingMode": "strict", "pythonVersion": "3.11", "extraPaths": [str(REPOSITORY / "src")]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--outputjson", "--pythonpath", sys.executable, "-p", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    page = json.loads(done.stdout)
+    assert page["summary"]["filesAnalyzed"] == len(files)
+    return {
+        (Path(each["file"]).name, each["range"]["start"]["line"] + 1)
+        for each in page["generalDiagnostics"]
+        if each["severity"] == "error"
+    }
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_every_example_of_the_readme_is_understood_without_ignores(check: Checker, tmp_path: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert "def measure(path: str) -> Spawns[int]:" in examples[0]
+    files = [write(tmp_path, "first.py", examples[0] + KNOWN)]
+    files += [write(tmp_path, f"example{n}.py", text) for n, text in enumerate(examples[1:])]
+    assert not any("ignore" in text for text in examples)
+    assert check(files, tmp_path) == set()
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_all_public_types_are_understood(check: Checker, tmp_path: Path) -> None:
+    assert check([HERE / "revealed.py"], tmp_path) == set()
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_each_planted_mistake_is_found_and_nothing_else(check: Checker, tmp_path: Path) -> None:
+    file = write(tmp_path, "wrong.py", WRONG)
+    marked = {("wrong.py", n) for n, line in enumerate(WRONG.splitlines(), start=1) if line.endswith("# wrong")}
+    assert check([file], tmp_path) == marked
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    (folder / name).write_text(text)
+    return folder / name
