@@ -1,0 +1,29 @@
+"""`ramify backup`: copy the store while others work on it."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ramify.cli.visit import Visit, on_store
+from ramify.cli.words import MEGA
+from ramify.errors import ConfigError
+
+
+@click.command()
+@click.argument("target", type=click.Path(dir_okay=False))
+@on_store
+def backup(visit: Visit, target: str) -> None:
+    """Copy the store to the file TARGET, as it is at one moment, while others go on working.
+
+    The copy is a store of its own. A file that exists is never written over.
+    """
+    if os.path.lexists(target):
+        raise ConfigError(f"{target} exists; give the copy a name of its own")
+    visit.store.backup(target)
+    size = os.stat(target).st_size
+    if visit.out.as_json:
+        visit.out.json({"target": os.path.abspath(target), "bytes": size})
+    else:
+        visit.out.say(f"copied to {target} ({size / MEGA:,.1f} MB)")

@@ -1,0 +1,118 @@
+"""`ramify events`: what became of a task, or of a run as it happens."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import click
+
+from ramify.cli.out import Piece
+from ramify.cli.visit import Visit, Wrong, on_store
+from ramify.cli.words import moment, stamp
+from ramify.errors import UnknownRun
+from ramify.inspect.find import find_run
+from ramify.inspect.follow import Followed, Follower, end_of_log
+from ramify.inspect.history import TaskHistory, history_of
+from ramify.model.run import Run
+
+#: Seconds between looks when nothing is new.
+PATIENCE = 1.0
+
+
+@click.command()
+@click.argument("task_or_run", metavar="TASK|RUN")
+@click.option("-f", "--follow", is_flag=True, help="Of a run: stay, and show events as they are committed.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=100, show_default=True, help="Of a run: at most so many."
+)
+@click.option("--after", type=click.IntRange(0), default=0, help="Of a run: only after this sequence.")
+@on_store
+def events(visit: Visit, task_or_run: str, follow: bool, limit: int, after: int) -> None:
+    """What became of a task, event by event; or the events of a run in the order they were committed.
+
+    With -f, a run is followed from now on (or from --after) until it has ended.
+    """
+    run = _run(visit, task_or_run)
+    if run is None:
+        _task(visit, history_of(visit.store.reads, visit.task(int(task_or_run)).id))
+    elif follow:
+        _follow(visit, run, after)
+    else:
+        _page(visit, run, after, limit)
+
+
+def _run(visit: Visit, wanted: str) -> Run | None:
+    """The run that is meant; None when it is the id of a task. Runs and tasks never share an id."""
+    try:
+        return find_run(visit.store.reads, wanted)
+    except UnknownRun as error:
+        if wanted.isascii() and wanted.isdigit():
+            return None
+        raise Wrong(str(error)) from error
+
+
+def _task(visit: Visit, found: TaskHistory) -> None:
+    if visit.out.as_json:
+        for told in found.events:
+            visit.out.json(
+                {"task": found.task.id, "n": told.n, "status": told.status, "at": stamp(told.at), "text": told.text}
+            )
+        return
+    row, fold = found.task, found.fold
+    visit.out.say(("name", f"task {row.id}"), "  ", found.call)
+    place = [f"  run {found.run} · round {row.round} · queue {row.queue}"]
+    place += [f" · lane {row.lane}"] if row.lane is not None else []
+    place += [f" · key {found.key}"] if found.key is not None else []
+    place += [f" · parent {row.parent}"] if row.parent is not None else []
+    visit.out.say(*place)
+    if found.left_out:
+        visit.out.say(("dim", f"  … {found.left_out:,} older events"))
+    for told in found.events:
+        visit.out.say(f"  {'' if told.at is None else moment(told.at):19}  ", _coloured(told.status, told.text))
+    if fold.ended is None:
+        visit.out.say(("dim", f"  not ended; `ramify why {row.id}` says what it waits for"))
+
+
+def _page(visit: Visit, run: Run, after: int, limit: int) -> None:
+    follower, shown = Follower(visit.store.reads, run.id, after), 0
+    while shown < limit and (some := follower.next()) is not None:
+        for followed in islice(some, limit - shown):
+            _show(visit, followed)
+            shown += 1
+    if not shown and not visit.out.as_json:
+        visit.out.say("no events yet")
+
+
+def _follow(visit: Visit, run: Run, after: int) -> None:
+    follower = Follower(visit.store.reads, run.id, after or end_of_log(visit.store.reads))
+    while True:
+        ended = visit.store.reads.run(run.id).state.is_end
+        while (some := follower.next()) is not None:
+            for followed in some:
+                _show(visit, followed)
+        if ended:
+            return
+        visit.store.wait(PATIENCE)
+
+
+def _show(visit: Visit, followed: Followed) -> None:
+    if visit.out.as_json:
+        visit.out.json({**_json(followed), "at": stamp(followed.at)})
+        return
+    task = "" if followed.task is None else f"{followed.task}  {followed.call}  "
+    visit.out.say(("dim", moment(followed.at)), "  ", task, _coloured(followed.status, followed.text))
+
+
+def _json(followed: Followed) -> dict[str, object]:
+    return {
+        "seq": followed.seq,
+        "task": followed.task,
+        "status": followed.status,
+        "call": followed.call,
+        "text": followed.text,
+    }
+
+
+def _coloured(status: str, text: str) -> Piece:
+    style = {"done": "good", "failed": "bad", "quarantined": "bad"}.get(status)
+    return (style, text) if style else text

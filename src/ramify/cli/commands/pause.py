@@ -1,0 +1,27 @@
+"""`ramify pause`: grant no more work of a run."""
+
+from __future__ import annotations
+
+import click
+
+from ramify.cli.visit import Visit, on_store
+from ramify.inspect.find import title
+from ramify.model.run import RunState
+
+
+@click.command()
+@click.argument("run")
+@on_store
+def pause(visit: Visit, run: str) -> None:
+    """Grant no more work of a run until `resume`. It is kept in the store, so it survives restarts.
+
+    Tasks that are held at this moment finish.
+    """
+    found = visit.run(run)
+    state = visit.store.pause(found.id)
+    if visit.out.as_json:
+        visit.out.json({"run": found.id, "state": state.value})
+    elif state is RunState.PAUSED:
+        visit.out.say(f"{title(found)} is paused")
+    else:
+        visit.out.say(("look", f"{title(found)} stays {state.value}"))

@@ -1,0 +1,26 @@
+"""`ramify resume`: let a paused run go on."""
+
+from __future__ import annotations
+
+import click
+
+from ramify.cli.visit import Visit, on_store
+from ramify.inspect.find import title
+from ramify.inspect.live import workers
+from ramify.model.run import RunState
+
+
+@click.command()
+@click.argument("run")
+@on_store
+def resume(visit: Visit, run: str) -> None:
+    """Let a paused run go on."""
+    found = visit.run(run)
+    state = visit.store.resume(found.id)
+    if visit.out.as_json:
+        visit.out.json({"run": found.id, "state": state.value})
+        return
+    was = "goes on" if found.state is RunState.PAUSED else f"was not paused; it is {state.value}"
+    visit.out.say(f"{title(found)} {was}")
+    if state is RunState.OPEN and not workers(visit.store.reads):
+        visit.out.say(("dim", "nobody works on this store now; start your program"))

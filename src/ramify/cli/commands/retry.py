@@ -1,0 +1,56 @@
+"""`ramify retry`: begin again with tasks that ended."""
+
+from __future__ import annotations
+
+import click
+
+from ramify.cli.visit import Visit, Wrong, on_store
+from ramify.cli.words import plural
+from ramify.inspect.find import title
+from ramify.inspect.live import workers
+from ramify.inspect.status import Counts, counts_of
+
+
+@click.command()
+@click.argument("run")
+@click.argument("tasks", type=int, nargs=-1)
+@click.option("--failed", is_flag=True, help="All tasks that failed.")
+@click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
+@click.option("--reason", default="", help="Kept in the events of the tasks.")
+@on_store
+def retry(visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, reason: str) -> None:
+    """Begin a new life for tasks that ended: those named, and all that --failed or --quarantined says.
+
+    What was skipped because of them waits for them again. A run that had ended is open again; the tasks run when a
+    process works on the store.
+    """
+    found = visit.run(run)
+    if not tasks and not failed and not quarantined:
+        total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
+        raise click.UsageError(
+            f"say which tasks: their ids, --failed ({total.failed:,} of them) or --quarantined ({total.quarantined:,})"
+        )
+    for task in tasks:
+        if visit.task(task).run != found.id:
+            raise Wrong(f"task {task} is not a task of {title(found)}")
+    opened, superseded = _retry(visit, found.id, tasks, failed, quarantined, reason)
+    if visit.out.as_json:
+        visit.out.json({"run": found.id, "reopened": opened, "superseded": superseded})
+        return
+    visit.out.say(f"{plural(opened, 'task')} of {title(found)} {'begins' if opened == 1 else 'begin'} again")
+    for task, other in superseded:
+        visit.out.say(("look", f"task {task} stays closed: task {other} has its key now"))
+    if opened and not workers(visit.store.reads):
+        visit.out.say(("dim", "nobody works on this store now; start your program to run them"))
+
+
+def _retry(
+    visit: Visit, run: int, tasks: tuple[int, ...], failed: bool, quarantined: bool, reason: str
+) -> tuple[int, list[tuple[int, int]]]:
+    from ramify.engine.reading import Reading
+    from ramify.engine.retrying import Choice, retry
+
+    choices = [Choice(tasks)] if tasks else []
+    choices += [Choice((), failed, quarantined)] if failed or quarantined else []
+    answers = [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason) for choice in choices]
+    return sum(answer.tasks for answer in answers), [pair for answer in answers for pair in answer.superseded]

@@ -1,0 +1,72 @@
+"""`ramify runs`: all runs of the store."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import click
+
+from ramify.cli.out import Piece
+from ramify.cli.visit import Visit, on_store
+from ramify.cli.words import moment, number, stamp
+from ramify.inspect.find import every_run, title
+from ramify.inspect.status import Counts, counts_of
+from ramify.model.run import Run, RunState
+
+
+@click.command()
+@click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs in this state.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most the newest so many."
+)
+@on_store
+def runs(visit: Visit, state: str | None, limit: int) -> None:
+    """All runs of the store, the newest last."""
+    wanted = RunState(state) if state is not None else None
+    total = sum(1 for _ in every_run(visit.store.reads, wanted))
+    shown = list(islice(every_run(visit.store.reads, wanted), max(0, total - limit), None))
+    counts = {run.id: sum(counts_of(visit.store.reads, run.id).values(), Counts()) for run in shown}
+    if visit.out.as_json:
+        for run in shown:
+            visit.out.json(_json(run, counts[run.id]))
+        return
+    heads = ["run", "id", "state", "round", "added", "pending", "done", "failed", "started"]
+    visit.out.table(heads, [_row(run, counts[run.id]) for run in shown], right=frozenset(range(3, 8)))
+    if not shown:
+        visit.out.say("no runs yet" if state is None else f"no run is {state}")
+    elif total > limit:
+        visit.out.say(("dim", f"… and {total - limit:,} older; --limit shows more"))
+
+
+def _row(run: Run, counts: Counts) -> list[Piece]:
+    style = {RunState.DONE: "good", RunState.FAILED: "bad", RunState.PAUSED: "look"}.get(run.state)
+    failed = number(counts.failures)
+    return [
+        ("name", title(run)),
+        str(run.id),
+        (style, run.state.value) if style else run.state.value,
+        str(run.round),
+        number(counts.added),
+        number(counts.pending),
+        number(counts.done),
+        ("bad", failed) if counts.failures else failed,
+        moment(run.created),
+    ]
+
+
+def _json(run: Run, counts: Counts) -> dict[str, object]:
+    return {
+        "run": run.id,
+        "name": run.name,
+        "generation": run.generation,
+        "shape": run.shape,
+        "order": run.order.value,
+        "state": run.state.value,
+        "round": run.round,
+        "reason": run.reason,
+        "created": stamp(run.created),
+        "ended": stamp(run.ended),
+        "follows": run.follows,
+        "counts": counts,
+        "pending": counts.pending,
+    }

@@ -1,0 +1,129 @@
+"""`ramify status`: how a run is doing."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ramify.cli.main import FAILED
+from ramify.cli.out import Out, Piece
+from ramify.cli.progress import as_json, lines_of, progress_on
+from ramify.cli.visit import Visit, Wrong, on_store
+from ramify.cli.words import number, plural
+from ramify.inspect.find import newest_run, open_runs, title, typed
+from ramify.inspect.rate import Moment, Pace
+from ramify.inspect.status import Counts, RunStatus, counts_of, status_of
+from ramify.model.run import Run, RunState
+
+#: How long a single look measures the speed of a run that is being worked on, in seconds.
+GLANCE = 0.4
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("-w", "--watch", is_flag=True, help="Stay until the run has ended; exit 1 if tasks failed.")
+@click.option("--exit-code", is_flag=True, help="Exit 1 if the run has failed tasks, as `run` does.")
+@on_store
+def status(visit: Visit, run: str | None, watch: bool, exit_code: bool) -> None:
+    """How a run is doing: counts by kind, speed, and what its round waits for.
+
+    Without RUN: the run that is open, or the newest one if none is.
+    """
+    chosen = _chosen(visit, run, watch)
+    if chosen is None:
+        return
+    if watch:
+        with progress_on(visit.store, chosen.id, visit.out) as progress:
+            last = progress.join()
+        failed = last is not None and has_failed(last)
+    else:
+        found, pace = _look(visit, chosen)
+        if visit.out.as_json:
+            visit.out.json(as_json(found, pace))
+        else:
+            show(visit.out, found, pace)
+        failed = exit_code and has_failed(found)
+    if failed:
+        raise click.exceptions.Exit(FAILED)
+
+
+def has_failed(status: RunStatus) -> bool:
+    """Whether a run counts as failed for an exit code: tasks failed, or it ended otherwise than as done."""
+    return bool(status.total.failures) or (status.run.state.is_end and status.run.state is not RunState.DONE)
+
+
+def show(out: Out, status: RunStatus, pace: Pace) -> None:
+    """A run in full: its lines, and a table of its kinds."""
+    for line in lines_of(status, pace):
+        out.say(*line)
+    if status.run.reason:
+        out.say("  because: ", status.run.reason)
+    if status.total.duplicates:
+        out.say(f"  {plural(status.total.duplicates, 'call')} dropped: their keys were taken")
+    if status.kinds:
+        out.say("")
+        _kinds(out, status)
+    if status.total.failures:
+        out.say("")
+        out.say(("dim", f"ramify errors {typed(status.run)}  says what failed"))
+
+
+def _kinds(out: Out, status: RunStatus) -> None:
+    heads = ["kind", "added", "pending", "done", "failed", "cancelled", "skipped", "retries"]
+    rows = [[kind, *_cells(counts)] for kind, counts in sorted(status.kinds.items())]
+    out.table(heads, rows, right=frozenset(range(1, len(heads))))
+
+
+def _cells(counts: Counts) -> list[Piece]:
+    failed = number(counts.failures)
+    return [
+        number(counts.added),
+        number(counts.pending),
+        number(counts.done),
+        ("bad", failed) if counts.failures else failed,
+        number(counts.cancelled),
+        number(counts.skipped),
+        number(counts.retries),
+    ]
+
+
+def _look(visit: Visit, run: Run) -> tuple[RunStatus, Pace]:
+    """One look; two, a moment apart, when somebody works on the run, to tell how fast."""
+    pace = Pace()
+    found = status_of(visit.store, run.id)
+    if not found.live.run.held:
+        return found, pace
+    pace.note(Moment(time.monotonic(), found.total.added, found.total.ended))
+    time.sleep(GLANCE)
+    found = status_of(visit.store, run.id)
+    pace.note(Moment(time.monotonic(), found.total.added, found.total.ended))
+    return found, pace
+
+
+def _chosen(visit: Visit, run: str | None, watch: bool) -> Run | None:
+    if run is not None:
+        return visit.run(run)
+    going = open_runs(visit.store.reads)
+    if len(going) > 1:
+        names = ", ".join(title(each) for each in going[-10:])
+        if watch:
+            raise Wrong(f"{len(going)} runs are open: {names}; name the one to watch")
+        _briefly(visit, going)
+        return None
+    found = going[0] if going else newest_run(visit.store.reads)
+    if found is None and not visit.out.as_json:
+        visit.out.say("no runs yet")
+    return found
+
+
+def _briefly(visit: Visit, runs: list[Run]) -> None:
+    """A line for each of several open runs."""
+    for run in runs:
+        if visit.out.as_json:
+            visit.out.json(as_json(status_of(visit.store, run.id), Pace()))
+            continue
+        total = sum(counts_of(visit.store.reads, run.id).values(), Counts())
+        failed: list[Piece] = [" · ", ("bad", f"{number(total.failures)} failed")] if total.failures else []
+        state = f" · {run.state.value} · {number(total.done)} done · {number(total.pending)} pending"
+        visit.out.say(("name", title(run)), state, *failed)

@@ -1,0 +1,35 @@
+"""`ramify why`: why is this task not running?"""
+
+from __future__ import annotations
+
+import click
+
+from ramify.cli.visit import Visit, on_store
+from ramify.cli.words import stamp
+from ramify.inspect.show import call_text
+from ramify.inspect.why import why as why_of
+
+
+@click.command()
+@click.argument("task", type=int)
+@on_store
+def why(visit: Visit, task: int) -> None:
+    """Why a task is not running, and what to do about it."""
+    row = visit.task(task)
+    found = why_of(visit.store, task)
+    if visit.out.as_json:
+        visit.out.json(
+            {
+                "task": task,
+                "run": row.run,
+                "cause": found.cause.value,
+                "text": found.text,
+                "advice": found.advice,
+                "until": stamp(found.until),
+            }
+        )
+        return
+    visit.out.say(("name", f"task {task}"), "  ", call_text(row.kind, row.body))
+    visit.out.say("  ", found.text)
+    if found.advice:
+        visit.out.say("  ", ("dim", found.advice))

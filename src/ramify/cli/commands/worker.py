@@ -1,0 +1,61 @@
+"""`ramify worker`: work on whatever is in the store, until stopped."""
+
+from __future__ import annotations
+
+import click
+
+from ramify.cli.loading import engine_at
+from ramify.cli.main import INTERRUPTED
+from ramify.cli.out import tell
+from ramify.engine.engine import Engine
+from ramify.engine.stopping import Stopped, stopping_well
+from ramify.engine.supervise import crew_of
+from ramify.engine.telling import StopTeller
+from ramify.kernel.settings import Settings
+
+
+@click.command()
+@click.argument("place", metavar="MODULE:ENGINE")
+@click.option("-q", "--queue", "queues", multiple=True, help="Only tasks of this queue; may be given several times.")
+@click.option("--threads", type=click.IntRange(1), help="So many threads; without it, their number adapts.")
+@click.option("--processes", type=click.IntRange(0), default=0, help="So many worker processes.")
+@click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
+@click.pass_context
+def worker(
+    context: click.Context, /, place: str, queues: tuple[str, ...], threads: int | None, processes: int, url: str | None
+) -> None:
+    """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
+
+    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once.
+    """
+    engine = engine_at(place, url or context.obj)
+    engine.say = tell
+    chosen = frozenset(queues) or None
+    about = engine.store.describe()
+    tell(f"working on {about.place} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+    try:
+        stopped = _crew(engine, processes, threads, chosen) if processes else _here(engine, threads, chosen)
+        stopped.raise_it()
+    except KeyboardInterrupt:
+        tell("stopped")
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    finally:
+        engine.close()
+
+
+def _here(engine: Engine, threads: int | None, queues: frozenset[str] | None) -> Stopped:
+    with engine.using_resources():
+        kernel = engine.kernel(Settings(queues=queues, threads=threads, version=engine.version or ""))
+        with stopping_well(kernel.stop, kernel.excuse, engine.say) as stopped:
+            kernel.signals.listen(StopTeller(engine.say, stopped.was_asked))
+            kernel.run()
+    return stopped
+
+
+def _crew(engine: Engine, processes: int, threads: int | None, queues: frozenset[str] | None) -> Stopped:
+    crew = crew_of(engine, processes, threads, queues=queues)
+    with stopping_well(crew.stop, crew.kill, engine.say) as stopped:
+        crew.signals.listen(StopTeller(engine.say, stopped.was_asked))
+        crew.start()
+        crew.wait()
+    return stopped

@@ -1,0 +1,116 @@
+"""How a command reaches its store: chosen, said on standard error, opened, and closed when the command is over.
+
+Commands that only look never enter as a process. Those that need a stamp enter as a short-lived process that says it
+knows no kinds, do their verb, and leave. A crash in between leaves a session that the next worker reaps; it holds
+nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import update_wrapper
+from typing import Any
+
+import click
+
+from ramify.cli import config
+from ramify.cli.out import Out, tell
+from ramify.errors import UnknownRun
+from ramify.inspect.find import find_run
+from ramify.inspect.history import UnknownTask, task_row
+from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.model.run import Run
+from ramify.model.task import Row
+from ramify.store.contract import Store
+
+#: Seconds without a beat after which a process that still has its lock counts as dead.
+DEAD_AFTER = 60.0
+
+
+class Wrong(click.ClickException):
+    """An argument that names nothing in this store, or something this command cannot take."""
+
+    exit_code = 2
+
+    def show(self, file: object = None) -> None:
+        """One line on standard error."""
+        tell(f"ramify: {self.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """An open store, and where the answer goes."""
+
+    store: Store
+    out: Out
+
+    def run(self, wanted: str) -> Run:
+        """The run that an argument means; `Wrong` names what there is."""
+        try:
+            return find_run(self.store.reads, wanted)
+        except UnknownRun as error:
+            raise Wrong(str(error)) from error
+
+    def task(self, task: int) -> Row:
+        """The task that an argument means."""
+        try:
+            return task_row(self.store.reads, task)
+        except UnknownTask as error:
+            raise Wrong(str(error)) from error
+
+
+class Session:
+    """A process of a few moments, for verbs that carry a number."""
+
+    def __init__(self, store: Store) -> None:
+        self.process = new_process_id()
+        self._n = 0
+        store.enter(NewProcess(self.process, pid=os.getpid(), host=socket.gethostname(), kinds=()))
+
+    def stamp(self) -> Stamp:
+        """The next number."""
+        self._n += 1
+        return Stamp(self.process, self._n)
+
+
+@contextmanager
+def entered(store: Store) -> Iterator[Session]:
+    """Be a process for the length of a block. First it buries those that are known to be dead, as any worker would."""
+    session = Session(store)
+    try:
+        store.reap(session.process, DEAD_AFTER)
+        yield session
+    finally:
+        store.leave(session.process)
+
+
+def on_store(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options `-s` and `--json`, and its store as the argument `visit`."""
+
+    @click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+    @click.pass_context
+    def visiting(context: click.Context, /, url: str | None, as_json: bool, **given: Any) -> None:
+        with opened(url or context.obj) as store:
+            command(Visit(store, Out(as_json=as_json)), **given)
+
+    return update_wrapper(visiting, command)
+
+
+@contextmanager
+def opened(url: str | None) -> Iterator[Store]:
+    """The store that is meant, open for the length of a block; it must exist."""
+    chosen = config.choose(url)
+    if not url:
+        tell(f"store: {chosen.shown} ({chosen.because})")
+    from ramify.store.open import open_store
+
+    store = open_store(chosen.url)
+    try:
+        yield store
+    finally:
+        store.close()

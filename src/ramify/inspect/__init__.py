@@ -1,0 +1,11 @@
+"""Values for people: what a run, a task or a store looks like, computed from bounded reads. Nothing here writes.
+
+find     runs by name and id               show      arguments, keys and results as text
+live     the live rows, counted            status    one run: state, phase, counts, what its round waits for
+rate     how fast, and until when          history   one task, event by event
+review   failures that look alike          why       why a task is not running
+audit    is anything lost or twice?        doctor    the store and its processes
+follow   a run as it happens
+
+Text in these values is as the tasks wrote it. Whoever prints it escapes it first.
+"""

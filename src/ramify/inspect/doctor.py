@@ -1,0 +1,201 @@
+"""The doctor: what a store is, who works on it, and what a person should look at.
+
+Each finding is a fact with a weight: `wrong` needs somebody, `look` may be as it should, `fine` is said because people
+ask. It looks at a bounded part of the live rows and reads no log, unless the audit of the log is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from ramify.inspect.audit import Audit, audit, in_words
+from ramify.inspect.find import every_run, title
+from ramify.inspect.live import ROWS, is_alive, rows_of, width, workers
+from ramify.model.policy import SECOND
+from ramify.model.process import Process
+from ramify.model.run import RunState
+from ramify.model.segment import Segment, SegmentState
+from ramify.store.clock import Clock, SystemClock
+from ramify.store.contract import Description, Store
+from ramify.store.reads import Reads
+
+#: A live process that has not beaten for this long hangs, or its machine does.
+SILENT_SECONDS = 60.0
+#: How many rows, processes or kinds a finding names.
+NAMED = 5
+REFUSALS = 1_000
+MEGA = 1_000_000
+#: The store empties its write-ahead log long before this size, unless a reader is in the way.
+LARGE_LOG = 256 * MEGA
+
+
+class Weight(StrEnum):
+    """How much a finding matters."""
+
+    FINE = "fine"
+    LOOK = "look"
+    WRONG = "wrong"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One fact, and what to do about it."""
+
+    weight: Weight
+    about: str
+    text: str
+    advice: str | None = None
+
+
+class Checkup(msgspec.Struct, frozen=True):
+    """What the doctor found."""
+
+    store: Description
+    findings: Sequence[Finding]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(finding.weight is not Weight.WRONG for finding in self.findings)
+
+
+def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> Checkup:
+    """Look a store over; `full` also audits the log of every run, which reads all of it."""
+    reads = store.reads
+    rows = list(rows_of(reads, None))
+    processes = reads.processes()
+    findings = [
+        *_files(store.describe()),
+        *_processes(processes, rows, (clock or SystemClock()).monotonic()),
+        *_kinds(reads, rows, store.now()),
+        *_claims(rows, processes, store.now()),
+        *_garbage(rows),
+        *_refusals(reads, store.now()),
+        *_runs(reads),
+    ]
+    if full:
+        findings += _log(reads)
+    return Checkup(store.describe(), findings)
+
+
+def _files(store: Description) -> Iterator[Finding]:
+    """Sizes only: the files of an open store are never opened beside it."""
+    if not os.path.isabs(store.place) or not os.path.isfile(store.place):
+        return
+    size = os.stat(store.place).st_size
+    try:
+        log = os.stat(f"{store.place}-wal").st_size
+    except FileNotFoundError:
+        log = 0
+    text = f"the file has {size / MEGA:,.1f} MB, its write-ahead log {log / MEGA:,.1f} MB"
+    if log > LARGE_LOG:
+        advice = "something reads for very long and keeps the log from being emptied"
+        yield Finding(Weight.LOOK, "file", text, advice)
+    else:
+        yield Finding(Weight.FINE, "file", text)
+
+
+def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic: int) -> Iterator[Finding]:
+    held = Counter(row.owner for row in rows if row.owner is not None)
+    living = [process for process in processes if is_alive(process)]
+    for process in living:
+        silent = (monotonic - process.beat) / SECOND if process.beat is not None else 0.0
+        text = f"pid {process.pid} alive, last beat {max(0.0, silent):,.0f} s ago, holds {_rows(held[process.id])}"
+        if silent > SILENT_SECONDS:
+            yield Finding(Weight.WRONG, "process", text, "it hangs, or its machine sleeps; others may take its work")
+        else:
+            yield Finding(Weight.FINE, "process", text)
+    if not living:
+        yield Finding(Weight.FINE, "process", "nobody works on this store")
+    dead = [process for process in processes if not process.reaped and not is_alive(process)]
+    for process in dead[:NAMED]:
+        text = f"pid {process.pid} is dead and was not reaped; it holds {_rows(held[process.id])}"
+        yield Finding(Weight.LOOK, "process", text, "the next process that works here offers them again")
+    gone = sum(process.reaped for process in processes)
+    if gone:
+        yield Finding(Weight.FINE, "process", f"{gone:,} sessions have ended and are remembered for a day")
+
+
+def _kinds(reads: Reads, rows: Sequence[Segment], now: int) -> Iterator[Finding]:
+    ready: Counter[tuple[str, str]] = Counter()
+    for row in rows:
+        if row.state is SegmentState.READY and (row.due is None or row.due <= now):
+            ready[row.kind, row.queue] += width(row)
+    working = workers(reads)
+    if any(process.kinds is None for process in working):
+        return
+    for (kind, queue), count in ready.most_common():
+        knowing = [process for process in working if process.kinds is not None and kind in process.kinds]
+        if not working:
+            yield Finding(
+                Weight.LOOK, "kind", f"{count:,} {kind!a} tasks are ready and nobody works", "start a process"
+            )
+        elif not knowing:
+            text = f"{count:,} {kind!a} tasks are ready and no live process knows that kind"
+            yield Finding(Weight.WRONG, "kind", text, "start a program that has this task, or use `aliases=`")
+        elif not any(process.queues is None or queue in process.queues for process in knowing):
+            text = f"{count:,} {kind!a} tasks are ready in queue {queue!a}, which no live process serves"
+            yield Finding(Weight.WRONG, "kind", text, "start one with that queue")
+
+
+def _claims(rows: Sequence[Segment], processes: Sequence[Process], now: int) -> Iterator[Finding]:
+    pids = {process.id: process.pid for process in processes}
+    held = sorted((row for row in rows if row.state is SegmentState.CLAIMED), key=lambda row: row.rank)
+    if held:
+        tasks = sum(map(width, held))
+        yield Finding(Weight.FINE, "claims", f"{tasks:,} tasks are held in {_rows(len(held))}; those longest in line:")
+    for row in held[:NAMED]:
+        age = max(0, now - row.rank) / SECOND
+        owner = pids.get(row.owner) if row.owner is not None else None
+        text = f"{row.kind!a} {row.first}..{row.last} by pid {owner}, in line for about {age:,.0f} s"
+        yield Finding(Weight.FINE, "claims", text)
+    crashed = [row for row in rows if row.crashes]
+    if crashed:
+        text = f"{sum(map(width, crashed)):,} tasks are suspects: processes died while they held them"
+        yield Finding(Weight.LOOK, "claims", text, "they run alone until the one to blame is found")
+    if len(rows) >= ROWS:
+        yield Finding(Weight.LOOK, "claims", f"there are over {ROWS:,} live rows; only these were looked at")
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _garbage(rows: Sequence[Segment]) -> Iterator[Finding]:
+    tasks = sum(width(row) for row in rows if row.state is SegmentState.GARBAGE)
+    if tasks:
+        text = f"{tasks:,} unpublished task rows are left over from streams that did not finish"
+        yield Finding(Weight.LOOK, "garbage", text, "`ramify vacuum` removes them")
+
+
+def _refusals(reads: Reads, now: int) -> Iterator[Finding]:
+    refusals = reads.refusals(limit=REFUSALS)
+    if refusals:
+        tasks = sum(refusal.tasks for refusal in refusals)
+        more = "over " if len(refusals) == REFUSALS else ""
+        age = max(0, now - refusals[0].at) / SECOND
+        text = f"{more}{len(refusals):,} late commits with {tasks:,} outcomes were refused, the last {age:,.0f} s ago"
+        yield Finding(Weight.LOOK, "refusals", text, "a process froze or was cut off; its tasks were run by others")
+
+
+def _runs(reads: Reads) -> Iterator[Finding]:
+    states = Counter(run.state for run in every_run(reads))
+    words = ", ".join(f"{count:,} {state.value}" for state, count in sorted(states.items())) or "none yet"
+    yield Finding(Weight.FINE, "runs", words)
+    if states[RunState.PAUSED]:
+        yield Finding(Weight.LOOK, "runs", f"{states[RunState.PAUSED]:,} paused", "`ramify resume RUN` lets one go on")
+
+
+def _log(reads: Reads) -> Iterator[Finding]:
+    total = Audit()
+    for run in every_run(reads):
+        found = audit(reads, run.id)
+        total += found
+        if not found.clean:
+            tasks = ", ".join(map(str, (*found.lost_tasks, *found.twice_tasks)))
+            yield Finding(Weight.WRONG, "log", f"run {title(run)}: {in_words(found)} (tasks {tasks})", "keep a copy")
+    yield Finding(Weight.FINE if total.clean else Weight.WRONG, "log", in_words(total))

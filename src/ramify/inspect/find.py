@@ -1,0 +1,91 @@
+"""Runs by what people call them: a name (its newest generation), `name#2` for one generation, or an id.
+
+A name wins over an id that looks the same. Nothing is guessed: what is not found is answered with what there is.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from ramify.errors import UnknownRun
+from ramify.model.run import Run, RunState
+from ramify.model.task import MAX_ID
+from ramify.store.reads import Reads
+
+#: How many runs an answer names when the one asked for is not there.
+NAMED = 10
+_PAGE = 1000
+
+
+def find_run(reads: Reads, wanted: str) -> Run:
+    """The run that a text means; UnknownRun says what there is instead."""
+    found = reads.find_run(wanted) if _is_name(wanted) else None
+    if found is not None:
+        return found
+    name, mark, number = wanted.rpartition("#")
+    if mark and name and (generation := _number(number)) is not None:
+        for run in every_run(reads):
+            if run.name == name and run.generation == generation:
+                return run
+    id = _number(number if mark and not name else wanted)
+    if id is not None:
+        try:
+            return reads.run(id)
+        except UnknownRun:
+            pass
+    raise UnknownRun(f"no run {wanted!a}; {what_there_is(reads)}")
+
+
+def every_run(reads: Reads, state: RunState | None = None) -> Iterator[Run]:
+    """All runs by id, page by page."""
+    after, more = 0, True
+    while more:
+        page = reads.runs(state=state, after=after, limit=_PAGE)
+        yield from page.rows
+        after, more = page.after, page.more
+
+
+def open_runs(reads: Reads) -> list[Run]:
+    """The runs that have not ended, oldest first."""
+    states = (state for state in RunState if not state.is_end)
+    return sorted((run for state in states for run in every_run(reads, state)), key=lambda run: run.id)
+
+
+def newest_run(reads: Reads) -> Run | None:
+    """The run that was started last."""
+    newest = None
+    for run in every_run(reads):
+        newest = run
+    return newest
+
+
+def title(run: Run) -> str:
+    """What to call a run: its name, with the generation from the second on, or its id."""
+    if run.name is None:
+        return f"#{run.id}"
+    return run.name if run.generation == 1 else f"{run.name}#{run.generation}"
+
+
+def typed(run: Run) -> str:
+    """The title as it is typed in a command."""
+    return shlex.quote(title(run))
+
+
+def what_there_is(reads: Reads) -> str:
+    """The runs of a store in words, for an answer to a name that is not there."""
+    runs = list(every_run(reads))
+    if not runs:
+        return "this store has no runs yet"
+    names = [ascii(title(run)) for run in runs[-NAMED:]]
+    more = f" (and {len(runs) - NAMED} older)" if len(runs) > NAMED else ""
+    return f"there {'is' if len(runs) == 1 else 'are'} {', '.join(names)}{more}"
+
+
+def _is_name(text: str) -> bool:
+    # A store cannot look for what it cannot keep.
+    return bool(text) and "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) < MAX_ID else None

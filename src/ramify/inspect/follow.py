@@ -1,0 +1,96 @@
+"""A run as it happens: its events in the order of their commits, with nothing missed.
+
+It follows the tail of the whole log and keeps what belongs to the run. The place where the log ends now is found by
+halving, because a tail only goes forward: a few dozen small reads, however long the log is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+
+import msgspec
+
+from ramify.inspect.show import call_text, event_text
+from ramify.model.event import Event, Status
+from ramify.model.segment import tasks_in
+from ramify.store.reads import Reads, Tail
+
+#: Commits looked at in one go: enough to keep up, few enough to stay small.
+COMMITS = 5
+
+
+class Followed(msgspec.Struct, frozen=True):
+    """One event of a run. `task` is None for the sweep of a cancelled run, which ends many at once."""
+
+    seq: int
+    at: int
+    task: int | None
+    status: str
+    call: str
+    text: str
+
+
+def end_of_log(reads: Reads) -> int:
+    """The cursor after the newest commit."""
+    high = 1
+    while reads.tail(high, limit=1).commits:
+        high *= 2
+    low = high // 2
+    while low < high:
+        middle = (low + high) // 2
+        commits = reads.tail(middle, limit=1).commits
+        if commits:
+            low = commits[0].seq
+        else:
+            high = middle
+    return low
+
+
+class Follower:
+    """A cursor over the events of one run."""
+
+    def __init__(self, reads: Reads, run: int, after: int = 0) -> None:
+        self._reads, self._run = reads, run
+        self.after = after
+
+    def next(self) -> Iterator[Followed] | None:
+        """What happened since, from a few commits; None when there is nothing newer."""
+        tail = self._reads.tail(self.after, limit=COMMITS)
+        if not tail.commits:
+            return None
+        self.after = tail.after
+        times = {commit.seq: commit.at for commit in tail.commits}
+        # Both are in the order of commits, and nothing is looked up before it is asked for.
+        return merge(self._events(tail, times), self._sweeps(tail, times), key=lambda followed: followed.seq)
+
+    def _events(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
+        for event in tail.events:
+            followed = self._event(event, times)
+            if followed is not None:
+                yield followed
+
+    def _sweeps(self, tail: Tail, times: dict[int, int]) -> Iterator[Followed]:
+        for sweep in sorted(tail.sweeps, key=lambda sweep: sweep.seq):
+            if sweep.run == self._run:
+                count = len(tasks_in(sweep.first, sweep.last, sweep.left))
+                text = f"{count:,} tasks were cancelled with the run"
+                yield Followed(sweep.seq, times[sweep.seq], None, "cancelled", "", text)
+
+    def _event(self, event: Event, times: dict[int, int]) -> Followed | None:
+        row = self._reads.task(event.task)
+        if row is None or row.run != self._run:
+            return None
+        attempt = 1
+        if event.n > 1 and event.status is not Status.REOPENED:
+            attempt += sum(
+                e.status is Status.RETRYING for e in self._reads.events(event.task, event.task)[: event.n - 1]
+            )
+        return Followed(
+            event.seq,
+            times[event.seq],
+            event.task,
+            event.status.name.lower(),
+            call_text(row.kind, row.body),
+            event_text(event, attempt),
+        )

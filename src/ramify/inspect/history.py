@@ -1,0 +1,100 @@
+"""One task, event by event, in words and with times.
+
+A task's history is short: attempts and what came of them. The newest `EVENTS` are shown; the fold over all of them
+stays exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ramify.errors import RamifyError
+from ramify.inspect.find import title
+from ramify.inspect.show import call_text, event_text, key_text
+from ramify.model.event import Event, History, Status
+from ramify.model.segment import tasks_in
+from ramify.model.task import Row
+from ramify.store.reads import Reads, Sweep
+
+EVENTS = 100
+
+
+class UnknownTask(RamifyError):
+    """No published task has that id."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One event in words. `n` is 0 for the end by a sweep, which is no event of its own."""
+
+    n: int
+    status: str
+    at: int | None
+    text: str
+
+
+class TaskHistory(msgspec.Struct, frozen=True):
+    """A task and all that became of it."""
+
+    task: Row
+    run: str
+    call: str
+    key: str | None
+    fold: History
+    events: Sequence[Told]
+    left_out: int = 0
+
+
+def task_row(reads: Reads, task: int) -> Row:
+    """One published task; UnknownTask when there is none."""
+    row = reads.task(task)
+    if row is None:
+        raise UnknownTask(f"no task {task} in this store, or it is not published yet; `ramify tasks RUN` lists tasks")
+    return row
+
+
+def history_of(reads: Reads, task: int) -> TaskHistory:
+    """What became of a task."""
+    row = task_row(reads, task)
+    run = reads.run(row.run)
+    events = list(reads.events(task, task))
+    words = _in_words(_with_sweeps(events, reads.sweeps(row.run), task))
+    kept = words[-EVENTS:]
+    return TaskHistory(
+        row,
+        title(run),
+        call_text(row.kind, row.body),
+        key_text(row.key),
+        reads.history(task),
+        [Told(event.n, event.status.name.lower(), committed_at(reads, event.seq), text) for event, text in kept],
+        len(words) - len(kept),
+    )
+
+
+def committed_at(reads: Reads, seq: int) -> int | None:
+    """When a commit was written; None when the log does not tell."""
+    commits = reads.tail(seq - 1, limit=1).commits if seq > 0 else ()
+    return commits[0].at if commits and commits[0].seq == seq else None
+
+
+def _with_sweeps(events: list[Event], sweeps: Sequence[Sweep], task: int) -> list[Event]:
+    for sweep in sweeps:
+        if sweep.first <= task <= sweep.last and task in tasks_in(sweep.first, sweep.last, sweep.left):
+            place = sum(event.seq < sweep.seq for event in events)
+            events.insert(place, Event(task, 0, Status.CANCELLED, None, sweep.seq))
+    return events
+
+
+def _in_words(events: Sequence[Event]) -> list[tuple[Event, str]]:
+    attempt, words = 1, []
+    for event in events:
+        if not event.n:
+            words.append((event, "cancelled with its run"))
+        else:
+            words.append((event, event_text(event, attempt)))
+        if event.status is Status.RETRYING:
+            attempt += 1
+        elif event.status is Status.REOPENED:
+            attempt = 1
+    return words

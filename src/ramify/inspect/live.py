@@ -1,0 +1,130 @@
+"""The live rows of a run, counted by what keeps their tasks from being done, and a few of the tasks by name.
+
+One bounded pass over the segment table, which stays small while the log grows. Beyond `ROWS` rows the numbers are
+lower bounds, and `complete` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+
+import msgspec
+
+from ramify.model.process import Process
+from ramify.model.run import Order, Run
+from ramify.model.segment import LIVE_STATES, Segment, SegmentState
+from ramify.store.reads import Reads
+
+ROWS = 50_000
+_PAGE = 5_000
+#: How many tasks are named.
+NAMED = 3
+
+
+class Amounts(msgspec.Struct, frozen=True):
+    """Unfinished tasks by what they wait for.
+
+    `stranded` are held by the dead until somebody reaps them, `later` are due at a time to come, `suspect` must run
+    alone.
+    """
+
+    held: int = 0
+    stranded: int = 0
+    ready: int = 0
+    later: int = 0
+    suspect: int = 0
+    gated: int = 0
+    joining: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.held + self.stranded + self.ready + self.later + self.suspect + self.gated + self.joining
+
+
+class Live(msgspec.Struct, frozen=True):
+    """What is left of a run: in all, and in the rounds that must end before the next one opens."""
+
+    run: Amounts
+    round: Amounts
+    workers: int = 0
+    next_due: int | None = None
+    waited_for: tuple[int, ...] = ()
+    complete: bool = True
+
+
+def rows_of(reads: Reads, run: int | None, limit: int = ROWS) -> Iterator[Segment]:
+    """Rows of the segment table, of one run or of all, at most `limit`."""
+    after, more, seen = 0, True, 0
+    while more and seen < limit:
+        page = reads.segments(run=run, after=after, limit=min(_PAGE, limit - seen))
+        yield from page.rows
+        after, more, seen = page.after, page.more, seen + len(page.rows)
+
+
+def unfinished(reads: Reads, run: int, kind: str | None, after: int) -> Iterator[int]:
+    """Tasks of a run that have not ended, by id, from the live rows: the log of what is done is not looked at."""
+    rows = [
+        row for row in rows_of(reads, run) if row.state in LIVE_STATES and kind in (None, row.kind) and row.last > after
+    ]
+    return (task for task in merge(*(row.tasks for row in rows)) if task > after)
+
+
+def width(row: Segment) -> int:
+    """How many unfinished tasks a row stands for."""
+    return row.last - row.first + 1 if row.left is None else row.left.bit_count()
+
+
+def wait_of(row: Segment, now: int) -> str | None:
+    """The field of `Amounts` that counts a row; None for rows that are not published."""
+    match row.state:
+        case SegmentState.READY:
+            if row.crashes:
+                return "suspect"
+            return "later" if row.due is not None and row.due > now else "ready"
+        case SegmentState.GATED:
+            return "gated"
+        case SegmentState.WAITING:
+            return "joining"
+        case SegmentState.CLAIMED:
+            return "held"
+        case SegmentState.STAGED | SegmentState.GARBAGE:
+            return None
+
+
+def is_alive(process: Process) -> bool:
+    """Whether a process may still be at work: not reaped, and its store does not know it to be dead."""
+    return not process.reaped and process.beat is not None
+
+
+def workers(reads: Reads) -> list[Process]:
+    """The live processes that may do tasks; one that said it knows no kinds, such as a command, does none."""
+    return [process for process in reads.processes() if is_alive(process) and process.kinds != ()]
+
+
+def look(reads: Reads, run: Run, now: int, limit: int = ROWS) -> Live:
+    """Count what is left of a run."""
+    working = workers(reads)
+    alive = {process.id for process in working}
+    all_of_it: dict[str, int] = {}
+    this_round: dict[str, int] = {}
+    named: list[int] = []
+    next_due: int | None = None
+    seen = 0
+    for row in rows_of(reads, run.id, limit):
+        seen += 1
+        wait = wait_of(row, now)
+        if wait is None:
+            continue
+        if wait == "held" and row.owner not in alive:
+            wait = "stranded"
+        count = width(row)
+        all_of_it[wait] = all_of_it.get(wait, 0) + count
+        if wait == "later" and row.due is not None:
+            next_due = row.due if next_due is None else min(next_due, row.due)
+        if wait != "joining" and (run.order is not Order.ROUNDS or row.round <= run.round):
+            this_round[wait] = this_round.get(wait, 0) + count
+            if len(named) < NAMED:
+                named += list(row.tasks[: NAMED - len(named)])
+    return Live(Amounts(**all_of_it), Amounts(**this_round), len(working), next_due, tuple(named), seen < limit)

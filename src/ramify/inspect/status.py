@@ -1,0 +1,170 @@
+"""One run at one moment: its state and phase, its counts by kind, and what its round waits for.
+
+Counts come from counters, so they cost the same for a hundred tasks and for a hundred million. Phases:
+
+    pulling         there is work to claim, and no live process holds any of it at this moment
+    running         live processes hold tasks
+    waiting         nothing can be claimed now: due later, behind a join, paused, or behind another run
+    round complete  this round has no work left and a later one has; somebody will open it
+    exhausted       no work is left
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+import msgspec
+
+from ramify.inspect.find import title
+from ramify.inspect.live import Amounts, Live, look
+from ramify.model.event import ENDS, Status, Tally
+from ramify.model.run import Order, Run, RunState
+from ramify.store.contract import Store
+from ramify.store.reads import Reads
+
+
+class Phase(StrEnum):
+    """What a run is doing."""
+
+    PULLING = "pulling"
+    RUNNING = "running"
+    WAITING = "waiting"
+    ROUND_COMPLETE = "round complete"
+    EXHAUSTED = "exhausted"
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """How many tasks were added and how they ended; `retries` and `deferrals` count attempts, not tasks."""
+
+    added: int = 0
+    done: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    skipped: int = 0
+    quarantined: int = 0
+    retries: int = 0
+    deferrals: int = 0
+    duplicates: int = 0
+
+    @property
+    def ended(self) -> int:
+        """Tasks whose present life is over."""
+        return self.done + self.failed + self.cancelled + self.skipped + self.quarantined
+
+    @property
+    def pending(self) -> int:
+        """Tasks that have not ended."""
+        return self.added - self.ended
+
+    @property
+    def failures(self) -> int:
+        """Tasks that ended badly."""
+        return self.failed + self.quarantined
+
+    @classmethod
+    def of(cls, counters: Mapping[int, int]) -> Counts:
+        """From the counters of one kind."""
+        ends = [counters.get(status, 0) for status in ENDS]
+        rest = [counters.get(what, 0) for what in (Status.RETRYING, Status.DEFERRED, Tally.DUPLICATE)]
+        return cls(counters.get(Tally.ADDED, 0), *ends, *rest)
+
+    def __add__(self, other: Counts) -> Counts:
+        mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
+        return Counts(*(a + b for a, b in zip(mine, theirs, strict=True)))
+
+
+class RunStatus(msgspec.Struct, frozen=True):
+    """A run at one moment. `at` is the store's time."""
+
+    run: Run
+    title: str
+    phase: Phase
+    total: Counts
+    kinds: Mapping[str, Counts]
+    live: Live
+    at: int
+    gated_by: Run | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has been there, until it ended or until now."""
+        return max(0, (self.at if self.run.ended is None else self.run.ended) - self.run.created) / 1_000_000
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether rounds are a barrier in this run."""
+        return self.run.order is Order.ROUNDS
+
+
+def counts_of(reads: Reads, run: int) -> dict[str, Counts]:
+    """Counts by kind."""
+    return {kind: Counts.of(counters) for kind, counters in reads.counts(run).items()}
+
+
+def status_of(store: Store, run: int) -> RunStatus:
+    """Look at one run; UnknownRun when there is none."""
+    reads, now = store.reads, store.now()
+    # Counters before the state: a run seen as ended then has counts that are a little old at worst, never too new.
+    kinds = counts_of(reads, run)
+    found = reads.run(run)
+    if found.state.is_end:
+        kinds = counts_of(reads, run)
+        live = Live(Amounts(), Amounts())
+    else:
+        live = look(reads, found, now)
+    total = sum(kinds.values(), Counts())
+    leader = leader_in_the_way(reads, found, live)
+    return RunStatus(found, title(found), _phase(found, live, leader), total, kinds, live, now, leader)
+
+
+def leader_in_the_way(reads: Reads, run: Run, live: Live) -> Run | None:
+    """The run that this one follows and that has not gone far enough for its next round."""
+    if run.follows is None or run.state is not RunState.OPEN or live.round.total or not live.run.gated:
+        return None
+    leader = reads.run(run.follows.run)
+    # The next round is at least one further; only the store knows which, and it decides.
+    behind = not leader.state.is_end and leader.round <= run.round + 1 + run.follows.lead
+    return leader if behind else None
+
+
+def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
+    """What the run, or its round, waits for, in one line; None when there is nothing to say."""
+    run, live = status.run, status.live
+    if run.state.is_end:
+        return None
+    if run.state is RunState.PAUSED:
+        return "paused; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
+    if status.gated_by is not None:
+        return f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
+    amounts = live.round
+    if not amounts.total:
+        return f"{live.run.joining:,} behind joins" if live.run.joining and not live.run.gated else None
+    words = [
+        f"{count:,} {what}"
+        for count, what in (
+            (amounts.held, "held"),
+            (amounts.stranded, "held by the dead"),
+            (amounts.ready, "ready"),
+            (amounts.suspect, "suspect (they run alone)"),
+            (amounts.later, "due later" + (f" (next {due_in})" if due_in else "")),
+            (amounts.gated, "gated"),
+        )
+        if count
+    ]
+    idle = "" if live.workers or not amounts.total else "; nobody works on this store"
+    return ("at least " if not live.complete else "") + ", ".join(words) + idle
+
+
+def _phase(run: Run, live: Live, leader: Run | None) -> Phase:
+    if live.run.held:
+        return Phase.RUNNING
+    if run.state.is_end or not live.run.total:
+        return Phase.EXHAUSTED
+    if run.state is RunState.PAUSED or leader is not None:
+        return Phase.WAITING
+    if live.run.ready or live.run.suspect or live.run.stranded:
+        return Phase.PULLING
+    if run.order is Order.ROUNDS and live.run.gated and not live.round.total:
+        return Phase.ROUND_COMPLETE
+    return Phase.WAITING

@@ -1,0 +1,231 @@
+"""Why is this task not running? One cause, with the facts behind it, and what to do about it.
+
+The answer is a snapshot: by the time it is read, the task may have moved on. The live row that covers the task tells
+nearly everything; who could run it is told by what processes said of themselves when they entered. Where the store
+does not know, the answer says so instead of guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+import msgspec
+
+from ramify.inspect.find import title, typed
+from ramify.inspect.history import task_row
+from ramify.inspect.live import is_alive, rows_of, width, workers
+from ramify.model.event import Status
+from ramify.model.join import Join
+from ramify.model.policy import PARKED, SECOND
+from ramify.model.process import Process
+from ramify.model.run import Order, Run, RunState
+from ramify.model.segment import Segment, SegmentState
+from ramify.model.task import Row
+from ramify.store.contract import Store
+from ramify.store.reads import Reads
+
+
+class Cause(StrEnum):
+    """What keeps a task from running."""
+
+    ENDED = "ended"
+    HELD = "held"
+    HELD_BY_THE_DEAD = "held by the dead"
+    NOBODY_WORKS = "nobody works"
+    KIND_UNKNOWN = "kind unknown"
+    QUEUE_UNSERVED = "queue unserved"
+    READY = "ready"
+    PAUSED = "paused"
+    DRAINING = "draining"
+    ROUND = "round"
+    FOLLOWS = "follows"
+    DUE = "due"
+    PARKED = "parked"
+    SUSPECT = "suspect"
+    JOIN = "join"
+    UNKNOWN = "unknown"
+
+
+class Why(msgspec.Struct, frozen=True):
+    """The answer: the cause, in words, and what a person can do. `until` is a time by the store's clock."""
+
+    task: int
+    cause: Cause
+    text: str
+    advice: str | None = None
+    until: int | None = None
+
+
+def why(store: Store, task: int) -> Why:
+    """Why a task is not running; UnknownTask when it does not exist or is not published yet."""
+    reads = store.reads
+    row = task_row(reads, task)
+    run = reads.run(row.run)
+    segment = reads.segment(task)
+    if segment is None:
+        return _without_a_row(reads, row, run)
+    match segment.state:
+        case SegmentState.CLAIMED:
+            return _held(reads, task, segment)
+        case SegmentState.WAITING:
+            return _waiting(reads, task, run)
+        case SegmentState.GATED:
+            return _gated(reads, task, run, segment)
+        case SegmentState.READY:
+            return _ready(store, task, segment)
+        case SegmentState.STAGED | SegmentState.GARBAGE:
+            return Why(task, Cause.UNKNOWN, f"its row is {segment.state.name.lower()}: it is not published")
+
+
+def _without_a_row(reads: Reads, row: Row, run: Run) -> Why:
+    ended = reads.history(row.id).ended
+    if ended is None:
+        return Why(
+            row.id,
+            Cause.UNKNOWN,
+            "it has not ended, and no live row covers it; it may have moved while it was looked at",
+            "ask again; if it stays so, `ramify doctor --full` says whether it is lost",
+        )
+    advice = {
+        Status.FAILED: f"`ramify events {row.id}` shows its attempts; `ramify retry` begins a new life",
+        Status.QUARANTINED: f"`ramify events {row.id}` shows why; `ramify retry` begins a new life",
+        Status.CANCELLED: "`ramify retry` begins a new life",
+    }.get(ended)
+    return Why(row.id, Cause.ENDED, f"it ended as {ended.name.lower()} (run {title(run)} is {run.state.value})", advice)
+
+
+def _held(reads: Reads, task: int, segment: Segment) -> Why:
+    owner = next((process for process in reads.processes() if process.id == segment.owner), None)
+    neighbours = width(segment)
+    if owner is None or not is_alive(owner):
+        name = "a process" if owner is None else _named(owner)
+        return Why(
+            task,
+            Cause.HELD_BY_THE_DEAD,
+            f"{name} claimed it and is dead",
+            "the next process that works on this store offers it again; start one",
+        )
+    rest = f" together with {neighbours - 1:,} others of its row" if neighbours > 1 else ""
+    return Why(
+        task,
+        Cause.HELD,
+        f"{_named(owner)} holds it{rest}, and runs it or is about to",
+        "whether it runs at this moment only that process knows",
+    )
+
+
+def _waiting(reads: Reads, task: int, run: Run) -> Why:
+    join = _join_of(reads, run.id, task)
+    if join is None:
+        return Why(task, Cause.JOIN, "it waits for a join that was not found; ask again")
+    return Why(
+        task,
+        Cause.JOIN,
+        f"it waits for {join.needs:,} tasks to end, and {join.arrived:,} of them have"
+        + (f" ({join.broken:,} not as done)" if join.broken else ""),
+    )
+
+
+def _join_of(reads: Reads, run: int, task: int) -> Join | None:
+    # The join of a task has the task's id.
+    page = reads.joins(run, after=task - 1, limit=1)
+    return page.rows[0] if page.rows and page.rows[0].id == task else None
+
+
+def _gated(reads: Reads, task: int, run: Run, segment: Segment) -> Why:
+    match run.state:
+        case RunState.PAUSED:
+            return Why(task, Cause.PAUSED, f"its run {title(run)} is paused", f"ramify resume {typed(run)}")
+        case RunState.DRAINING:
+            return Why(task, Cause.DRAINING, f"its run {title(run)} is being cancelled; it will not run")
+        case _:
+            pass
+    if run.follows is not None:
+        leader = reads.run(run.follows.run)
+        if not leader.state.is_end and leader.round <= segment.round + run.follows.lead:
+            return Why(
+                task,
+                Cause.FOLLOWS,
+                f"round {segment.round} of its run opens when run {title(leader)} has passed round "
+                f"{segment.round + run.follows.lead}; that is at round {leader.round}",
+            )
+    if run.order is Order.ROUNDS and segment.round > run.round:
+        gate = _before(reads, run)
+        held = "by nothing any more; the next process to look opens it" if not gate else f"by {gate:,} tasks"
+        return Why(
+            task, Cause.ROUND, f"it is of round {segment.round}; its run is at round {run.round}, held there {held}"
+        )
+    return Why(task, Cause.ROUND, "its round is about to open", "ask again")
+
+
+def _before(reads: Reads, run: Run) -> int:
+    states = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
+    return sum(width(row) for row in rows_of(reads, run.id) if row.round <= run.round and row.state in states)
+
+
+def _ready(store: Store, task: int, segment: Segment) -> Why:
+    now = store.now()
+    if segment.due is not None and segment.due >= PARKED:
+        return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
+    if segment.due is not None and segment.due > now:
+        seconds = (segment.due - now) / SECOND
+        return Why(
+            task, Cause.DUE, f"it is due in {seconds:,.1f} s" + _after(store.reads, task, segment), until=segment.due
+        )
+    alive = workers(store.reads)
+    if not alive:
+        return Why(task, Cause.NOBODY_WORKS, "it is ready, and no process works on this store", "start one")
+    nobody = _nobody_for(task, segment, alive)
+    if nobody is not None:
+        return nobody
+    if segment.crashes:
+        return Why(
+            task,
+            Cause.SUSPECT,
+            f"processes died {segment.crashes} times while they held it, so it runs alone: it waits for a process "
+            "that holds nothing else",
+        )
+    silent = sum(process.kinds is None for process in alive)
+    doubt = f"; {silent} of them did not say which kinds they know" if silent else ""
+    return Why(
+        task,
+        Cause.READY,
+        f"it is ready, and waits for its turn with {len(alive)} live {_noun(alive)}{doubt}",
+        "a limit of its kind or lane, or work that came before it, may hold it back",
+    )
+
+
+def _nobody_for(task: int, segment: Segment, alive: Sequence[Process]) -> Why | None:
+    """The answer when all live processes said what they do, and none of them does this."""
+    knowing = [process for process in alive if process.kinds is None or segment.kind in process.kinds]
+    if not knowing:
+        return Why(
+            task,
+            Cause.KIND_UNKNOWN,
+            f"it is ready, and none of {len(alive)} live {_noun(alive)} knows the kind {segment.kind!a}",
+            "start a program that has this task, or give the renamed one `aliases=`",
+        )
+    serving = [process for process in knowing if process.queues is None or segment.queue in process.queues]
+    if serving:
+        return None
+    return Why(
+        task,
+        Cause.QUEUE_UNSERVED,
+        f"it is ready, and no live process that knows {segment.kind!a} serves the queue {segment.queue!a}",
+        "start one with that queue",
+    )
+
+
+def _after(reads: Reads, task: int, segment: Segment) -> str:
+    attempts = reads.history(task).attempts
+    return f", for another try after {attempts} failed" if attempts else ""
+
+
+def _noun(alive: Sequence[Process]) -> str:
+    return "process" if len(alive) == 1 else "processes"
+
+
+def _named(process: Process) -> str:
+    where = f" on {process.host}" if process.host else ""
+    return f"process {process.id:x} (pid {process.pid}{where})"

@@ -1,0 +1,262 @@
+"""Commands that look: what they say, in words and as JSON."""
+
+import json
+
+import pytest
+
+from ramify.model.commit import Part
+from ramify.model.event import Status
+from ramify.model.log import LogLine
+from ramify.model.outcome import Failure
+from tests.cli.conftest import HOSTILE, RAW, Desk
+
+
+def walked(desk: Desk) -> int:
+    """A run with one done, two failed alike and two ready tasks in its first round, and a child in the next."""
+    house = desk.house
+    run = house.run(house.tasks([b'["/a"]', b'["/b"]', b'["/c"]', b'["/d"]', b'["/e"]']), name="walk")
+    worker = house.worker()
+    claim = worker.take(3)
+    gone = Failure("OSError", "gone", ("walk.py:7 in walk",)).encode()
+    statuses = [Status.DONE, Status.FAILED, Status.FAILED]
+    worker.commit(Part(claim.token, claim.tasks, statuses, [b"12", gone, gone], [house.tasks([b'["/a/x"]'])]))
+    return run
+
+
+def test_the_chosen_store_is_said_on_standard_error(desk: Desk) -> None:
+    assert desk.err("runs") == "store: walk.db (the only Ramify file in this folder)\n"
+    assert desk.err("runs", "-s", "walk.db") == ""
+    assert desk.err("-s", "walk.db", "runs") == ""
+
+
+def test_status_tells_counts_and_what_the_round_waits_for(desk: Desk) -> None:
+    walked(desk)
+    told = desk.out("status", "walk")
+    assert told.startswith("walk · open, pulling · round 0")
+    assert "1 done · 3 pending · 2 failed" in told
+    assert "round 0 waits for 2 ready" in told
+    assert "ramify errors walk" in told
+
+
+def test_status_without_a_name_is_about_the_open_run_or_else_the_newest(desk: Desk) -> None:
+    assert desk.out("status") == "no runs yet\n"
+    desk.house.finish(desk.house.run(desk.house.tasks(), name="old"))
+    assert desk.out("status").startswith("old · done")
+    walked(desk)
+    assert desk.out("status").startswith("walk · open")
+    desk.house.run(desk.house.tasks(), name="third")
+    assert [line.split(" · ")[0] for line in desk.out("status").splitlines()] == ["walk", "third"]
+
+
+def test_status_as_json_has_the_numbers(desk: Desk) -> None:
+    run = walked(desk)
+    (found,) = desk.json("status", "walk")
+    assert (found["run"], found["state"], found["phase"], found["round"]) == (run, "open", "pulling", 0)
+    assert found["counts"]["pending"] == 3
+    assert found["kinds"]["walk"]["failed"] == 2
+    assert found["round_waits_for"]["ready"] == 2
+    assert found["eta_seconds"] is None
+
+
+def test_status_is_zero_for_a_failed_run_unless_the_code_is_asked_for(desk: Desk) -> None:
+    desk.house.finish(walked(desk))
+    assert desk.out("status", "walk").startswith("walk · failed")
+    desk.out("status", "walk", "--exit-code", code=1)
+
+
+def test_status_watch_stays_until_the_end_and_says_if_tasks_failed(desk: Desk) -> None:
+    desk.house.finish(walked(desk))
+    (line,) = desk.out("status", "walk", "--watch", code=1).splitlines()
+    assert line.startswith("walk · failed · round 1")
+    assert desk.json("status", "walk", "--watch", code=1)[-1]["state"] == "failed"
+
+
+def test_watching_needs_a_name_when_several_runs_are_open(desk: Desk) -> None:
+    walked(desk)
+    desk.house.run(desk.house.tasks(), name="other")
+    assert "2 runs are open: walk, other; name the one to watch" in desk.err("status", "-w", code=2)
+
+
+def test_runs_lists_the_newest_last(desk: Desk) -> None:
+    assert desk.out("runs") == "no runs yet\n"
+    walked(desk)
+    desk.house.run(desk.house.tasks(), name="walk", generation=2)
+    lines = desk.out("runs").splitlines()
+    assert [line.split()[0] for line in lines] == ["run", "walk", "walk#2"]
+    assert [found["generation"] for found in desk.json("runs")] == [1, 2]
+    assert desk.json("runs", "--limit", "1")[0]["generation"] == 2
+    assert desk.json("runs", "--state", "paused") == []
+
+
+def test_tasks_are_shown_page_by_page(desk: Desk) -> None:
+    run = walked(desk)
+    ids = desk.ids(run)
+    told = desk.out("tasks", "walk", "-n", "2").splitlines()
+    assert told[1].split() == [str(ids[0]), "done", "0", 'walk("/a")']
+    assert told[-1] == f"… more: --after {ids[1]}"
+    rest = desk.json("tasks", "walk", "--after", str(ids[1]))
+    assert [found["task"] for found in rest] == list(ids[2:])
+    assert "more" not in desk.out("tasks", "walk", "-n", "6")
+
+
+def test_tasks_can_be_chosen_by_what_they_are(desk: Desk) -> None:
+    run = walked(desk)
+    ids = desk.ids(run)
+    assert [found["task"] for found in desk.json("tasks", "walk", "--status", "failed")] == list(ids[1:3])
+    assert [found["task"] for found in desk.json("tasks", "walk", "--status", "pending")] == list(ids[3:])
+    assert desk.json("tasks", "walk", "--kind", "copy") == []
+    assert desk.out("tasks", "walk", "--kind", "copy") == "no such tasks\n"
+    assert desk.json("tasks", "walk", "--status", "done")[0]["arguments"] == ["/a"]
+
+
+def test_errors_are_grouped(desk: Desk) -> None:
+    run = walked(desk)
+    told = desk.out("errors", "walk", "--frames").splitlines()
+    assert told[0] == "2 x walk  OSError: gone"
+    assert told[2].strip() == "at walk.py:7 in walk"
+    assert told[-1] == "2 tasks in 1 group"
+    (group,) = desk.json("errors", "walk")
+    assert (group["run"], group["count"], group["type"]) == (run, 2, "OSError")
+    desk.house.run(desk.house.tasks(), name="fine")
+    assert desk.out("errors", "fine") == "nothing failed in fine\n"
+
+
+def test_events_of_a_task_and_of_a_run(desk: Desk) -> None:
+    run = walked(desk)
+    failed = desk.ids(run)[1]
+    told = desk.out("events", str(failed))
+    assert f'task {failed}  walk("/b")' in told
+    assert "attempt 1 failed, and it was the last: OSError: gone" in told
+    assert [found["status"] for found in desk.json("events", str(failed))] == ["failed"]
+    assert [found["status"] for found in desk.json("events", "walk")] == ["done", "failed", "failed"]
+    assert len(desk.json("events", "walk", "-n", "2")) == 2
+    pending = desk.ids(run)[3]
+    assert f"ramify why {pending}" in desk.out("events", str(pending))
+
+
+def test_following_a_run_that_has_ended_tells_the_rest_and_returns(desk: Desk) -> None:
+    desk.house.finish(walked(desk))
+    assert desk.json("events", "walk", "-f") == []
+    assert len(desk.json("events", "walk", "-f", "--after", "1")) == 3
+
+
+def test_why_says_why_and_what_to_do(desk: Desk) -> None:
+    run = walked(desk)
+    desk.house.store.pause(run)
+    task = str(desk.ids(run)[3])
+    told = desk.out("why", task).splitlines()
+    assert told == [f'task {task}  walk("/d")', "  its run walk is paused", "  ramify resume walk"]
+    assert desk.json("why", task)[0]["cause"] == "paused"
+
+
+def test_logs_are_shown_by_level_and_task(desk: Desk) -> None:
+    run = walked(desk)
+    first, second = desk.ids(run)[:2]
+    worker = desk.house.workers[0]
+    at = 1_704_067_200_000_000
+    worker.store.note(
+        worker.process,
+        [
+            LogLine(1, at, run, first, 1, 20, "walk", "looking"),
+            LogLine(2, at, run, second, 2, 40, "walk", "gone\nfor good"),
+        ],
+    )
+    told = desk.out("logs", "walk").splitlines()
+    assert [line.split("  ", 1)[1] for line in told] == [
+        f"info     {first}  looking",
+        f"error    {second}.2  gone\\nfor good",
+    ]
+    assert [found["text"] for found in desk.json("logs", "walk", "--level", "error")] == ["gone\nfor good"]
+    (found,) = desk.json("logs", "walk", "--task", str(first))
+    assert (found["at"], found["level"], found["attempt"]) == ("2024-01-01T00:00:00Z", "info", 1)
+    assert desk.json("logs", "walk", "--after", str(found["seq"]))[0]["task"] == second
+
+
+def test_a_run_that_logged_nothing_says_so(desk: Desk) -> None:
+    desk.house.finish(walked(desk))
+    assert desk.out("logs", "walk") == "nothing was logged\n"
+    assert desk.json("logs", "walk", "-f") == []
+
+
+def test_the_doctor_looks_a_store_over(desk: Desk) -> None:
+    walked(desk)
+    told = desk.out("doctor", "--full")
+    assert "healthy" in told
+    assert "6 tasks, 0 lost, 0 recorded twice" in told
+    assert desk.json("doctor")[0]["store"] == "sqlite"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["status", "nope"],
+        ["tasks", "nope"],
+        ["errors", "nope"],
+        ["events", "nope"],
+        ["logs", "nope"],
+        ["pause", "nope"],
+    ],
+)
+def test_a_run_that_is_not_there_is_answered_with_those_that_are(desk: Desk, command: list[str]) -> None:
+    walked(desk)
+    assert "ramify: no run 'nope'; there is 'walk'" in desk.err(*command, code=2)
+
+
+@pytest.mark.parametrize("command", [["why", "777"], ["events", "777"], ["resolve", "777", "--skip"]])
+def test_a_task_that_is_not_there_is_said(desk: Desk, command: list[str]) -> None:
+    assert "no task 777" in desk.err(*command, code=2)
+
+
+def test_no_store_ends_with_three(desk: Desk) -> None:
+    assert "there is no such file" in desk.err("runs", "-s", "gone.db", code=3)
+    assert "not built yet" in desk.err("runs", "-s", "postgresql://host/x", code=3)
+    assert {path.name for path in desk.folder.glob("gone*")} == set()
+
+
+def test_a_command_that_is_not_there_is_a_wrong_command_line(desk: Desk) -> None:
+    assert "No such command 'stauts'" in desk.err("stauts", code=2)
+
+
+def hostile(desk: Desk) -> list[int]:
+    """A run in which every text that a task may bring is hostile."""
+    house = desk.house
+    text = HOSTILE.replace("\0", "").replace("\udcff", "")
+    body = json.dumps([HOSTILE]).encode()
+    key = HOSTILE.encode("utf-8", "surrogatepass")
+    tasks = house.tasks([body, body], kind=text, lane=text, queue=text, keys=[key, key])
+    run = house.run(tasks, name=text)
+    worker = house.worker()
+    claim = worker.take(1, [text])
+    failure = Failure(text, text, (text,))
+    worker.end(claim, status=Status.FAILED, values=[failure.encode()])
+    worker.store.note(worker.process, [LogLine(1, 0, run, tasks.first, 1, 30, text, text)])
+    house.store.cancel(run, reason=text)
+    return [tasks.first, tasks.first + 1]
+
+
+def test_nothing_hostile_reaches_the_terminal(desk: Desk) -> None:
+    """Names, kinds, keys, arguments, errors, frames and reasons come out escaped, and no markup is interpreted."""
+    failed, swept = map(str, hostile(desk))
+    name = HOSTILE.replace("\0", "").replace("\udcff", "")
+    commands = [
+        ["runs"], ["status"], ["status", name], ["status", name, "--watch"], ["tasks", name],
+        ["errors", name, "--frames"], ["events", name],
+        ["events", failed], ["events", swept], ["why", failed], ["why", swept], ["doctor"],
+        ["retry", name, failed, "--reason", name], ["pause", name], ["resume", name], ["why", failed],
+        ["cancel", name, failed, "--reason", name], ["resolve", failed, "--skip", "--reason", name], ["logs", name],
+    ]  # fmt: skip
+    seen = ""
+    for command in commands:
+        for extra in ([], ["--json"]):
+            result = desk.type(*command, *extra, code=None)
+            assert result.exit_code in (0, 1, 2), command
+            shown = result.stdout + result.stderr
+            assert not [raw for raw in RAW if raw in shown], command
+            seen += result.stdout
+    assert "\\x1b[31m" in seen
+    assert "[bold red]x[/] :smile:" in seen
+
+
+def test_an_unknown_name_is_escaped_in_the_refusal(desk: Desk) -> None:
+    shown = desk.err("status", HOSTILE, code=2)
+    assert not [raw for raw in RAW if raw in shown]

@@ -1,0 +1,95 @@
+"""What became of one task, in words."""
+
+import pytest
+
+from ramify.inspect.follow import Follower, end_of_log
+from ramify.inspect.history import UnknownTask, history_of
+from ramify.inspect.review import review
+from ramify.model.event import Status
+from ramify.model.outcome import Failure
+from ramify.testing.conformance import House
+
+
+def test_a_task_is_told_from_its_first_failure_to_its_second_life(house: House) -> None:
+    run = house.run(house.tasks([b'["/usr"]']), name="walk")
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, status=Status.RETRYING, values=[Failure("OSError", "gone").encode()])
+    house.clock.advance(5)
+    worker.end(claim, status=Status.FAILED, values=[Failure("OSError", "gone again").encode()])
+    house.settle(run)
+    worker.reopen(run, claim.tasks, reason="the disk is back")
+    worker.done(worker.take(), values=[b"12"])
+    found = history_of(house.store.reads, claim.tasks[0])
+    assert (found.call, found.run) == ('walk("/usr")', "walk")
+    assert [told.text for told in found.events] == [
+        "attempt 1 failed, to be tried again: OSError: gone",
+        "attempt 2 failed, and it was the last: OSError: gone again",
+        "opened again: the disk is back",
+        "attempt 1 was done: 12",
+    ]
+    first, second = found.events[0].at, found.events[1].at
+    assert first is not None
+    assert second == first + 5_000_000
+
+
+def test_the_end_by_a_cancelled_run_is_told_in_its_place(house: House) -> None:
+    run = house.run(house.tasks(3))
+    house.store.cancel(run, reason="enough")
+    task = house.store.reads.tasks(run).rows[0].id
+    found = history_of(house.store.reads, task)
+    assert [(told.n, told.text) for told in found.events] == [(0, "cancelled with its run")]
+    assert found.fold.ended is Status.CANCELLED
+
+
+def test_a_task_that_is_not_there_is_refused(house: House) -> None:
+    with pytest.raises(UnknownTask, match="no task 77"):
+        history_of(house.store.reads, 77)
+
+
+def test_failures_that_look_alike_are_one_group_with_an_example(house: House) -> None:
+    run = house.run(house.tasks([b'["a"]', b'["b"]', b'["c"]']))
+    worker = house.worker()
+    claim = worker.take()
+    errors = [Failure("OSError", "gone", ("walk.py:3 in walk",)), Failure("OSError", "gone"), Failure("KeyError", "x")]
+    worker.end(claim, status=Status.FAILED, values=[error.encode() for error in errors])
+    found = review(house.store.reads, run)
+    assert [(group.count, group.type, group.call) for group in found.groups] == [
+        (2, "OSError", 'walk("a")'),
+        (1, "KeyError", 'walk("c")'),
+    ]
+    assert found.groups[0].frames == ("walk.py:3 in walk",)
+    assert (found.failures, found.complete) == (3, True)
+
+
+def test_the_end_of_the_log_is_found_however_long_it_is(house: House) -> None:
+    assert end_of_log(house.store.reads) == 0
+    house.run(house.tasks(40))
+    worker = house.worker()
+    for _ in range(37):
+        worker.done(worker.take(1))
+        end = end_of_log(house.store.reads)
+        assert not house.store.reads.tail(end).commits
+        assert house.store.reads.tail(end - 1).commits
+
+
+def test_a_follower_hears_its_own_run_only_and_misses_nothing(house: House) -> None:
+    run, other = house.any_run(house.tasks(30)), house.any_run(house.tasks(30))
+    follower = Follower(house.store.reads, run)
+    worker = house.worker()
+    heard: list[int | None] = []
+    for _ in range(30):
+        for claim in worker.claim(2):
+            worker.done(claim)
+        while (some := follower.next()) is not None:
+            heard += [followed.task for followed in some]
+    assert heard == sorted(task.id for task in house.store.reads.tasks(run).rows)
+    assert other not in heard
+
+
+def test_a_follower_hears_of_a_cancelled_run(house: House) -> None:
+    run = house.run(house.tasks(3))
+    house.store.cancel(run)
+    some = Follower(house.store.reads, run).next()
+    assert some is not None
+    assert [(followed.task, followed.text) for followed in some] == [(None, "3 tasks were cancelled with the run")]

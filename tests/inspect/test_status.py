@@ -1,0 +1,97 @@
+"""A run at one moment."""
+
+from ramify.inspect.status import Phase, status_of, waits_in_words
+from ramify.model.commit import Later, Part
+from ramify.model.event import Status
+from ramify.model.join import NewJoin
+from ramify.model.policy import SECOND
+from ramify.model.run import Follows, RunState
+from ramify.testing.conformance import House
+
+
+def test_counts_are_by_kind_and_add_up(house: House) -> None:
+    run = house.run(house.tasks(3), house.tasks(2, kind="copy"))
+    worker = house.worker()
+    walk = worker.take(10, ["walk"])
+    statuses = [Status.DONE, Status.FAILED, Status.SKIPPED]
+    worker.commit(Part(walk.token, walk.tasks, statuses))
+    status = status_of(house.store, run)
+    assert (status.kinds["walk"].added, status.kinds["walk"].pending) == (3, 0)
+    assert (status.kinds["copy"].added, status.kinds["copy"].pending) == (2, 2)
+    assert (status.total.added, status.total.ended, status.total.failures, status.total.pending) == (5, 3, 1, 2)
+
+
+def test_the_phase_follows_the_work(house: House) -> None:
+    run = house.run(house.tasks(2))
+    worker = house.worker()
+    assert status_of(house.store, run).phase is Phase.PULLING
+    claim = worker.take()
+    assert status_of(house.store, run).phase is Phase.RUNNING
+    worker.done(claim, children=[house.tasks(3)])
+    assert status_of(house.store, run).phase is Phase.ROUND_COMPLETE
+    house.settle(run)
+    assert status_of(house.store, run).phase is Phase.PULLING
+    house.finish(run)
+    ended = status_of(house.store, run)
+    assert (ended.phase, ended.run.state, waits_in_words(ended)) == (Phase.EXHAUSTED, RunState.DONE, None)
+
+
+def test_what_the_round_waits_for_is_counted_apart_from_what_comes_later(house: House) -> None:
+    run = house.run(house.tasks(6))
+    worker = house.worker()
+    claim = worker.take(4)
+    worker.done(claim, claim.tasks[:1], children=[house.tasks(5)])
+    status = status_of(house.store, run)
+    assert (status.live.round.held, status.live.round.ready, status.live.round.gated) == (3, 2, 0)
+    assert status.live.run.gated == 5
+    assert waits_in_words(status) == "3 held, 2 ready"
+
+
+def test_tasks_due_later_are_told_with_their_time(house: House) -> None:
+    due = house.clock.now() + 60 * SECOND
+    run = house.run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, status=Status.RETRYING, later=[Later(claim.tasks, due)])
+    status = status_of(house.store, run)
+    assert (status.phase, status.live.next_due, status.live.round.later) == (Phase.WAITING, due, 2)
+    assert waits_in_words(status, "in 60 s") == "2 due later (next in 60 s)"
+    house.clock.advance(61)
+    assert status_of(house.store, run).phase is Phase.PULLING
+
+
+def test_work_of_the_dead_is_not_called_running(house: House) -> None:
+    run = house.run(house.tasks(2))
+    worker = house.worker()
+    worker.take()
+    house.bury(worker)
+    status = status_of(house.store, run)
+    assert (status.phase, status.live.run.held, status.live.run.suspect) == (Phase.PULLING, 0, 2)
+
+
+def test_a_paused_run_says_how_to_go_on(house: House) -> None:
+    run = house.run(house.tasks(2))
+    house.store.pause(run)
+    status = status_of(house.store, run)
+    assert status.phase is Phase.WAITING
+    assert "ramify resume" in (waits_in_words(status) or "")
+
+
+def test_a_run_that_follows_another_says_which(house: House) -> None:
+    leader = house.run(house.tasks(), name="leader")
+    run = house.run(house.tasks(), follows=Follows(leader))
+    status = status_of(house.store, run)
+    assert (status.phase, status.gated_by and status.gated_by.id) == (Phase.WAITING, leader)
+    assert waits_in_words(status) == "waits for run leader, which is at round 0"
+
+
+def test_tasks_behind_a_join_are_told(house: House) -> None:
+    waiting = house.tasks(1, kind="sum", waits=True)
+    members = house.tasks(1, join=waiting.first)
+    run = house.run(members, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    assert status_of(house.store, run).live.run.joining == 1
+
+
+def test_nobody_at_work_is_said(house: House) -> None:
+    run = house.run(house.tasks(2))
+    assert waits_in_words(status_of(house.store, run)) == "2 ready; nobody works on this store"
