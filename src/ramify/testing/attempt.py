@@ -1,0 +1,293 @@
+"""One attempt of one call, by itself: what it returned, spawned and logged. No store, no engine, no waiting.
+
+    done = attempt(measure.of("/usr"))
+    assert done.result == 42
+    assert done.children == [measure.of("/usr/lib")]
+
+Promises: the attempt is a real one. Arguments and the result go through the codec, the handler may be of any colour,
+`current()` works in it, limits such as `max_children` hold, and whatever is raised is raised here, as it was. Children
+are calls, in the order in which they were made; none of them is run.
+
+A resource that the handler asks for is opened as ever and stays open until its engine is closed; `override` it in a
+test. Does not retry: each call of `attempt` is one try.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from typing import Any, Generic, TypeVar, assert_never
+
+import msgspec
+
+from ramify.engine.library import Library
+from ramify.errors import ConfigError
+from ramify.kernel.attempt import run_chunk
+from ramify.kernel.control import Defer, Return
+from ramify.kernel.coroutines import Coroutines
+from ramify.kernel.current import current, current_or_none
+from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.notes import Notes, capturing
+from ramify.kernel.offspring import Fork
+from ramify.kernel.session import Session
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Signals
+from ramify.kernel.stream import Stream
+from ramify.kernel.work import Chunk, Ran
+from ramify.kernel.workplace import Leader, Workplace
+from ramify.model.call import Call
+from ramify.model.claim import Claim, More, Want
+from ramify.model.codec.wire import Wire
+from ramify.model.log import LogLine
+from ramify.model.outcome import Deferred, Done
+from ramify.shapes.frontier import Ask, begin
+from ramify.store.contract import Store
+from ramify.store.open import open_store
+
+R = TypeVar("R")
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempted(Generic[R]):
+    """What came of one attempt.
+
+    `children` were yielded or spawned, in that order; `forks` are those spawned with a continuation, as `members` and
+    `then`. `stopped` is the reason when it asked for the end of its run.
+    """
+
+    outcome: Done | Deferred
+    children: Sequence[Call[Any]]
+    forks: Sequence[Fork]
+    logs: Sequence[LogLine]
+    stopped: str | None
+    _value: R
+
+    @property
+    def result(self) -> R:
+        """What it returned, as it comes back from the store; an AssertionError when it was deferred and has none."""
+        assert not isinstance(self.outcome, Deferred), f"it has no result: deferred by {self.outcome.seconds:g} seconds"
+        return self._value
+
+    @property
+    def deferred(self) -> float | None:
+        """By how many seconds it put itself off with `Defer`; None when it did not."""
+        return self.outcome.seconds if isinstance(self.outcome, Deferred) else None
+
+    @property
+    def texts(self) -> list[str]:
+        """The lines it logged, as text alone."""
+        return [line.text for line in self.logs]
+
+
+def attempt(
+    call: Call[R],
+    *,
+    number: int = 1,
+    params: object = None,
+    results: Iterable[Any] | None = None,
+    leader: Mapping[str, Any] | None = None,
+) -> Attempted[R]:
+    """Try a call once, here and now, and raise what it raises.
+
+    `number` is what `current().attempt` says, `params` are those of its run. `results` fill the `Stream` of a task that
+    waits for others, and `leader` is what `current().leader.get(key)` finds.
+    """
+    handler = handler_of(call)
+    if handler.colour.is_async:
+        check_no_event_loop(f"attempt({call.kind}.of(…))", "await aattempt(…)")
+    return copy_context().run(_attempt, call, handler, number, params, results, leader)
+
+
+async def aattempt(
+    call: Call[R],
+    *,
+    number: int = 1,
+    params: object = None,
+    results: Iterable[Any] | None = None,
+    leader: Mapping[str, Any] | None = None,
+) -> Attempted[R]:
+    """The same in an async test, whose own event loop goes on meanwhile; the handler runs in a thread beside it."""
+    return await asyncio.to_thread(attempt, call, number=number, params=params, results=results, leader=leader)
+
+
+def handler_of(call: Call[Any]) -> Handler:
+    """The handler that a call reaches; ConfigError for what is no call of a task function."""
+    if not isinstance(call, Call):
+        raise ConfigError(f"{call!r} is no call; give task.of(...)")
+    if not isinstance(call.group.handler, Handler):
+        raise ConfigError(f"{call!r} was not made with task.of(...), so its function is not known here")
+    return call.group.handler
+
+
+def check_no_event_loop(verb: str, instead: str) -> None:
+    """Refuse to block an event loop that runs in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise ConfigError(f"{verb} runs an async task to its end, which would block the event loop; write {instead}")
+
+
+def _attempt(
+    call: Call[R],
+    handler: Handler,
+    number: int,
+    params: object,
+    results: Iterable[Any] | None,
+    leader: Mapping[str, Any] | None,
+) -> Attempted[R]:
+    settings, over = Settings(), threading.Event()
+    store = open_store("memory:")
+    session = Session(store, settings, Signals(), over, ())
+    session.enter()
+    claim = _claim(store, session, call, params)
+    library = Given(store, handler, results, leader)
+    if library.results is not None:
+        claim = _as_continuation(claim, len(library.results))
+    notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
+    workplace = Workplace(session, library, notes, frozenset(), frozenset(), raised.append)
+    tried = dataclasses.replace(handler, fn=_noting(handler, seen))
+    chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number})
+    with capturing(notes, current_or_none, settings.log_level):
+        ran = _run_async(chunk, workplace) if handler.colour.is_async else run_chunk(chunk, workplace)
+    for error in raised:
+        if not isinstance(error, Defer):
+            raise error
+    value = ran.values[0] if ran.values else None
+    stopped = store.reads.run(claim.run).reason
+    if raised and isinstance(raised[0], Defer):
+        deferred = Deferred(raised[0].seconds)
+        return Attempted(deferred, (), (), notes.rest(), stopped, handler.signature.decode_result(None))
+    if not ran.done:
+        raise asyncio.CancelledError(f"{call!r} was cancelled while it ran")
+    result = handler.signature.decode_result(value)
+    return Attempted(Done(value), seen, ran.offspring.forks, notes.rest(), stopped, result)
+
+
+def _claim(store: Store, session: Session, call: Call[Any], params: object) -> Claim:
+    """The call as the only task of a run of its own, claimed as any process would."""
+    now = msgspec.structs.replace(call, group=dataclasses.replace(call.group, delay=None, due=None))
+    begin(store, Ask([now], params=params))
+    return session.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
+
+
+def _as_continuation(claim: Claim, members: int) -> Claim:
+    task = claim.tasks[0]
+    more = msgspec.structs.replace(claim.mores.get(task, More()), members=members)
+    return msgspec.structs.replace(claim, mores={task: more})
+
+
+def _run_async(chunk: Chunk, workplace: Workplace) -> Ran:
+    coroutines = Coroutines(workplace, lambda: None, lambda rans, chunks: None)
+    try:
+        return coroutines.run_here(chunk)
+    finally:
+        # An async resource lives on this loop, and ends with it.
+        coroutines.loop.run_until_complete(coroutines.loop.shutdown_asyncgens())
+        coroutines.close_here()
+
+
+def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
+    """The function of a handler; the children it makes are noted, those it yields first."""
+    fn = handler.fn
+
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        result = fn(*args, **kwargs)
+        seen.extend(current().spawned)
+        return result
+
+    def generator(*args: Any, **kwargs: Any) -> Any:
+        children = iter(fn(*args, **kwargs))
+        while True:
+            try:
+                child = next(children)
+            except StopIteration as end:
+                seen.extend(current().spawned)
+                return end.value
+            seen.append(child)
+            yield child
+
+    async def coroutine(*args: Any, **kwargs: Any) -> Any:
+        result = await fn(*args, **kwargs)
+        seen.extend(current().spawned)
+        return result
+
+    async def async_generator(*args: Any, **kwargs: Any) -> Any:
+        async for child in fn(*args, **kwargs):
+            if not isinstance(child, Return):
+                seen.append(child)
+            yield child
+        seen.extend(current().spawned)
+
+    match handler.colour:
+        case Colour.PLAIN:
+            return plain
+        case Colour.GENERATOR:
+            return generator
+        case Colour.ASYNC:
+            return coroutine
+        case Colour.ASYNC_GENERATOR:
+            return async_generator
+        case _:
+            assert_never(handler.colour)
+
+
+class Given(Library):
+    """What a test gives a handler to read: the results it waited for, and what its leader found."""
+
+    def __init__(
+        self, store: Store, handler: Handler, results: Iterable[Any] | None, leader: Mapping[str, Any] | None
+    ) -> None:
+        super().__init__(store, {handler.kind: handler})
+        self._leader = leader
+        self.results: list[Any] | None = None
+        if results is not None:
+            if handler.stream is None:
+                raise ConfigError(f"attempt(results=…): {handler.kind}() has no parameter that is a Stream")
+            wire = Wire(handler.stream_of)
+            self.results = [None if each is None else wire.read(wire.seal(each)) for each in results]
+
+    def leader(self, run: int) -> Leader:
+        """The leader's results, as the test gave them."""
+        if self._leader is None:
+            raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
+        return Told(self._leader)
+
+    def members(self, join: int, of: Any) -> Stream[Any]:
+        """The results it waited for, as the test gave them."""
+        return Stream(Ready(self.results or []))
+
+
+class Told:
+    """A leader of which a test tells the results."""
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self._results = results
+
+    def get(self, key: str) -> Any:
+        """What the test says was found under that key; KeyError for others."""
+        return self._results[key]
+
+    def children(self, key: str) -> Any:
+        """Not known to one attempt."""
+        raise ConfigError(
+            "attempt() knows a leader's results and not its children: test this with using() and two runs"
+        )
+
+
+class Ready:
+    """Results that are there: the source of a `Stream`."""
+
+    def __init__(self, results: Sequence[Any]) -> None:
+        self._results = results
+
+    def pages(self) -> Iterator[Sequence[Any]]:
+        """All of them."""
+        yield self._results
+
+    def sizes(self) -> tuple[int, int]:
+        """How many there are; none is broken."""
+        return len(self._results), 0

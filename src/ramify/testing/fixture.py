@@ -1,0 +1,49 @@
+"""A pytest fixture of `using`. It is made by one line, for the engine it is about:
+
+    # conftest.py
+    from ramify.testing.fixture import workbench
+    from shop.tasks import engine
+
+    bench = workbench(engine)
+
+    # test_shop.py
+    def test_a_new_customer_is_welcomed(bench):
+        sign_up("ann")
+        bench.drain()
+
+There is no plugin that loads itself: a fixture must know its engine, and a test session that does not use Ramify should
+not import it. With `autouse=True` no test of that folder can reach the engine's own store by mistake.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+try:
+    import pytest
+except ImportError:
+    raise ImportError("ramify.testing.fixture needs pytest; the rest of ramify.testing does not") from None
+
+from ramify.engine.engine import Engine
+from ramify.testing.using import Workbench, using
+
+Scope = Literal["function", "class", "module", "package", "session"]
+
+
+def workbench(
+    engine: Engine | Callable[[], Engine],
+    store: str | os.PathLike[str] = "memory:",
+    *,
+    autouse: bool = False,
+    scope: Scope = "function",
+) -> Any:
+    """A fixture that puts an engine, or the one a function gives, on an empty store for each test: a `Workbench`."""
+
+    @pytest.fixture(autouse=autouse, scope=scope)
+    def bench() -> Iterator[Workbench]:
+        with using(engine if isinstance(engine, Engine) else engine(), store) as prepared:
+            yield prepared
+
+    return bench

@@ -1,0 +1,215 @@
+"""An engine on another store, with time in the hands of a test.
+
+    with using(engine) as bench:
+        sign_up("ann")                              # the code under test: it starts runs, or adds to them
+        bench.assert_enqueued(welcome.of("ann"))
+        bench.drain()                               # everything that is ready, here, to the end
+        bench.advance(3600)
+        bench.drain()                               # what became due by that
+
+Promises: inside the block the engine works on the store that was given, and outside of it on its own; nothing reaches
+that one. Time stands still until `advance`, so nothing is waited for and nothing happens by itself. Whatever a handler
+raises comes out of `drain` as it was raised. `engine.run` goes to the end at once: where something is due later, the
+clock is moved there. So does waiting for a run that nobody works on (`run.wait()`, `run.results()`, `await run`).
+
+Handlers run in the thread of the test, one after the other, so a debugger stops in them. Rates are not waited for, and
+no thread is ended for a timeout; an async task's timeout is real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from time import time_ns
+from typing import Any
+
+from ramify.engine.engine import Engine
+from ramify.engine.task import Task
+from ramify.errors import ConfigError
+from ramify.inspect.live import rows_of, wait_of
+from ramify.kernel.control import Defer
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Moved, Saved, Signal
+from ramify.model.call import Call
+from ramify.store.open import open_store
+from ramify.testing.attempt import check_no_event_loop
+from ramify.testing.clock import SECOND, FakeClock
+from ramify.testing.enqueued import Enqueued, check_known, enqueued, matches
+
+#: Retries and deferred tasks leave the kernel's memory at once, so that the clock alone decides about them.
+_AT_ONCE = -1.0
+
+_in_use: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@contextmanager
+def using(
+    engine: Engine, store: str | os.PathLike[str] = "memory:", *, now: datetime | None = None
+) -> Iterator[Workbench]:
+    """Put an engine on another store until the block ends. Time begins at `now`, or at the real time, and stands still.
+
+    Give a file to look into the store from another process, or to see what a restart finds.
+    """
+    if engine in _in_use:
+        raise ConfigError("using(…): this engine is on another store for a test already; leave that block first")
+    if now is not None and now.utcoffset() is None:
+        raise ConfigError(f"using(now={now!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
+    clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
+    own, work_on = engine.url, engine.work_on
+    opened = open_store(store, durability="process", clock=clock)
+    bench = Workbench(engine, clock)
+    engine.close()
+    engine.use(opened)
+    engine.url, engine.work_on = store, bench.finish
+    _in_use.add(engine)
+    try:
+        yield bench
+    finally:
+        _in_use.discard(engine)
+        engine.url, engine.work_on = own, work_on
+        engine.close()
+
+
+class Workbench:
+    """What a test holds while an engine is on another store."""
+
+    def __init__(self, engine: Engine, clock: FakeClock) -> None:
+        self.engine = engine
+        self.clock = clock
+
+    # time
+
+    @property
+    def now(self) -> datetime:
+        """The time by the clock of the test."""
+        return datetime.fromtimestamp(self.clock.now() / SECOND, UTC)
+
+    def advance(self, seconds: float | timedelta) -> None:
+        """Let time pass: what is due by then is ready for the next `drain`."""
+        self.clock.advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+        self.engine.store.wake()
+
+    # work
+
+    def drain(self, *, raising: bool = True) -> int:
+        """Run everything that is ready, and what grows out of it, here; how many attempts that were.
+
+        The first thing a handler raises stops it and is raised, after it was recorded like any failure; with
+        `raising=False` failures are only recorded. Work that is due later, retries included, waits for `advance`.
+        """
+        return self._drain(None, raising)
+
+    async def adrain(self, *, raising: bool = True) -> int:
+        """The same in an async test, whose own event loop goes on meanwhile; handlers run in a thread beside it."""
+        return await asyncio.to_thread(self.drain, raising=raising)
+
+    def finish(self, runs: Sequence[int] | None = None) -> None:
+        """Drain, move the clock to whatever is due next, and so on, until these runs, or all, have ended.
+
+        Failures are recorded and not raised, as with `engine.run`, which does this here.
+        """
+        chosen = None if runs is None else frozenset(runs)
+        while True:
+            self._drain(chosen, raising=False)
+            due = self._next_due(chosen)
+            if due is None:
+                break
+            self.clock.advance(max(0, due - self.clock.now()) / SECOND)
+        stuck = [run for run in runs or () if not self.engine.store.reads.run(run).state.is_end]
+        if stuck:
+            raise ConfigError(
+                f"run {stuck[0]} cannot end: nothing of it can run, now or later. "
+                "Is it paused, or does it have tasks that this engine does not know?"
+            )
+
+    def _drain(self, runs: frozenset[int] | None, raising: bool) -> int:
+        if any(handler.colour.is_async for handler in self.engine.handlers().values()):
+            check_no_event_loop("drain()", "await bench.adrain()")
+        count = 0
+        with self.engine.using_resources():
+            while True:
+                done, moved, raised = self._pass(runs, raising)
+                count += done
+                if raised and raising:
+                    raise raised[0]
+                # A pass that changed something may have made something else ready: another run's gate, a new run.
+                if not (done or moved):
+                    return count
+
+    def _pass(self, runs: frozenset[int] | None, raising: bool) -> tuple[int, bool, list[BaseException]]:
+        """One kernel, until it has nothing to do: attempts, whether a run moved, and what was raised."""
+        done, moved = 0, False
+        raised: list[BaseException] = []
+
+        def hear(signal: Signal) -> None:
+            nonlocal done, moved
+            match signal:
+                case Saved():
+                    done += signal.outcomes
+                case Moved():
+                    moved = True
+
+        def on_raise(error: BaseException) -> None:
+            if not isinstance(error, Defer):
+                raised.append(error)
+                if raising:
+                    kernel.stop()
+
+        settings = Settings(
+            runs=runs,
+            until_idle=True,
+            exact_waits=True,
+            threads=0,
+            memory_wait=_AT_ONCE,
+            version=self.engine.version or "",
+        )
+        kernel = self.engine.kernel(settings, clock=lambda: self.clock.monotonic() / SECOND, on_raise=on_raise)
+        kernel.signals.listen(hear)
+        kernel.run()
+        return done, moved, raised
+
+    def _next_due(self, runs: frozenset[int] | None) -> int | None:
+        now = self.clock.now()
+        rows = rows_of(self.engine.store.reads, None)
+        due = [row.due for row in rows if wait_of(row, now) == "later" and (runs is None or row.run in runs)]
+        return min((moment for moment in due if moment is not None), default=None)
+
+    # what waits
+
+    def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
+        """The tasks that wait to be run, by id; with a task function or a call, only those of it."""
+        found = enqueued(self.engine, self.clock.now())
+        if what is None:
+            return found
+        check_known(self.engine, what)
+        return [each for each in found if matches(self.engine, each, what)]
+
+    def assert_enqueued(self, what: Call[Any] | Task[..., Any, Any], *, times: int | None = None) -> list[Enqueued]:
+        """That a task waits to be run: any of a task function, or one with the arguments of a call. Gives those found.
+
+        What the call was told besides its arguments counts too: `remind.of("ann").delay(3600)` must be due in an hour.
+        `times` is how many there must be, exactly.
+        """
+        found = self.enqueued(what)
+        if (found and times is None) or len(found) == times:
+            return found
+        said = f"{len(found)} of {_named(what)} wait instead of {times}" if times is not None else ""
+        raise AssertionError(f"{said or f'no {_named(what)} waits'}; {self._what_waits()}")
+
+    def refute_enqueued(self, what: Call[Any] | Task[..., Any, Any]) -> None:
+        """That no such task waits to be run."""
+        if self.enqueued(what):
+            raise AssertionError(f"{_named(what)} waits; {self._what_waits()}")
+
+    def _what_waits(self) -> str:
+        found = self.enqueued()
+        shown = ", ".join(map(str, found[:10])) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
+        return f"what waits is: {shown}" if found else "nothing waits"
+
+
+def _named(what: Call[Any] | Task[..., Any, Any]) -> str:
+    return what.kind if isinstance(what, Task) else repr(what)

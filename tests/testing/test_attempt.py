@@ -1,0 +1,134 @@
+"""`ramify.testing.attempt`: one real attempt of one call, without an engine at work."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import assert_type
+
+import pytest
+
+from ramify import BadPayload, ConfigError, Fatal
+from ramify.testing import aattempt, attempt
+from tests.testing import shop
+
+
+@pytest.mark.parametrize("call", [shop.double.of(4), shop.slow_double.of(4)])
+def test_an_attempt_gives_the_result_of_any_colour(call: object) -> None:
+    assert attempt(call).result == 8  # type: ignore[arg-type]
+
+
+def test_the_result_has_the_type_of_the_call() -> None:
+    assert_type(attempt(shop.double.of(4)).result, int)
+    assert_type(attempt(shop.count_down.of(0)).result, int)
+    assert_type(attempt(shop.slow_count.of(0)).result, int)
+
+
+def test_children_are_calls_in_the_order_in_which_they_were_made() -> None:
+    done = attempt(shop.count_down.of(3))
+    assert done.result == 3
+    assert done.children == [shop.count_down.of(2), shop.double.of(3)]
+
+
+def test_children_of_an_async_generator_come_with_its_last_word() -> None:
+    done = attempt(shop.slow_count.of(2))
+    assert (done.result, done.children) == (2, [shop.slow_double.of(0), shop.slow_double.of(1)])
+
+
+def test_spawned_children_keep_their_options() -> None:
+    with shop.ledger.override([]) as lines:
+        done = attempt(shop.welcome.of("ann"))
+    assert done.children == [shop.remind.of("ann").delay(3600)]
+    assert lines == ["welcome ann"]
+
+
+def test_a_fork_is_shown_with_its_members_and_its_continuation() -> None:
+    (fork,) = attempt(shop.fan_out.of(2)).forks
+    assert (list(fork.members), fork.then) == ([shop.double.of(0), shop.double.of(1)], shop.add_up.of("doubles"))
+
+
+def test_a_continuation_is_given_the_results_it_waited_for() -> None:
+    assert attempt(shop.add_up.of("sum"), results=[1, 2, 3]).result == ("sum", 6)
+
+
+def test_results_are_refused_for_a_task_that_waits_for_none() -> None:
+    with pytest.raises(ConfigError, match=r"double\(\) has no parameter that is a Stream"):
+        attempt(shop.double.of(1), results=[1])
+
+
+def test_what_a_handler_raises_is_raised_as_it_was() -> None:
+    with shop.ledger.override([]), pytest.raises(shop.OutOfPaper, match="ann"):
+        attempt(shop.print_bill.of("ann"))
+    with pytest.raises(Fatal, match="no use"):
+        attempt(shop.give_up.of())
+    with pytest.raises(shop.OutOfPaper, match="bob"):
+        attempt(shop.slow_bill.of("bob"))
+    with pytest.raises(TimeoutError):
+        attempt(shop.sleepy.of())
+
+
+def test_a_result_that_cannot_be_stored_is_refused_as_the_engine_would() -> None:
+    with pytest.raises(BadPayload):
+        attempt(shop.unstorable.of())
+
+
+def test_limits_hold() -> None:
+    assert len(attempt(shop.many.of(3)).children) == 3
+    with pytest.raises(Fatal, match="max_children"):
+        attempt(shop.many.of(4))
+
+
+def test_very_many_children_are_all_there() -> None:
+    assert len(attempt(shop.slow_count.of(9_000)).children) == 9_000
+
+
+def test_a_deferred_attempt_has_no_result() -> None:
+    with shop.ledger.override([]):
+        done = attempt(shop.wait_for_ink.of())
+    assert done.deferred == 120
+    with pytest.raises(AssertionError, match="deferred by 120 seconds"):
+        _ = done.result
+
+
+def test_current_works_and_logs_are_kept() -> None:
+    done = attempt(shop.chatty.of(), number=2, params={"who": "ann"})
+    assert done.result == "chatty ann"
+    assert done.texts == ["careful", "attempt 2 of ann", "1 of 2 half"]
+
+
+def test_a_leader_is_told_by_the_test() -> None:
+    assert attempt(shop.compare.of("/a"), leader={"/a": ["same", "new"]}).result == ["new"]
+    with pytest.raises(KeyError):
+        attempt(shop.compare.of("/b"), leader={})
+    with pytest.raises(ConfigError, match="leader="):
+        attempt(shop.compare.of("/b"))
+
+
+def test_an_attempt_that_stops_its_run_says_why() -> None:
+    assert attempt(shop.halt.of()).stopped == "seen enough"
+    assert attempt(shop.double.of(1)).stopped is None
+
+
+def test_a_delayed_call_is_tried_at_once() -> None:
+    assert attempt(shop.double.of(1).delay(3600)).result == 2
+
+
+def test_an_async_attempt_would_block_an_event_loop_and_is_refused_there() -> None:
+    async def test() -> int:
+        assert attempt(shop.double.of(1)).result == 2
+        with pytest.raises(ConfigError, match=r"await aattempt"):
+            attempt(shop.slow_double.of(4))
+        return (await aattempt(shop.slow_double.of(4))).result
+
+    assert asyncio.run(test()) == 8
+
+
+def test_what_is_no_call_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"give task.of"):
+        attempt(shop.double)  # type: ignore[arg-type]
+
+
+def test_no_file_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    attempt(shop.double.of(1))
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,57 @@
+"""4. Kill it, and go on.
+
+Everything that was committed is there after a crash, whatever the crash was, and the same line goes on with the rest.
+Here a program is killed the hard way, in the middle of its work, and simply started again.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import os, pathlib, signal, sys
+from ramify import Engine, Spawns
+
+engine = Engine("numbers.db")
+
+@engine.task
+def count(n: int) -> Spawns[int]:
+    if n == 70 and not pathlib.Path("killed").exists():
+        pathlib.Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)      # the plug is pulled
+    if n < 100:
+        yield count.of(n + 1)
+    return n
+
+if __name__ == "__main__":
+    run = engine.run(count.of(1), name="numbers")
+    print(run.begun.value, run.counts.done, sum(run.results()))
+"""
+
+
+def start() -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, timeout=60)
+
+
+def test_the_same_line_goes_on_where_it_was() -> None:
+    Path("program.py").write_text(PROGRAM)
+
+    first = start()
+    assert first.returncode == -signal.SIGKILL
+    assert first.stdout == ""
+
+    second = start()
+    # Nothing is lost and nothing is recorded twice: 1 + 2 + … + 100.
+    assert second.stdout == "continued 100 5050\n"
+
+    third = start()
+    assert third.stdout == "finished 100 5050\n"
+
+
+def test_worker_processes_are_replaced_when_they_die() -> None:
+    Path("program.py").write_text(PROGRAM.replace('name="numbers"', 'name="numbers", processes=2'))
+    # One of the two workers is killed; the program notices at once, starts another, and the run goes on.
+    assert start().stdout == "new 100 5050\n"

@@ -1,0 +1,76 @@
+"""7. Lanes and limits.
+
+`concurrency` and `rate` hold back the tasks of a kind, within one process. With a lane, each lane has the limit for
+itself: four pages of every host at a time, and a slow host keeps no other waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from ramify import Engine, current
+
+engine = Engine("lanes.db")
+
+turn = threading.Condition()
+inside: Counter[str] = Counter()
+most: Counter[str] = Counter()
+
+
+def stay(lane: str, until: int) -> None:
+    """Stay until `until` of the lane have been here at the same time, but not for ever."""
+    with turn:
+        inside[lane] += 1
+        most[lane] = max(most[lane], inside[lane])
+        turn.notify_all()
+        turn.wait_for(lambda: most[lane] >= until, timeout=5)
+        inside[lane] -= 1
+
+
+@engine.task(concurrency=2)
+def paint(n: int) -> None:
+    stay("paint", until=2)
+
+
+def test_not_too_many_at_a_time() -> None:
+    engine.run([paint.of(n) for n in range(20)], threads=8)
+    assert most["paint"] == 2
+
+
+@engine.task(lane="host", concurrency=3)
+def fetch(host: str, page: int) -> str | None:
+    stay(host, until=3)
+    return current().lane
+
+
+def test_each_lane_has_the_limit_for_itself() -> None:
+    run = engine.run([fetch.of(host, page) for host in ("north", "south") for page in range(9)], threads=8)
+    assert Counter(run.results()) == {"north": 9, "south": 9}
+    assert (most["north"], most["south"]) == (3, 3)
+
+
+order: list[str] = []
+
+
+@engine.task
+def note(text: str) -> None:
+    order.append(text)
+
+
+def test_priority_says_who_goes_first() -> None:
+    # Lower comes first, as in "priority one"; 0 is what everybody has.
+    engine.run([note.of("last").priority(5), note.of("second"), note.of("first").priority(-5)], threads=1)
+    assert order == ["first", "second", "last"]
+
+
+@engine.task(rate="2/s")
+def knock(n: int) -> int:
+    return n
+
+
+def test_not_too_fast() -> None:
+    run = engine.run([knock.of(n) for n in range(3)])
+    begun, ended = run.stored.created, run.stored.ended
+    assert ended is not None
+    assert ended - begun >= 400_000, "the third one had to wait for about half a second (these are microseconds)"

@@ -1,0 +1,77 @@
+"""9. Logs, and the current attempt.
+
+`current()` is the attempt that runs: which task, which try, which run, and a key for effects outside that is the same
+in every try. What is logged inside a task, with plain `logging` too, is stored with the run: `ramify logs RUN`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from ramify import Backoff, Engine, RunState, current
+
+engine = Engine("logs.db")
+log = logging.getLogger("shop")
+
+
+@engine.task(key="order", retries=1, backoff=Backoff(first=0))
+def charge(order: str, cents: int) -> dict[str, object]:
+    me = current()
+    if me.attempt == 1:
+        raise ConnectionError("the bank does not answer")
+    return {
+        "key": me.key,
+        "attempt": me.attempt,
+        "run": me.run.name,
+        "currency": me.params["currency"],
+        "trace": me.context["trace"],
+        "pay_once": me.idempotency_key,  # the same in both attempts: give it to the bank
+    }
+
+
+def test_an_attempt_knows_itself() -> None:
+    call = charge.of("order 7", 1250).headers(trace="abc")
+    run = engine.run(call, name="bills", params={"currency": "EUR"})
+    (found,) = run.results()
+    task = engine.store.reads.tasks(run.id).rows[0].id
+    assert found == {
+        "key": "order 7",
+        "attempt": 2,
+        "run": "bills",
+        "currency": "EUR",
+        "trace": "abc",
+        "pay_once": f"{run.id}-{task}",
+    }
+
+
+@engine.task
+def pack(count: int) -> None:
+    log.warning("the box is small")
+    for n in range(count):
+        current().progress(n + 1, count, "things")
+    current().log.info("packed %d things", count)
+
+
+def test_what_a_task_logs_is_kept_with_its_run(caplog: pytest.LogCaptureFixture) -> None:
+    run = engine.run(pack.of(3))
+    kept = [stored.line.text for stored in engine.store.reads.logs(run.id).rows]
+    assert kept[0] == "the box is small"
+    assert kept[-2:] == ["3 of 3 things", "packed 3 things"]
+    # And whoever handles log records elsewhere sees where they came from.
+    (record,) = [each for each in caplog.records if each.name == "shop"]
+    assert (record.run, record.kind, record.attempt) == (run.id, "pack", 1)  # type: ignore[attr-defined]
+
+
+@engine.task
+def search(n: int) -> int:
+    if n == 3:
+        current().run.stop("found it")
+    return n
+
+
+def test_a_task_can_end_its_run() -> None:
+    run = engine.run([search.of(n) for n in range(1000)], threads=1)
+    assert (run.state, run.stored.reason) == (RunState.HALTED, "found it")
+    assert run.counts.cancelled > 0
