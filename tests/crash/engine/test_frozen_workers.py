@@ -1,0 +1,115 @@
+"""Workers frozen in the middle of a task, buried, replaced, and thawed: nothing that they bring then is accepted.
+
+Several are frozen at a time, each in a run of its own, at the same or at different places: before and after the effect
+of the task, in the middle of a stream of children, and with the outcome in the outbox. This process buries them and
+finishes their work.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ramify.inspect.audit import audit
+from ramify.kernel.settings import Settings
+from ramify.model.event import Status
+from ramify.model.run import RunState
+from ramify.testing import oracle
+from tests.crash.clients import STORE, WITNESS, Client, Clients
+from tests.crash.engine import program
+from tests.crash.engine.program import engine, held
+from tests.crash.witness import Said
+
+TOGETHER = 5
+#: Where the process stops itself, and whether it must then try a commit that is refused: a beat may tell it first.
+STOPS = {
+    "before-effect": False,
+    "after-effect": False,
+    "in-stream": False,
+    "after-attempt": False,
+    "before-commit": True,
+}
+DEAD_AFTER = 0.7
+SHORT = (f"dead_after={DEAD_AFTER}", "beat_every=0.05", "threads=1", "durability=process")
+HERE = Settings(until_ended=True, threads=1, beat_every=0.05, dead_after=DEAD_AFTER)
+
+
+@pytest.fixture
+def freezers(tmp_path: Path, clients: Clients) -> Iterator[list[Client]]:
+    """Programs that work on what they are told, and this process's own engine on the same store."""
+    program.open_at(str(tmp_path / STORE), str(tmp_path / WITNESS), {"durability": "process"})
+    _ = engine.store
+    made = [clients.next() for _ in range(TOGETHER)]
+    for client in made:
+        client.begin("freeze", tmp_path, 0, *SHORT)
+    yield made
+    engine.close()
+
+
+def freeze_together(freezers: list[Client], stops: list[str]) -> None:
+    """One freeze of each program, and the verdict about it."""
+    runs = [engine.start(held.of(stop)) for stop in stops]
+    for client, run, stop in zip(freezers, runs, stops, strict=True):
+        client.tell(f"{run.id} {stop}")
+    for client in freezers:
+        client.wait_stopped()
+    before = {process.id for process in engine.store.reads.processes() if process.reaped}
+    # Whoever finishes must first have watched the frozen ones for as long as it takes.
+    engine.kernel(replace(HERE, runs=frozenset(run.id for run in runs))).run()
+    buried = {process.id: process for process in engine.store.reads.processes() if process.reaped}
+    frozen = {process.pid: process.id for id, process in buried.items() if id not in before}
+    events = {run.id: _events(run.id) for run in runs}
+    said = len(engine.witness.lines())
+    for client in freezers:
+        client.thaw()
+    for client in freezers:
+        assert client.hear() == "over"
+    late = engine.witness.lines()[said:]
+    assert not [line for line in late if line.said is Said.COMMIT_ACK and line.tasks]
+    refused = Counter(refusal.process for refusal in engine.store.reads.refusals())
+    for client, run, stop in zip(freezers, runs, stops, strict=True):
+        assert client.pid in frozen, f"the process frozen at {stop} was not buried"
+        assert run.state is RunState.DONE
+        assert _events(run.id) == events[run.id], f"a late commit after {stop} changed the log"
+        found = audit(engine.store.reads, run.id)
+        assert (found.tasks, found.ended, found.lost, found.recorded_twice) == (11, 11, 0, 0), f"{stop}: {found}"
+        if STOPS[stop]:
+            assert refused[frozen[client.pid]] == 1, f"the late commit after {stop} left no trace"
+
+
+def _events(run: int) -> list[tuple[int, Status]]:
+    reads = engine.store.reads
+    return [
+        (event.task, event.status)
+        for span in reads.spans(run=run).rows
+        for event in reads.events(span.first, span.last)
+    ]
+
+
+def freeze_often(times: int, freezers: list[Client], luck: random.Random) -> int:
+    """So many freezes, each place as often as the others."""
+    for _ in range(times // TOGETHER):
+        stops = list(STOPS)
+        luck.shuffle(stops)
+        freeze_together(freezers, stops)
+    assert oracle.check(engine.store) == []
+    return times
+
+
+def test_thirty_thawed_workers_change_nothing(
+    freezers: list[Client], seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("freezes", freeze_often(30, freezers, seed))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+def test_three_hundred_thawed_workers_change_nothing(
+    freezers: list[Client], seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("freezes", freeze_often(300, freezers, seed))
