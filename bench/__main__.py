@@ -42,9 +42,11 @@ def main(argv: Sequence[str]) -> int:
                 print(f"{name:<28}{line}")
         return 0
     print(machine(options.dir), file=sys.stderr, flush=True)
+    complete = True
     for figure in suites.measure(Setting(options.scale, options.repeat, options.dir), wanted):
         print(figure.line() if options.json else figure.words(), flush=True)
-    return 0
+        complete = complete and not figure.missing
+    return 0 if complete else 1
 
 
 def _positive(text: str) -> float:

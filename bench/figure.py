@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of the report. `more` holds what only this figure has.
+    """One line of the report. `more` holds what only this figure has, `missing` what could not be measured, and why.
 
     `load` is the machine's load when the figure was done: well above the benchmark's own one or two processes, somebody
     else was working too, and two processes had no two cores.
@@ -54,6 +54,7 @@ class Figure:
     repeat: int
     bar: Bar | None = None
     more: Mapping[str, object] = field(default_factory=dict)
+    missing: Sequence[str] = ()
     load: float = field(default_factory=lambda: os.getloadavg()[0])
 
     @property
@@ -75,17 +76,20 @@ class Figure:
             "repeat": self.repeat,
             "load": round(self.load, 1),
             **self.more,
+            **({"missing": self.missing} if self.missing else {}),
         }
         return msgspec.json.encode(page).decode()
 
     def words(self) -> str:
         """The figure as a few lines for people."""
-        spread = "one turn, no spread" if self.spread is None else f"{self.repeat} turns, spread {self.spread:.0%}"
+        turns = "one turn" if self.repeat == 1 else f"{self.repeat} turns"
+        spread = f"{turns}, no spread" if self.spread is None else f"{turns}, spread {self.spread:.0%}"
         value = f"{significant(self.value):>12,} {self.unit}"
         lines = [f"{self.name:<28}{value}   ({spread}, load {self.load:.1f})"]
         lines += [f"{'':<28}{significant(ratio.median):>12,} x {against}" for against, ratio in self.ratios.items()]
         lines += [f"{'':<30}{name}: {value}" for name, value in self.more.items()]
         lines += [f"{'':<30}{name} paid for: {kept}" for name, kept in self.durability.items()]
+        lines += [f"{'':<30}NOT MEASURED: {reason}" for reason in self.missing]
         if self.bar is not None:
             verdict = "met" if self.bar.met else "NOT MET"
             lines.append(f"{'':<30}{verdict}{'' if self._is_full else ' at this scale'}: {self.bar.text}")

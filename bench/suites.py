@@ -4,10 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench import growth, jobs, mutable_rows, once, race
+from bench import (
+    frontier_adapt,
+    frontier_growth,
+    frontier_latency,
+    frontier_race,
+    frontier_skew,
+    growth,
+    jobs,
+    mutable_rows,
+    once,
+    race,
+)
 from bench.figure import Figure, Setting, Suite
 
-SUITES: tuple[Suite, ...] = (race.SUITE, growth.SUITE, once.SUITE, jobs.SUITE, mutable_rows.SUITE)
+SUITES: tuple[Suite, ...] = (
+    race.SUITE,
+    growth.SUITE,
+    once.SUITE,
+    jobs.SUITE,
+    mutable_rows.SUITE,
+    frontier_race.SUITE,
+    frontier_growth.SUITE,
+    frontier_latency.SUITE,
+    frontier_skew.SUITE,
+    frontier_adapt.SUITE,
+)
 
 
 def names() -> dict[str, str]:

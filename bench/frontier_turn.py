@@ -1,0 +1,134 @@
+"""Turns of the frontier figures: each in a process and a folder of its own, so that no turn inherits memory or threads.
+
+A turn is a value. It goes to `python -m bench.frontier_player` as JSON, and a `Report` comes back the same way. Every
+contender is treated so, the deque included. Starting Python and importing are off the clock.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from bench.scratch import folder_in
+from bench.tree import DEPTH
+
+ROOT = Path(__file__).parent.parent
+PATIENCE = 1800.0
+
+
+class Turn(msgspec.Struct, frozen=True, tag=True):
+    """Something to run and measure."""
+
+
+class Deque(Turn, frozen=True):
+    """The yardstick over a tree of this depth."""
+
+    depth: int
+
+
+class Pool(Turn, frozen=True):
+    """`ThreadPoolExecutor.map` over a tree of this depth."""
+
+    depth: int
+
+
+class Grow(Turn, frozen=True):
+    """The engine over a tree of this depth. Without threads it decides itself how many."""
+
+    depth: int
+    threads: int | None = None
+    processes: int = 0
+
+
+class Compute(Turn, frozen=True):
+    """The engine over tasks of one millisecond of processor time."""
+
+    count: int
+    processes: int = 0
+
+
+class Chain(Turn, frozen=True):
+    """The engine over chains; the report has the time at which each round began."""
+
+    width: int
+    length: int
+
+
+class Widen(Turn, frozen=True):
+    """The engine over one task with very many children."""
+
+    count: int
+
+
+class Nap(Turn, frozen=True):
+    """The engine over tasks that wait `ms`; without `ms`, over short waits with a few long ones among them."""
+
+    count: int
+    ms: int | None
+    threads: int | None = None
+    processes: int = 0
+
+
+class Ping(Turn, frozen=True):
+    """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s."""
+
+    samples: int
+    idle: float
+
+
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Ping
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What came of a turn. What it does not measure is left empty. `peak_mb` is the most memory of the process itself.
+
+    `tasks` and `seconds` are what the rate is made of. `working` is the time from the first start of a waiting task to
+    the last end, without the starting of worker processes, and `shared` how many each process ran. `same` and `other`
+    are in seconds.
+    """
+
+    tasks: int
+    seconds: float
+    peak_mb: float
+    began: float = 0.0
+    marks: list[float] = []
+    working: float = 0.0
+    shared: list[int] = []
+    same: list[float] = []
+    other: list[float] = []
+    idle_cpu: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Tasks a second."""
+        return self.tasks / self.seconds
+
+
+def take(turn: Turns, folder: Path) -> Report:
+    """Play one turn in a fresh folder below `folder`."""
+    with folder_in(folder) as place:
+        command = [sys.executable, "-m", "bench.frontier_player", msgspec.json.encode(turn).decode()]
+        done = subprocess.run(
+            command, cwd=place, env=environment(), stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False
+        )
+    if done.returncode:
+        raise RuntimeError(f"{turn} ended with exit code {done.returncode}")
+    return msgspec.json.decode(done.stdout.splitlines()[-1], type=Report)
+
+
+def environment() -> dict[str, str]:
+    """What a process needs to find this package from another folder."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def levels(scale: float) -> int:
+    """The depth of the tree nearest in size to `scale` times the full one; here trees are cut by whole levels.
+
+    A handler knows nothing but its arguments, and those are the same on all sides.
+    """
+    return max(1, DEPTH + round(math.log10(scale)))
