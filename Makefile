@@ -2,7 +2,7 @@
 # ARGS goes to the tool behind a target:  make test ARGS="-k codec --seed 7"    make mutants ARGS="--list"
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv test test-full check mutants bench clean
+.PHONY: help .venv demo test test-full check mutants bench clean
 
 PYTHON ?=
 ARGS ?=
@@ -34,6 +34,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables
 	@$(RUN) -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
 	@touch $@
+
+demo: $(READY) ## grow a million tasks, kill -9 the program twice, audit the log
+	$(RUN) -m ramify demo $(ARGS)
 
 test: $(READY) ## every test except the long tier
 	$(RUN) -m pytest -m "not full" $(ARGS)

@@ -1,21 +1,25 @@
 """What the README shows is what happens."""
 
 import re
-import runpy
+import subprocess
+import sys
 from pathlib import Path
-
-import pytest
 
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_the_example_runs_and_goes_on_where_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_runs_and_goes_on_where_it_was(tmp_path: Path) -> None:
     found = re.search(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
-    monkeypatch.chdir(tmp_path)
-    Path("tour.py").write_text(found.group(1), encoding="utf-8")
-    for done in (1, 2, 3):
-        runpy.run_path("tour.py")
-        assert f"{{'greet': {{0: {done + 1}, 1: {done}}}}}" in capsys.readouterr().out
+    tree = tmp_path / "tree"
+    sizes = {"a/one": 3, "a/b/two": 5, "c/three": 7, "four": 11}
+    for name, size in sizes.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_bytes(b"x" * size)
+    assert '"/usr"' in found.group(1)
+    (tmp_path / "walk.py").write_text(found.group(1).replace('"/usr"', repr(str(tree))), encoding="utf-8")
+    for _ in range(2):
+        ran = subprocess.run([sys.executable, "walk.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert ran.returncode == 0, ran.stderr
+        assert "added=4, done=4" in ran.stdout
+        assert ran.stdout.rstrip().endswith(f" {sum(sizes.values())}")
