@@ -173,6 +173,9 @@ class Leases:
 
     def next_moment(self, now: float) -> float | None:
         """Seconds until a wait is over, a limit opens, or a deadline passes."""
+        while self._deadlines and (self._deadlines[0][2].lost or self._deadlines[0][2].is_back):
+            # Nobody is waited for any more, so its time is no moment to wake up for.
+            heapq.heappop(self._deadlines)
         moments = [line[0][0] - now for line in (self._retries, self._deadlines) if line]
         if self.limits.is_any:
             held = [(h.claim.kind, h.claim.lane) for line in self._line.values() for h in line if h.available]
