@@ -1,9 +1,9 @@
 """Adaptation: how many tasks at a time, from what was measured. Pure arithmetic; the caller brings time and numbers.
 
 Threads that wait leave the processor idle, so more of them help; threads that compute in Python stand in line for one
-lock, so more of them hurt. The share of a core that the workers used tells the two apart and gives the direction; the
-measured throughput then decides whether the step was right, and a step that was wrong is taken back and not tried again
-for a while. Throttling (tasks that defer themselves) and lack of memory halve the number at once; it grows back slowly.
+lock, so more of them hurt. Whether this process keeps a core busy tells the two apart and gives the direction; the
+measured throughput then decides whether a step was right, and one that was wrong is taken back and not tried again for
+a while. Throttling (tasks that defer themselves) and lack of memory halve the number at once; it grows back slowly.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from dataclasses import dataclass
 WINDOW = 0.1
 #: Above this share of one core Python's lock is the limit; below it the workers mostly wait.
 BUSY = 0.8
+#: A larger number than this was reached by steps that gained; that it keeps a core busy does not speak against it.
+PROVEN = 8
 #: Below this share the number can be multiplied by four without filling the core.
 IDLE = 0.2
+#: Up to this share it was one core after all, whose lock they passed around: fewer can only be faster.
+ONE_CORE = 1.4
 #: A step must gain this much to be kept.
 GAIN = 1.05
 #: How long a step that failed is not tried again.
@@ -29,7 +33,9 @@ class Window:
     """What happened since it began."""
 
     began: float
+    cpu: float
     tasks: int = 0
+    seconds: float = 0.0
     busy: float = 0.0
     deferred: int = 0
     starved: bool = False
@@ -57,25 +63,25 @@ class Adapter:
         self._settled_until = 0.0
         self._ceiling = most
 
-    def ran(self, tasks: int, busy: float, deferred: int, now: float) -> None:
-        """Some tasks came back."""
+    def ran(self, tasks: int, seconds: float, busy: float, deferred: int, now: float, cpu: float) -> None:
+        """Some tasks came back: so long they took, so much of it they computed, so many deferred themselves.
+
+        `cpu` is the processor time this whole process has used so far.
+        """
         window = self._window
         if window is None:
-            window = self._window = Window(now)
+            window = self._window = Window(now, cpu)
         window.tasks += tasks
+        window.seconds += seconds
         window.busy += busy
         window.deferred += deferred
 
     def starved(self) -> None:
-        """There was less work than workers: what was seen so far says nothing about their number."""
-        self._before = None
-        if self._window is not None and self._window.deferred:
-            # Who defers has nothing to do for a while: that must not hide that they do.
+        """There was less work than workers: what is seen says nothing about more of them."""
+        if self._window is not None:
             self._window.starved = True
-        else:
-            self._window = None
 
-    def judge(self, now: float, scarce: bool) -> Change | None:
+    def judge(self, now: float, scarce: bool, cpu: float) -> Change | None:
         """Look at the window, if it is long enough; `scarce` when memory is."""
         if self._fixed:
             return None
@@ -89,11 +95,17 @@ class Adapter:
         if window.deferred > THROTTLED * window.tasks and self.target > 1:
             self._settled_until = now + 1.0
             return self._halve("tasks defer themselves")
-        if window.starved:
-            return None
         elapsed = now - window.began
-        rate = window.tasks / elapsed
-        return self._verdict(rate, now) or self._next(window.busy / elapsed, rate, now)
+        rate, cores = window.tasks / elapsed, (cpu - window.cpu) / elapsed
+        # Standing in line for Python's lock makes tasks look idle, but no more so than by as many as stand there.
+        computes = window.busy * 2 * (self.target + 1) > window.seconds
+        if window.starved:
+            self._before = None
+            if now >= self._settled_until and cores > BUSY and computes:
+                return self._fewer(cores, rate)
+            return None
+        waits = window.busy < BUSY * window.seconds
+        return self._verdict(rate, now) or self._next(cores, computes, waits, rate, now)
 
     def _verdict(self, rate: float, now: float) -> Change | None:
         """Was the last step right? If not, go back."""
@@ -109,23 +121,27 @@ class Adapter:
             return self._set(number, "fewer were slower")
         return None
 
-    def _next(self, cores: float, rate: float, now: float) -> Change | None:
+    def _next(self, cores: float, computes: bool, waits: bool, rate: float, now: float) -> Change | None:
         if now < self._settled_until:
             return None
         self._ceiling = min(self._most, 2 * self._ceiling)
         if cores > BUSY:
-            # Each worker computes all the time, on a core of its own: the handler lets go of Python's lock.
-            if cores > BUSY * self.target and self.target > 1:
-                return None
-            if self.target > 1:
-                self._before = (self.target, rate)
-                return self._set(max(1, min(self.target - 1, round(cores))), "tasks compute")
-            return None
-        if self.target < self._ceiling:
+            return self._fewer(cores, rate) if computes else None
+        if waits and self.target < self._ceiling:
             self._before = (self.target, rate)
             # As many as would fill the core, in steps: the further off, the larger.
             return self._set(min(self._ceiling, (4 if cores < IDLE else 2) * self.target), "tasks wait")
         return None
+
+    def _fewer(self, cores: float, rate: float) -> Change | None:
+        """They compute: no more of them than there are cores at work for them."""
+        if self.target == 1 or self.target > PROVEN or cores > BUSY * self.target:
+            # Each computes on a core of its own: the handler lets go of Python's lock.
+            return None
+        if cores > ONE_CORE:
+            # Some of them ran side by side; whether fewer do as well must be seen.
+            self._before = (self.target, rate)
+        return self._set(max(1, min(self.target - 1, round(cores))), "tasks compute")
 
     def _halve(self, why: str) -> Change:
         self._before = self._window = None

@@ -32,25 +32,27 @@ class Void(BaseException):
 
 def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     """Run every task of a chunk in this thread."""
-    claim, handler = chunk.claim, chunk.handler
-    fn, decode = handler.fn, handler.signature.decode_positional
+    handler = chunk.handler
+    fn, decode, decode_slowly = handler.fn, handler.signature.decode_plain, handler.signature.decode_positional
     encode_result = handler.signature.encode_result
     yields = handler.colour is Colour.GENERATOR
     plain = handler.stream is None
     ran = Ran(chunk)
-    tasks, bodies, done, add_children = claim.tasks, claim.bodies, ran.done, ran.offspring.add
+    done, add_children = ran.done, ran.offspring.add
     current = Current(chunk, workplace)
     current.set()
     box: list[Any] = []
     streamed: Nursery | None = None
     began, busy = time.perf_counter(), time.thread_time()
     reach("before-retry" if chunk.attempts else "before-attempt")
-    for place in chunk.places:
+    for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
         current.place = place
-        task = tasks[place]
         streamed = None
         try:
-            args = decode(bodies[place]) if plain else None
+            try:
+                args = decode(body) if plain else None
+            except Exception:  # noqa: BLE001 - the slow way reads what is not plain, or says what is wrong with it
+                args = decode_slowly(body)
             result = fn(*args) if args is not None else call_slowly(handler, chunk, place, workplace)
             calls = None
             if yields:

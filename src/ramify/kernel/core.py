@@ -50,11 +50,13 @@ class Core:
         settings: Settings,
         luck: Callable[[], float],
         on_change: Callable[[str, Change], None] = lambda of, change: None,
+        cpu: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._handlers = handlers
         self._settings = settings
         self._luck = luck
         self._on_change = on_change
+        self._cpu = cpu
         self.leases = Leases(handlers, settings)
         self.holdings: dict[bytes, Holding] = {}
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
@@ -65,6 +67,8 @@ class Core:
         self.watch = Watch(settings.runs or (), awaits=settings.until_ended)
         self._has_news = False
         self._began_unsent = False
+        #: Whether the loop's own thread is caught in a task that it took for a quick one.
+        self.is_caught = False
         self._looked_at = float("-inf")
         self._beat_sent: float | None = None
         self._marks = Marks()
@@ -148,7 +152,8 @@ class Core:
         holding.unsent += unsent
         self.unsent += unsent
         self.leases.sizes.ran(chunk.claim.kind, ran.count, ran.seconds)
-        self.leases.adapters[chunk.handler.colour.is_async].ran(ran.count, ran.busy, deferred, now)
+        adapter = self.leases.adapters[chunk.handler.colour.is_async]
+        adapter.ran(ran.count, ran.seconds, ran.busy, deferred, now, self._cpu())
 
     def came_back(self, chunk: Chunk) -> None:
         """A worker is done with its chunk and free again."""
@@ -242,6 +247,11 @@ class Core:
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker (`colour`: on the event loop), or None when there is nothing it may do."""
         return self.leases.lease(colour, now) if self.leases.has_room(colour) and self.may_lease(now) else None
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether the loop should run tasks itself: one worker is enough, they are quick, and it is not caught."""
+        return not self.is_caught and self.leases.is_calm
 
     def may_lease(self, now: float) -> bool:
         """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
@@ -381,6 +391,6 @@ class Core:
 
     def _adapt(self, now: float) -> None:
         for adapter in self.leases.adapters.values():
-            change = adapter.judge(now, self.appetite.scarce)
+            change = adapter.judge(now, self.appetite.scarce, self._cpu())
             if change is not None:
                 self._on_change(adapter.of, change)

@@ -28,6 +28,7 @@ from ramify.kernel.pool import Pool
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Signals
+from ramify.kernel.stand_in import StandIn
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Library, Workplace
 from ramify.store.contract import Beat, Store
@@ -54,7 +55,7 @@ class Kernel:
         self._give_up = threading.Event()
         self._is_over = threading.Event()
         self.session = Session(store, self.settings, self.signals, self._give_up, handlers)
-        self.core = Core(handlers, self.settings, random.random, self._changed)
+        self.core = Core(handlers, self.settings, random.random, self._changed, time.process_time)
         # Reentrant: a listener that hears a signal under it may stop the kernel.
         lock = threading.RLock()
         self.turn = threading.Condition(lock)
@@ -69,6 +70,8 @@ class Kernel:
         self.coroutines = Coroutines(workplace, self._lease_async, self._deliver) if self._has_async else None
         self._heartbeat: Heartbeat | None = None
         self._is_inline = self.settings.threads == 0
+        self._loop = Loop(self)
+        self._stand_in = StandIn(self._loop.turn, self._caught)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -80,7 +83,7 @@ class Kernel:
             with capturing(self.notes, current_or_none, self.settings.log_level):
                 if self.coroutines is not None and not self._is_inline:
                     self.coroutines.start()
-                Loop(self).run()
+                self._loop.run()
         except BaseException:
             self._shut()
             self._let_go()
@@ -141,10 +144,39 @@ class Kernel:
         if self._heartbeat is not None and self._heartbeat.trouble is not None:
             raise self._heartbeat.trouble
 
-    def run_inline(self) -> bool:
-        """With no threads, run the next chunk right here; False when there is none."""
-        if not self._is_inline:
+    def rest(self, seconds: float, idle: bool) -> None:
+        """Nothing to do for the loop: it runs quick tasks itself, or waits for a worker or for the store."""
+        if self._run_here():
+            return
+        if self.settings.until_idle:
+            self.stop()
+        elif idle:
+            self.session.until_answered(lambda: self.session.store.wait(seconds))
+            with self.turn:
+                self.core.stirred()
+        else:
+            with self.turn:
+                self.turn.wait_for(self.core.needs_step, seconds)
+
+    def _run_here(self) -> bool:
+        """Run the next chunk in the loop's own thread, if it should do so and there is one."""
+        if self._is_inline:
+            return self._run_inline()
+        if not self.core.is_calm or self._stand_in.is_me:
             return False
+        with self.turn:
+            chunk = self.core.lease(False, self.clock())
+        if chunk is None:
+            return False
+        self._stand_in.go()
+        try:
+            self._deliver([run_chunk(chunk, self._workplace)], [chunk])
+        finally:
+            self._stand_in.come_back()
+        return True
+
+    def _run_inline(self) -> bool:
+        """With no threads, run the next chunk right here; False when there is none."""
         for colour in (False, True):
             with self.turn:
                 chunk = self.core.lease(colour, self.clock())
@@ -196,6 +228,12 @@ class Kernel:
     def _feel(self, scarce: bool) -> None:
         self.core.appetite.scarce = scarce
 
+    def _caught(self, caught: bool) -> None:
+        """The loop's thread is caught in a task, so workers take the others; or it is back."""
+        with self.turn:
+            self.core.is_caught = caught
+            self.call_workers()
+
     def _changed(self, of: str, change: Change) -> None:
         self.signals.send(Adapted(of, change.before, change.now, change.why))
 
@@ -218,5 +256,6 @@ class Kernel:
         if self.coroutines is not None:
             self.coroutines.stop()
             self.coroutines.close_here()
+        self._stand_in.close()
         self._pool.close(patience=0.5)
         self._is_over.set()

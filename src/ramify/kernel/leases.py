@@ -100,6 +100,11 @@ class Leases:
         """Whether one more worker of this colour may be given something."""
         return (self.leased if colour else self.chunks)[colour] < self.adapters[colour].target
 
+    @property
+    def is_calm(self) -> bool:
+        """Whether a single thread is enough, and what waits for it is so quick that handing it over costs more."""
+        return self.adapters[False].target == 1 and self.ready[False] > 0 and self.sizes.are_quick(self.kinds)
+
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker, or None when there is nothing it may do."""
         self.ripen(now)

@@ -40,22 +40,27 @@ class Loop:
         self._signals = kernel.signals
         self._clock = kernel.clock
         self._is_draining = False
+        self.is_over = False
 
     def run(self) -> None:
-        """Go on until the core says that it is over."""
-        while True:
+        """Go on until everything is saved, or something breaks it."""
+        while not self.is_over:
+            self.turn()
+
+    def turn(self) -> bool:
+        """One step, by whichever thread has the loop; False when it was the last."""
+        with self._kernel.turn:
+            step = self._core.step(self._clock())
+            self._kernel.call_workers()
+        self._kernel.raise_trouble()
+        try:
+            self._do(step)
+        except Reaped:
             with self._kernel.turn:
-                step = self._core.step(self._clock())
-                self._kernel.call_workers()
-            self._kernel.raise_trouble()
-            try:
-                self._do(step)
-            except Reaped:
-                with self._kernel.turn:
-                    self._core.reaped()
-            if isinstance(step, Leave):
-                return
-            self._kernel.write_notes()
+                self._core.reaped()
+        self.is_over = isinstance(step, Leave)
+        self._kernel.write_notes()
+        return not self.is_over
 
     def _do(self, step: Step) -> None:
         if self._core.is_stopping and not self._is_draining:
@@ -93,7 +98,7 @@ class Loop:
                 with self._kernel.turn:
                     self._core.found(runs, self._clock())
             case Rest(seconds, idle):
-                self._rest(seconds, idle)
+                self._kernel.rest(seconds, idle)
             case Die():
                 self._leave()
                 os._exit(REPLACE_ME)
@@ -125,19 +130,6 @@ class Loop:
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
         self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began))
-
-    def _rest(self, seconds: float, idle: bool) -> None:
-        if self._kernel.run_inline():
-            return
-        if self._kernel.settings.until_idle:
-            self._kernel.stop()
-        elif idle:
-            self._session.until_answered(lambda: self._store.wait(seconds))
-            with self._kernel.turn:
-                self._core.stirred()
-        else:
-            with self._kernel.turn:
-                self._kernel.turn.wait_for(self._core.needs_step, seconds)
 
     def _leave(self) -> None:
         self._kernel.write_notes(all_of_them=True)

@@ -45,7 +45,7 @@ class Pool:
         """Wake threads for what there is to do, and start more if there are too few. Called with the lock held."""
         leases = self._core.leases
         waiting = leases.ready[False]
-        if not waiting:
+        if not waiting or self._core.is_calm:
             return
         lost, self._given_up = self._core.lost_threads - self._given_up, self._core.lost_threads
         if lost > 0:
@@ -111,7 +111,7 @@ class Pool:
                     return None
                 if core.needs_step():
                     self._turn.notify()
-            while (leased := core.lease(False, self._clock())) is None:
+            while core.is_calm or (leased := core.lease(False, self._clock())) is None:
                 if self._is_closing:
                     return None
                 self._idle += 1

@@ -21,6 +21,8 @@ UNTOLD = 2_048
 WINDOWS = 2
 #: After so many tasks, what was measured before them counts half.
 HALF_FORGOTTEN = 256
+#: Tasks that take less than this are quick.
+QUICK = 1e-4
 #: No task takes less, in seconds.
 SHORTEST = 1e-7
 
@@ -117,6 +119,10 @@ class Sizes:
         if mean is not None:
             least = max(least, int(CLAIM_SECONDS * workers / mean))
         return max(least, UNTOLD if self._told is None else self._told // (2 * self.peers))
+
+    def are_quick(self, held: Mapping[str, int]) -> bool:
+        """Whether all that is held is of kinds that take next to no time."""
+        return all(kind in self._means and self._means[kind].seconds < QUICK for kind, many in held.items() if many > 0)
 
     def chunk(self, kind: str, ready: int, workers: int) -> int:
         """How many tasks of a kind to lease at once, with `ready` waiting for all workers."""

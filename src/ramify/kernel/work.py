@@ -25,6 +25,13 @@ class Chunk:
     lost: bool = False
     is_back: bool = False
 
+    def columns(self) -> tuple[Sequence[int], Sequence[bytes]]:
+        """Its tasks and their arguments."""
+        tasks, bodies, places = self.claim.tasks, self.claim.bodies, self.places
+        if isinstance(places, range):
+            return tasks[places.start : places.stop], bodies[places.start : places.stop]
+        return [tasks[place] for place in places], [bodies[place] for place in places]
+
 
 @dataclass(frozen=True, slots=True)
 class Raised:

@@ -52,6 +52,8 @@ class Signature:
         self._written_one_way = all(each.annotation in _WRITTEN_ONE_WAY for each in parameters)
         #: The fast path of `encode`, for a call without keywords.
         self.encode_positional: Callable[[Positional], bytes] = self._positional_encoder()
+        #: The fastest path: one call of msgspec, which raises for everything that is not the plain form of a call.
+        self.decode_plain: Callable[[bytes], Positional] = self._by_position.decode
         #: The fast path of `decode`; None for a payload that only `decode` can give back, because it has keywords.
         self.decode_positional: Callable[[bytes], Positional | None] = self._positional_decoder()
 
