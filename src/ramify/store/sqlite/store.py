@@ -193,7 +193,10 @@ class SqliteStore:
     ) -> Appended:
         """Publish tasks from outside."""
         with self._link.write() as db:
-            return entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
+            appended = entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
+        # Whoever waits in this process need not wait for the file system to tell.
+        self._bell.ring()
+        return appended
 
     # working
 
