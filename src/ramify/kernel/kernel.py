@@ -162,10 +162,10 @@ class Kernel:
         """Run the next chunk in the loop's own thread, if it should do so and there is one."""
         if self._is_inline:
             return self._run_inline()
-        if not self.core.is_calm or self._stand_in.is_me:
+        if self._stand_in.is_me:
             return False
         with self.turn:
-            chunk = self.core.lease(False, self.clock())
+            chunk = self.core.lease(False, self.clock()) if self.core.is_calm else None
         if chunk is None:
             return False
         self._stand_in.go()
