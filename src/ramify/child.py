@@ -8,7 +8,6 @@ it, a second one ends it at once; SIGINT is left to the crew, because a terminal
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -24,7 +23,7 @@ from ramify.engine.place import load_engine
 from ramify.errors import RamifyError
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Entered, Signal
+from ramify.kernel.signals import Entered, Signal, Stopping
 
 
 class Report:
@@ -41,15 +40,24 @@ class Report:
         except OSError:
             return
 
+    def relay(self, text: str) -> None:
+        """Let the crew say something to people, which a child does not do itself."""
+        self.say(f"said {' '.join(text.split())}")
+
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
         self.say(f"trouble {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
 
     def __call__(self, signal: Signal) -> None:
-        """Tell the crew under which number this process works."""
-        if isinstance(signal, Entered):
-            self.say(f"process {signal.process}")
+        """Tell the crew under which number this process works, and when it saves what it has, to leave."""
+        match signal:
+            case Entered(process):
+                self.say(f"process {process}")
+            case Stopping("saving"):
+                self.say("saving")
+            case _:
+                pass
 
 
 def main(argv: Sequence[str]) -> int:
@@ -61,7 +69,7 @@ def main(argv: Sequence[str]) -> int:
     orders = msgspec.json.decode(argv[0], type=Orders)
     report = Report(int(argv[1]))
     try:
-        engine = _engine(orders)
+        engine = _engine(orders, report)
         kernel = _kernel(engine, orders, report)
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises is why there is no worker
         report.trouble(error)
@@ -77,12 +85,11 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _engine(orders: Orders) -> Engine:
+def _engine(orders: Orders, report: Report) -> Engine:
     with importing(orders.place):
         engine = load_engine(orders.place)
     engine.url, engine.durability = orders.store, orders.durability
-    # The crew's process speaks to people; a child speaks to the log.
-    engine.say = logging.getLogger("ramify").info
+    engine.say = report.relay
     return engine
 
 

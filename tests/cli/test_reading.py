@@ -260,3 +260,15 @@ def test_nothing_hostile_reaches_the_terminal(desk: Desk) -> None:
 def test_an_unknown_name_is_escaped_in_the_refusal(desk: Desk) -> None:
     shown = desk.err("status", HOSTILE, code=2)
     assert not [raw for raw in RAW if raw in shown]
+
+
+@pytest.mark.parametrize("command", ["errors", "tasks", "logs"])
+def test_without_a_run_it_is_the_open_one_or_else_the_newest_and_it_is_said_which(desk: Desk, command: str) -> None:
+    assert desk.err(command, code=2).endswith("ramify: this store has no runs yet\n")
+    desk.house.finish(walked(desk))
+    assert desk.err(command).endswith("run: walk (the newest)\n")
+    assert desk.out(command) == desk.out(command, "walk")
+    desk.house.run(desk.house.tasks(), name="second")
+    assert desk.err(command).endswith("run: second (the only open one)\n")
+    desk.house.run(desk.house.tasks(), name="third")
+    assert "2 runs are open: second, third; name the one that is meant" in desk.err(command, code=2)

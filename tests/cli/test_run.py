@@ -91,12 +91,13 @@ def test_failed_tasks_end_with_one_and_are_named(program: Path) -> None:
     ramify("run", "walk.py:engine", "fail", "b\x1b[31mad", "--name", "bad run", code=1)
 
 
-def test_an_interrupted_run_ends_with_130_and_the_same_line_goes_on(program: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_with_130_and_the_same_line_goes_on(program: Path, number: signal.Signals) -> None:
     command = [*RAMIFY, "run", "walk.py:engine", "chain", "0", "--name", "chain"]
     first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert first.stdout is not None
     assert first.stdout.readline() == "link 0\n"
-    first.send_signal(signal.SIGINT)
+    first.send_signal(number)
     out, err = first.communicate(timeout=60)
     assert first.returncode == 130, err
     assert "interrupted; the same command goes on where it was" in err
@@ -108,6 +109,22 @@ def test_an_interrupted_run_ends_with_130_and_the_same_line_goes_on(program: Pat
     finally:
         second.kill()
         second.communicate()
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_stop_goes_through_its_checklist(program: Path, processes: str) -> None:
+    command = [*RAMIFY, "run", "walk.py:engine", "chain", "0", "--processes", processes]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "link 0\n"
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+        running.communicate()
+    phases = [line.split(":")[0].split(" ")[0] for line in err.splitlines()[-5:]]
+    assert phases == ["stopping", "draining", "saving", "done", "interrupted;"]
 
 
 @pytest.mark.parametrize(
@@ -132,6 +149,16 @@ def test_what_is_wrong_is_said_and_nothing_begins(program: Path, args: list[str]
     found = ramify("run", *args, code=code)
     assert says in found.stderr
     assert "Traceback" not in found.stderr
+    assert list(program.glob("*.db")) == []
+
+
+def test_a_program_that_would_run_by_itself_when_it_is_imported_is_told_of_the_guard(program: Path) -> None:
+    (program / "eager.py").write_text(f"{PROGRAM}\nengine.run(grow.of(1))\n")
+    found = ramify("run", "eager.py:engine", "grow", "1", code=3)
+    assert found.stderr == (
+        "ramify: engine.run() was called while `ramify` imports eager.py:engine; "
+        'put the line under `if __name__ == "__main__":`\n'
+    )
     assert list(program.glob("*.db")) == []
 
 
@@ -250,7 +277,7 @@ def test_a_worker_serves_only_its_queues(program: Path) -> None:
     finally:
         working.terminate()
         working.communicate()
-    assert working.returncode == 143
+    assert working.returncode == 130
 
 
 def test_a_worker_says_what_it_knows(program: Path) -> None:

@@ -3,9 +3,11 @@
 import threading
 from collections.abc import AsyncIterator, Iterator
 
-from ramify import AsyncSpawns, Return, Spawns, Stream, Tasks, current
+from ramify import AsyncSpawns, Engine, Return, Spawns, Stream, Tasks, current
 
 jobs = Tasks()
+#: An engine at the top of a module, where a worker process finds it.
+versioned = Engine(include=[jobs], version="7.1")
 
 #: Names that `fragile` fails for, until somebody takes them out.
 broken: set[str] = set()
@@ -128,3 +130,9 @@ async def crawl(name: str, depth: int) -> AsyncSpawns[int]:
         yield crawl.of(f"{name}0", depth - 1)
         yield crawl.of(f"{name}1", depth - 1)
     yield Return(len(name))
+
+
+@jobs.task
+def chatty(lines: int) -> None:
+    for n in range(lines):
+        current().log.debug("line %d", n)

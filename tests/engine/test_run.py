@@ -17,6 +17,7 @@ from ramify.shapes.frontier import How
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import (
+    chatty,
     collect,
     crawl,
     endless,
@@ -32,6 +33,7 @@ from tests.engine.jobs import (
     tree,
     use_client,
     use_database,
+    versioned,
     with_params,
 )
 
@@ -471,3 +473,27 @@ def test_sql_reads_and_never_writes(engine: Engine) -> None:
         with pytest.raises(BadPayload, match="sql"):
             run.sql(wrong)
     assert run.counts.done == 13
+
+
+def test_how_much_of_what_tasks_log_is_stored_is_the_engines_to_say(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("logs")
+    for level, count, expected in ((10, 3, 3), ("error", 3, 0), ("DEBUG", 2, 3), ("INFO", 1, 0)):
+        engine = Engine(folder / "logs.db", include=[jobs], log_level=level, log_lines=count)
+        run = engine.run(chatty.of(3))
+        # One line more than allowed says that there were more.
+        assert len(engine.store.reads.logs(run.id).rows) == expected
+        engine.close()
+    with pytest.raises(ConfigError, match="log_level='loud': give the name of a level"):
+        Engine(log_level="loud")
+    with pytest.raises(ConfigError, match="log_lines=-1: give a whole number"):
+        Engine(log_lines=-1)
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_the_version_of_a_program_is_shown_with_its_processes(
+    tmp_path_factory: pytest.TempPathFactory, processes: int
+) -> None:
+    versioned.url = tmp_path_factory.mktemp("version") / "version.db"
+    versioned.run(tree.of("a", 1), processes=processes)
+    assert {process.version for process in versioned.store.reads.processes()} == {"7.1"}
+    versioned.close()

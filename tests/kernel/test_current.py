@@ -318,3 +318,22 @@ def test_each_task_of_a_chunk_has_its_own_progress(quick: Shop) -> None:
     task = quick.task(walk)
     run = quick.run(*(task.of(n) for n in range(200)))
     assert sorted(int(line.text) for line in lines(quick, run)) == list(range(200))
+
+
+def test_a_program_that_never_set_up_logging_still_sees_what_it_logs_outside_of_tasks(
+    quick: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        logging.getLogger("inside").warning("stored with the run")
+
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    run, other = quick.start(quick.task(work).of()), logging.getLogger("outside")
+    with quick.working(run, until_ended=False), quick.working(run, until_ended=False):
+        wait_until(lambda: quick.state(run).is_end)
+        other.warning("seen once")
+        other.info("not worth a line")
+        handled = logging.NullHandler()
+        other.addHandler(handled)
+        other.warning("handled by somebody")
+        other.removeHandler(handled)
+    assert capsys.readouterr().err == "seen once\n"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,3 +176,19 @@ def test_a_supervised_process_saves_and_ends_itself_to_be_rid_of_a_thread_that_h
     assert second.returncode == 0, second.stderr
     assert store.reads.run(int(run)).state is RunState.DONE
     store.close()
+
+
+@pytest.mark.parametrize("colour", ["plain", "async"])
+@pytest.mark.parametrize("policy", [{"give_up_on": (TimeoutError,)}, {"retry_on": (ValueError,)}])
+def test_time_that_is_up_is_an_error_like_any_other_to_the_policy(quick: Shop, colour: str, policy: Any) -> None:
+    gate = Gate()
+
+    def plain() -> None:
+        gate.enter()
+
+    async def coroutine() -> None:
+        await asyncio.Event().wait()
+
+    run = quick.run(quick.task(plain if colour == "plain" else coroutine, timeout=0.05, **policy).of())
+    assert quick.statuses(quick.tasks(run)[0]) == [FAILED]
+    gate.open()

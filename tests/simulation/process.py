@@ -180,11 +180,12 @@ class Process:
     def _enter(self) -> Story[None]:
         self._n = 0
         self.session.process = number = self.world.number()
+        sent = self.clock()
         # It does not beat before this is answered, so a very late answer would find it buried.
         yield from self._until_answered(lambda: self.store.enter(NewProcess(number)), self.settings.dead_after / 3)
         self.heard_of = float("-inf")
         self.knows_its_death = False
-        self.core.entered(self.clock())
+        self.core.entered(sent)
         if self._heartbeat is None:
             self._heartbeat = Strand(self, self._beat())
 

@@ -126,8 +126,9 @@ class Watch:
             world.tell("buried", processes)
         if world.weather.faults & DEADLY:
             return
-        # One that has not heard that it is in does not beat yet.
-        living = {process.session.process: process for process in world.alive() if process.core.is_in}
+        # One that has just heard that it is in has not beaten yet; if that took very long, it is rightly missed.
+        heard = [process for process in world.alive() if process.core.is_in and process.heard_of > float("-inf")]
+        living = {process.session.process: process for process in heard}
         for number in processes:
             if number in living:
                 raise Violation(f"{living[number]} was buried alive")

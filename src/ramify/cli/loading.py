@@ -9,6 +9,7 @@ import click
 from ramify.cli.main import TROUBLE
 from ramify.cli.out import tell
 from ramify.engine.engine import Engine
+from ramify.engine.importing import importing
 from ramify.engine.place import load_engine
 from ramify.errors import RamifyError
 
@@ -16,7 +17,8 @@ from ramify.errors import RamifyError
 def engine_at(place: str, url: str | None) -> Engine:
     """The engine at a place, on another store if one is given; what the user's module raises is shown in full."""
     try:
-        engine = load_engine(place)
+        with importing(place, by="`ramify`"):
+            engine = load_engine(place)
     except RamifyError:
         raise
     except Exception as error:

@@ -4,7 +4,7 @@
     1    some tasks failed, or the doctor found something wrong
     2    the command line was wrong
     3    the store or the configuration was
-    130  interrupted; what was committed stays, and the same command goes on
+    130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on
 
 Commands are imported when they are asked for, so that help comes at once.
 """

@@ -20,7 +20,7 @@ import click
 from ramify.cli import config
 from ramify.cli.out import Out, tell
 from ramify.errors import UnknownRun
-from ramify.inspect.find import find_run
+from ramify.inspect.find import find_run, newest_run, open_runs, title
 from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Run
@@ -48,12 +48,26 @@ class Visit:
     store: Store
     out: Out
 
-    def run(self, wanted: str) -> Run:
-        """The run that an argument means; `Wrong` names what there is."""
+    def run(self, wanted: str | None) -> Run:
+        """The run that an argument means, or without one the present run; `Wrong` names what there is."""
+        if wanted is None:
+            return self._present()
         try:
             return find_run(self.store.reads, wanted)
         except UnknownRun as error:
             raise Wrong(str(error)) from error
+
+    def _present(self) -> Run:
+        """The run that is open, or the newest one if none is; it is said which."""
+        going = open_runs(self.store.reads)
+        if len(going) > 1:
+            names = ", ".join(title(each) for each in going[-10:])
+            raise Wrong(f"{len(going)} runs are open: {names}; name the one that is meant")
+        found = going[0] if going else newest_run(self.store.reads)
+        if found is None:
+            raise Wrong("this store has no runs yet")
+        tell(f"run: {title(found)} ({'the only open one' if going else 'the newest'})")
+        return found
 
     def task(self, task: int) -> Row:
         """The task that an argument means."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Collection
 
 from ramify.errors import StoreError
+from ramify.inspect.find import every_run
 from ramify.kernel.signals import Saved, Signal
 from ramify.model.event import Tally
 from ramify.model.run import RunState
@@ -21,7 +22,6 @@ from ramify.store.contract import Store
 
 #: How often a process that serves all runs looks for new ones with a cap, in seconds.
 _LOOK_EVERY = 1.0
-_PAGE = 1_000
 
 
 class Cap:
@@ -54,14 +54,6 @@ class Cap:
             return
         self._looked = time.monotonic()
         reads = self._store.reads
-        found = []
-        if self._runs is not None:
-            found = [reads.run(run) for run in self._runs]
-        else:
-            after, more = 0, True
-            while more:
-                page = reads.runs(state=RunState.OPEN, after=after, limit=_PAGE)
-                found += page.rows
-                after, more = page.after, page.more
+        found = every_run(reads, RunState.OPEN) if self._runs is None else map(reads.run, self._runs)
         caps = {run.id: Roots.of_run(run).max_tasks for run in found if run.shape == "frontier"}
         self._caps = {run: cap for run, cap in caps.items() if cap is not None}

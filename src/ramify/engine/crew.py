@@ -71,7 +71,7 @@ class Member:
 
 
 class Crew:
-    """`size` children at work. `start`, then `wait`; `stop` from any thread."""
+    """`size` children at work. `start`, then `wait`; `stop` from any thread. What they have to say goes to `say`."""
 
     def __init__(
         self,
@@ -82,6 +82,7 @@ class Crew:
         *,
         hung_after: float = HUNG_AFTER,
         clock: Callable[[], float] = time.monotonic,
+        say: Callable[[str], None] = lambda text: None,
     ) -> None:
         if size < 1:
             raise ConfigError(f"processes={size}: give 1 or more, or 0 to work in this process")
@@ -91,9 +92,11 @@ class Crew:
         self.signals = signals
         self._hung_after = hung_after
         self._clock = clock
+        self._say = say
         self._members: set[Member] = set()
         self._changed = threading.Condition()
         self._is_stopping = False
+        self._is_saving = False
         self._failure: str | None = None
         self._pauses = 0
         self._troubles = 0
@@ -207,6 +210,17 @@ class Crew:
                     member.process = int(rest)
                 elif word == "trouble":
                     member.last_words.append(rest)
+                elif word == "said":
+                    self._say(f"worker {member.child.pid}: {rest}")
+                elif word == "saving":
+                    self._saves()
+
+    def _saves(self) -> None:
+        """A child saves what it has done; said once, for all of them."""
+        with self._changed:
+            first, self._is_saving = self._is_stopping and not self._is_saving, True
+        if first:
+            self.signals.send(Stopping("saving"))
 
     def _ended(self, member: Member, code: int) -> None:
         if self._is_stopping or code == 0:

@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ramify.engine.cap import Cap
@@ -57,7 +58,8 @@ class Engine(Tasks):
     """A set of tasks with a store to keep them in: `Engine("walk.db")`. `include` takes sets made with `Tasks()`.
 
     `durability="power"`: every commit survives a power cut; `"process"`: everything but that, and faster. `version` is
-    your own program's, shown with its processes.
+    your own program's, shown with its processes. What tasks log is stored from `log_level` on ("DEBUG", or a number),
+    at most `log_lines` lines of each attempt.
     """
 
     def __init__(
@@ -67,13 +69,17 @@ class Engine(Tasks):
         include: Iterable[Tasks] = (),
         version: str | None = None,
         durability: Durability = "power",
+        log_level: int | str = "INFO",
+        log_lines: int = 1_000,
     ) -> None:
         if isinstance(include, Tasks):
             raise ConfigError("include: give a list of sets, such as include=[jobs]")
+        _check_count("log_lines", log_lines)
         super().__init__(include=include)
         self.url = store
         self.version = version
         self.durability: Durability = durability
+        self._log_level, self._log_lines = _level(log_level), log_lines
         #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
         self.say: Callable[[str], None] = _say
         #: Hears of the run that `run` is about to work on, before the work begins.
@@ -189,7 +195,7 @@ class Engine(Tasks):
         if isinstance(queues, str):
             raise ConfigError(f"working(queues={queues!r}): give a list of names")
         chosen = None if queues is None else frozenset(queues)
-        return Working(self, Settings(queues=chosen, threads=threads, version=self.version or ""), processes)
+        return Working(self, Settings(queues=chosen, threads=threads), processes)
 
     # what it is made of
 
@@ -203,6 +209,7 @@ class Engine(Tasks):
         """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
         from ramify.kernel.kernel import Kernel
 
+        settings = replace(settings, version=self.version or "", log_level=self._log_level, log_lines=self._log_lines)
         handlers = self.handlers()
         library = Library(self.store, handlers, self.resources())
         made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
@@ -313,7 +320,7 @@ class Engine(Tasks):
                 if not run.ended:
                     stopped.raise_it()
                 return
-            settings = Settings(runs=frozenset(together), until_ended=True, threads=threads, version=self.version or "")
+            settings = Settings(runs=frozenset(together), until_ended=True, threads=threads)
             with self.using_resources():
                 kernel = self.kernel(settings)
                 if threads == 0:
@@ -344,6 +351,13 @@ def _roots(root: object) -> Sequence[Call[Any]]:
             raise ConfigError(f"{each!r} is no call; give task.of(...), or several of them in a list")
         roots.append(each)
     return roots
+
+
+def _level(given: object) -> int:
+    level = logging.getLevelNamesMapping().get(given.upper()) if isinstance(given, str) else given
+    if isinstance(level, bool) or not isinstance(level, int):
+        raise ConfigError(f'log_level={given!r}: give the name of a level, such as "DEBUG", or its number')
+    return level
 
 
 def _check_count(option: str, value: object) -> None:

@@ -13,14 +13,15 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ramify.engine.reading import Members, Reading, key_text
+from ramify.engine.reading import Members, Reading
 from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
+from ramify.inspect.find import open_runs
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
 from ramify.kernel.workplace import Leader, RunFacts
 from ramify.model.event import Status
-from ramify.model.key import key_bytes
+from ramify.model.key import key_bytes, key_text
 from ramify.model.run import RunState
 from ramify.model.task import Row
 from ramify.shapes.frontier import decode_params
@@ -84,14 +85,7 @@ class Library:
 
     def open_runs(self) -> list[tuple[int, int]]:
         """Runs that have not ended, each with its round."""
-        found: list[tuple[int, int]] = []
-        for state in (RunState.OPEN, RunState.PAUSED, RunState.DRAINING):
-            after, more = 0, True
-            while more:
-                page = self._store.reads.runs(state=state, after=after, limit=_PAGE)
-                found += [(run.id, run.round) for run in page.rows]
-                after, more = page.after, page.more
-        return found
+        return [(run.id, run.round) for run in open_runs(self._store.reads)]
 
     async def put_away(self) -> None:
         """Close the async resources that are open on this event loop."""

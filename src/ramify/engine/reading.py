@@ -16,6 +16,7 @@ import msgspec
 from ramify.kernel.handler import Handler
 from ramify.model.codec.wire import Wire
 from ramify.model.event import Event, Status
+from ramify.model.key import key_text
 from ramify.model.outcome import Failure
 from ramify.model.segment import stretches
 from ramify.model.task import Row
@@ -177,8 +178,3 @@ class Members:
             for event in self._reads.events(stretch[0], stretch[-1]):
                 found[event.task] = (event.status, event.value)
         return found
-
-
-def key_text(key: bytes | None) -> str | None:
-    """A stored key as the text it was given as."""
-    return None if key is None else key.decode("utf-8", "surrogatepass")

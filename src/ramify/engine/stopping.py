@@ -1,9 +1,9 @@
 """Stopping by signal: SIGINT and SIGTERM let the work end well, and a second one ends it at once.
 
 Promises: after the first signal no new task starts, those that run finish within the grace period, what they did is
-saved, and only then is KeyboardInterrupt (or SystemExit, for SIGTERM) raised. A second signal exits the process on the
-spot, after saying in the store that nobody is to blame, and loses nothing that was saved. Handlers that were there
-before are put back.
+saved, and only then is KeyboardInterrupt (for SIGTERM: Terminated, a SystemExit) raised. A second signal exits the
+process on the spot, after saying in the store that nobody is to blame, and loses nothing that was saved. Handlers
+that were there before are put back.
 
 Signals reach the main thread only, so elsewhere this does nothing. A handler here takes no lock: the thread it
 interrupts may hold it.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +22,10 @@ from types import FrameType
 #: How long a second signal may take to say that nobody is to blame.
 LAST_WORDS = 1.0
 _STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
+
+
+class Terminated(SystemExit):
+    """SIGTERM asked for a stop, and everything is saved."""
 
 
 class Stopped:
@@ -65,7 +68,7 @@ class Stopped:
         if self.by == signal.SIGINT:
             raise KeyboardInterrupt
         if self.by is not None:
-            sys.exit(128 + self.by)
+            raise Terminated(128 + self.by)
 
 
 @contextmanager

@@ -43,12 +43,16 @@ def crew_of(
         queues=None if queues is None else tuple(sorted(queues)),
         threads=threads,
     )
-    return Crew(orders, processes, engine.store, engine.signals())
+    return Crew(orders, processes, engine.store, engine.signals(), say=engine.say)
 
 
 def supervise(engine: Engine, runs: Iterable[int], processes: int, threads: int | None) -> Stopped:
     """Let worker processes work on runs until these have ended, or a signal stops them."""
-    crew = crew_of(engine, processes, threads, runs=runs)
+    return attend(engine, crew_of(engine, processes, threads, runs=runs))
+
+
+def attend(engine: Engine, crew: Crew) -> Stopped:
+    """Look after a crew until it has ended by itself, or a signal stops it."""
     with stopping_well(crew.stop, crew.kill, engine.say) as stopped:
         crew.signals.listen(StopTeller(engine.say, stopped.was_asked))
         crew.start()

@@ -76,7 +76,7 @@ class Tasks:
         name, aliases   its kind, and older names under which tasks may still wait
         queue           by which processes choose what to serve
         retries, backoff, retry_on, give_up_on   `retries=3` is up to four attempts
-        timeout         seconds for one attempt
+        timeout         seconds for one attempt; time that is up is a TimeoutError, to retry_on and give_up_on too
         key, once, lane a parameter's name or a function of the arguments (str or None); `once=True`: all arguments
         concurrency, rate   at a time, and "10/s", "100/m" or (count, seconds), within one process and lane
         max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined

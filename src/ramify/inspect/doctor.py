@@ -104,7 +104,9 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
     living = [process for process in processes if is_alive(process)]
     for process in living:
         silent = (monotonic - process.beat) / SECOND if process.beat is not None else 0.0
-        text = f"pid {process.pid} alive, last beat {max(0.0, silent):,.0f} s ago, holds {_rows(held[process.id])}"
+        version = f" of version {process.version}" if process.version else ""
+        age = f"last beat {max(0.0, silent):,.0f} s ago"
+        text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}"
         if silent > SILENT_SECONDS:
             yield Finding(Weight.WRONG, "process", text, "it hangs, or its machine sleeps; others may take its work")
         else:

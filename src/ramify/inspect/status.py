@@ -19,6 +19,7 @@ import msgspec
 from ramify.inspect.find import title
 from ramify.inspect.live import Amounts, Live, look
 from ramify.model.event import ENDS, Status, Tally
+from ramify.model.policy import SECOND
 from ramify.model.run import Order, Run, RunState
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
@@ -89,7 +90,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     @property
     def seconds(self) -> float:
         """How long the run has been there, until it ended or until now."""
-        return max(0, (self.at if self.run.ended is None else self.run.ended) - self.run.created) / 1_000_000
+        return max(0, (self.at if self.run.ended is None else self.run.ended) - self.run.created) / SECOND
 
     @property
     def has_rounds(self) -> bool:

@@ -221,7 +221,8 @@ class Core:
             task = chunk.claim.tasks[chunk.places[0]]
             if holding is not None:
                 limit = timeout_of(holding, chunk.places[0])
-                late = Raised(Failure("TimeoutError", f"no result after {limit:g} seconds"))
+                failure = Failure("TimeoutError", f"no result after {limit:g} seconds")
+                late = Raised(failure, final=not holding.handler.policy.retries_after(TimeoutError()))
                 self.finished(Ran(chunk, others=[(task, late)], seconds=limit or 0.0), now)
             else:
                 self.leases.take_back(chunk, None, 1)

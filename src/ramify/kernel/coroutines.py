@@ -161,8 +161,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         late = clock.expired()
         workplace.on_raise(error)
         failure = Failure("TimeoutError", f"no result after {limit:g} seconds") if late else Failure.of(error)
-        final = not late and not chunk.handler.policy.retries_after(error)
-        ran.others.append((task, Raised(failure, final)))
+        ran.others.append((task, Raised(failure, final=not chunk.handler.policy.retries_after(error))))
     except BaseException as error:  # whatever a handler raises is the outcome of its task
         if is_pressed(error):
             raise

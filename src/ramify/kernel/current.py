@@ -20,6 +20,7 @@ from ramify.kernel.workplace import Leader, RunFacts, Workplace
 from ramify.model.call import Call, Extra
 from ramify.model.claim import More
 from ramify.model.event import UNTRIED
+from ramify.model.key import key_text
 
 _NO_MORE = More()
 _current: ContextVar[Current | None] = ContextVar("ramify_current", default=None)
@@ -112,8 +113,7 @@ class Current:
     @property
     def key(self) -> str | None:
         """The key of its task, if it has one."""
-        key = self._more.key
-        return None if key is None else key.decode("utf-8", "surrogatepass")
+        return key_text(self._more.key)
 
     @property
     def round(self) -> int:

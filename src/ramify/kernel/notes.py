@@ -2,7 +2,8 @@
 
 Lines are kept in memory and written now and then by the loop; a crash loses the last second of them. Each attempt may
 leave so many lines; what is beyond that is counted and said once. Standard `logging` records made inside an attempt get
-`run`, `kind`, `task` and `attempt` as attributes, whoever handles them.
+`run`, `kind`, `task` and `attempt` as attributes, whoever handles them. Records made outside of attempts are
+left as they would be without us: a program that never set up its logging still sees its warnings.
 """
 
 from __future__ import annotations
@@ -55,7 +56,6 @@ class Notes:
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
         self._n = 0
         self._lock = threading.Lock()
-        self._whose: tuple[int, int] | None = None
         self._counts: dict[tuple[int, int], int] = {}
         self._written_at = 0.0
 
@@ -103,12 +103,29 @@ class Capture(logging.Handler):
         """Keep one record; one that cannot be put into words is said to be so."""
         whose = self._whose()
         if whose is None:
+            self._pass_on(record)
             return
         try:
             text = self.format(record)
         except Exception as trouble:  # noqa: BLE001 - a record that cannot be formatted must not fail its task
             text = f"({record.msg!r} could not be put into words: {type(trouble).__name__})"
         self._notes.add(whose, record.levelno, record.name, text)
+
+    def _pass_on(self, record: logging.LogRecord) -> None:
+        """Being there keeps Python's handler of last resort from a record that nobody else handles; so call it."""
+        last = logging.lastResort
+        handlers = list(_handlers_of(record.name))
+        alone = all(isinstance(each, Capture) for each in handlers)
+        if last is not None and alone and handlers[0] is self and record.levelno >= last.level:
+            last.handle(record)
+
+
+def _handlers_of(name: str) -> Iterator[logging.Handler]:
+    """Whoever handles the records of a logger, itself first and the root last."""
+    logger: logging.Logger | None = logging.getLogger(name)
+    while logger is not None:
+        yield from logger.handlers
+        logger = logger.parent if logger.propagate else None
 
 
 @contextlib.contextmanager

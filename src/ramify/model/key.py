@@ -31,6 +31,11 @@ def key_bytes(key: str) -> bytes:
     return key.encode("utf-8", "surrogatepass")
 
 
+def key_text(key: bytes | None) -> str | None:
+    """A stored key as the text it was given as."""
+    return None if key is None else key.decode("utf-8", "surrogatepass")
+
+
 def digests(hold: Hold, run: int, kind: str, keys: Iterable[bytes]) -> list[bytes]:
     """The 16 bytes by which each key is found: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
     scope = b"%d/%d" % (hold, run) if hold in (Hold.LABEL, Hold.ONCE) else b"%d/" % hold

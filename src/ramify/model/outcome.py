@@ -1,7 +1,7 @@
 """Outcomes: what one attempt returned, and the record of an error that can always be written.
 
 An outcome is what the kernel turns into one event. Recording a failure must itself never fail: `Failure.of` survives
-exceptions whose `__str__` raises, lone surrogates, endless messages and endless tracebacks.
+exceptions whose `__str__` raises, lone surrogates, endless texts and endless tracebacks.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ class Process(msgspec.Struct, frozen=True):
     blame: Blame | None = None
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
+    version: str = ""
 
 
 class Reap(msgspec.Struct, frozen=True):

@@ -26,10 +26,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.errors import BadPayload, ConfigError, StoreUnavailable
+from ramify.kernel.outbox import due_of
 from ramify.model.call import Call, Group
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
-from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import Follows, NewRun, Order, Run, RunState
 from ramify.model.task import Appended, NewTasks, check_name
@@ -152,7 +152,6 @@ def as_groups(calls: Sequence[Call[Any]], first: int, now: int) -> list[NewTasks
         sorted_out.setdefault(call.group, []).append(call)
     groups = []
     for group, members in sorted_out.items():
-        due = group.due if group.delay is None else now + round(group.delay * SECOND)
         labels = [call.label for call in members]
         extras = [call.extra for call in members]
         groups.append(
@@ -163,7 +162,7 @@ def as_groups(calls: Sequence[Call[Any]], first: int, now: int) -> list[NewTasks
                 queue=group.queue,
                 lane=group.lane,
                 priority=group.priority,
-                due=due,
+                due=due_of(group, now),
                 keys=labels if any(labels) else None,
                 hold=group.hold,
                 keep=group.keep,

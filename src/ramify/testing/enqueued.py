@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ramify.engine.engine import Engine
-from ramify.engine.reading import Reading, key_text
+from ramify.engine.reading import Reading
 from ramify.engine.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.live import rows_of, wait_of
 from ramify.model.call import Call
+from ramify.model.key import key_text
 from ramify.model.policy import SECOND
 from ramify.model.task import Row
 

@@ -165,7 +165,6 @@ class Workbench:
             exact_waits=True,
             threads=0,
             memory_wait=_AT_ONCE,
-            version=self.engine.version or "",
         )
         kernel = self.engine.kernel(settings, clock=lambda: self.clock.monotonic() / SECOND, on_raise=on_raise)
         kernel.signals.listen(hear)

@@ -94,12 +94,13 @@ class Watched:
 
     def __init__(self, scene: Scene, run: int, *, size: int = 2, hung_after: float = 60.0) -> None:
         self.replaced: list[str] = []
+        self.said: list[str] = []
         signals = Signals()
         signals.listen(self._hear)
         orders = Orders(
             place=PLACE, store=str(scene.folder / STORE), runs=(run,), until_ended=True, threads=1, beat_every=0.05
         )
-        self.crew = Crew(orders, size, scene.store, signals, hung_after=hung_after)
+        self.crew = Crew(orders, size, scene.store, signals, hung_after=hung_after, say=self.said.append)
 
     def _hear(self, signal: Signal) -> None:
         if isinstance(signal, Replaced):
@@ -129,6 +130,7 @@ def test_a_dead_child_is_noticed_at_once_and_replaced(scene: Scene, waiting_run:
     scene.go()
     watched.crew.wait()
     assert watched.replaced == ["it was killed (SIGKILL)"]
+    assert any(text.endswith("is offered again") for text in watched.said), watched.said
     scene.check_done(6)
 
 

@@ -40,6 +40,8 @@ PROGRAM = "ramify.cli.demo_tree"
 def demo(depth: int, processes: int, keep: Path | None) -> None:
     """Grow a million tasks, be killed twice, and lose nothing."""
     if keep is not None:
+        if os.path.lexists(keep):
+            raise click.UsageError(f"--keep {keep}: it exists; give a new folder")
         keep.mkdir(parents=True)
         clean = Demo(keep, depth, processes).play()
     else:

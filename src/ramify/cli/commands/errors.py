@@ -11,11 +11,14 @@ from ramify.inspect.review import Reviewed, review
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option("--frames", is_flag=True, help="Also where the first of each group was raised.")
 @on_store
-def errors(visit: Visit, run: str, frames: bool) -> None:
-    """What failed in a run: tasks that failed alike are one group, the largest first."""
+def errors(visit: Visit, run: str | None, frames: bool) -> None:
+    """What failed in a run: tasks that failed alike are one group, the largest first.
+
+    Without RUN: the run that is open, or the newest one if none is.
+    """
     found = visit.run(run)
     reviewed = review(visit.store.reads, found.id)
     if visit.out.as_json:

@@ -18,7 +18,7 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Stay, and show lines as they are written, until the run has ended.")
 @click.option("--task", type=int, help="Only what this task logged.")
 @click.option(
@@ -26,8 +26,11 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 )
 @click.option("--after", type=click.IntRange(0), default=0, help="Only lines after this one.")
 @on_store
-def logs(visit: Visit, run: str, follow: bool, task: int | None, level: str, after: int) -> None:
-    """What tasks of a run logged, oldest first."""
+def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: str, after: int) -> None:
+    """What tasks of a run logged, oldest first.
+
+    Without RUN: the run that is open, or the newest one if none is.
+    """
     found = visit.run(run)
     shown = False
     while True:

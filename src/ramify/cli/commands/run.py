@@ -18,6 +18,7 @@ from ramify.cli.progress import progress_on
 from ramify.cli.visit import Wrong
 from ramify.engine.engine import Engine, OrderName
 from ramify.engine.run import Run
+from ramify.engine.stopping import Terminated
 from ramify.errors import BadPayload
 from ramify.inspect.find import typed
 from ramify.inspect.review import review
@@ -64,7 +65,7 @@ def run(
             engine.on_begun = show
             done = engine.run(call, threads=threads, **_checked(options))
         _conclude(engine, done, out)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Terminated):
         tell("interrupted; the same command goes on where it was")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:

@@ -20,7 +20,7 @@ _ENDS = {status.name.lower(): status for status in ENDS}
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", required=False)
 @click.option("--kind", help="Only tasks of this kind.")
 @click.option("--status", "wanted", type=click.Choice([PENDING, *_ENDS]), help="Only tasks that are so.")
 @click.option(
@@ -28,8 +28,11 @@ _ENDS = {status.name.lower(): status for status in ENDS}
 )
 @click.option("--after", type=int, default=0, help="Only tasks with a larger id: the next page.")
 @on_store
-def tasks(visit: Visit, run: str, kind: str | None, wanted: str | None, limit: int, after: int) -> None:
-    """Tasks of a run, by id."""
+def tasks(visit: Visit, run: str | None, kind: str | None, wanted: str | None, limit: int, after: int) -> None:
+    """Tasks of a run, by id.
+
+    Without RUN: the run that is open, or the newest one if none is.
+    """
     found = visit.run(run)
     shown: list[tuple[Row, str]] = []
     for row, state in _tasks(visit, found.id, kind, wanted, after):

@@ -8,8 +8,8 @@ from ramify.cli.loading import engine_at
 from ramify.cli.main import INTERRUPTED
 from ramify.cli.out import tell
 from ramify.engine.engine import Engine
-from ramify.engine.stopping import Stopped, stopping_well
-from ramify.engine.supervise import crew_of
+from ramify.engine.stopping import Stopped, Terminated, stopping_well
+from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import StopTeller
 from ramify.kernel.settings import Settings
 
@@ -34,9 +34,11 @@ def worker(
     about = engine.store.describe()
     tell(f"working on {about.place} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
     try:
-        stopped = _crew(engine, processes, threads, chosen) if processes else _here(engine, threads, chosen)
-        stopped.raise_it()
-    except KeyboardInterrupt:
+        if processes:
+            attend(engine, crew_of(engine, processes, threads, queues=chosen)).raise_it()
+        else:
+            _here(engine, threads, chosen).raise_it()
+    except (KeyboardInterrupt, Terminated):
         tell("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
@@ -45,17 +47,8 @@ def worker(
 
 def _here(engine: Engine, threads: int | None, queues: frozenset[str] | None) -> Stopped:
     with engine.using_resources():
-        kernel = engine.kernel(Settings(queues=queues, threads=threads, version=engine.version or ""))
+        kernel = engine.kernel(Settings(queues=queues, threads=threads))
         with stopping_well(kernel.stop, kernel.excuse, engine.say) as stopped:
             kernel.signals.listen(StopTeller(engine.say, stopped.was_asked))
             kernel.run()
-    return stopped
-
-
-def _crew(engine: Engine, processes: int, threads: int | None, queues: frozenset[str] | None) -> Stopped:
-    crew = crew_of(engine, processes, threads, queues=queues)
-    with stopping_well(crew.stop, crew.kill, engine.say) as stopped:
-        crew.signals.listen(StopTeller(engine.say, stopped.was_asked))
-        crew.start()
-        crew.wait()
     return stopped

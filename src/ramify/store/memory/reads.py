@@ -278,5 +278,5 @@ def _process(number: int, row: SessionRow) -> Process:
     blame = None if not row.blame_announced else Blame.NOBODY if row.blame is None else Blame.TASK
     return Process(
         number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last, blame,
-        row.new.kinds, row.new.queues,
+        row.new.kinds, row.new.queues, row.new.version,
     )  # fmt: skip

@@ -275,16 +275,16 @@ class SqliteReads:
         """Sessions."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, announced, blame, kinds, queues"
-                " FROM session ORDER BY process"
+                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, announced, blame, kinds, queues,"
+                " version FROM session ORDER BY process"
             ).fetchall()
         return [
             Process(
                 number, pid, host, entered, self._liveness.last_beat(number), bool(gone), last,
                 None if not announced else Blame.NOBODY if blame is None else Blame.TASK,
-                _names(kinds), _names(queues),
+                _names(kinds), _names(queues), version,
             )
-            for number, pid, host, entered, gone, last, announced, blame, kinds, queues in found
+            for number, pid, host, entered, gone, last, announced, blame, kinds, queues, version in found
         ]  # fmt: skip
 
     def sql(self, query: str, values: dict[str, Any]) -> Table:

@@ -18,10 +18,10 @@ from ramify.testing.conformance.registry import case
 @case("enter")
 def a_process_that_entered_is_listed_with_what_it_said(house: House) -> None:
     process = new_process_id()
-    house.store.enter(NewProcess(process, pid=17, host="mill", kinds=("walk", "größe"), queues=()))
+    house.store.enter(NewProcess(process, pid=17, host="mill", version="7.1", kinds=("walk", "größe"), queues=()))
     seen = only(house.store.reads.processes())
     assert (seen.id, seen.pid, seen.host, seen.entered) == (process, 17, "mill", house.clock.now())
-    assert (seen.kinds, seen.queues) == (("walk", "größe"), ())
+    assert (seen.kinds, seen.queues, seen.version) == (("walk", "größe"), (), "7.1")
     assert not seen.reaped
     assert seen.blame is None
 
