@@ -2,12 +2,11 @@
 
 It imports the engine, works with a kernel of its own, and writes a line to FD with every beat, so that the crew can
 tell a hung child from a busy one. Its standard input closes when the crew's process dies; then it stops. SIGTERM stops
-it, a second one ends it at once; SIGINT is left to the crew, because a terminal sends it to both.
+it, however often it comes; SIGINT is left to the crew, because a terminal sends it to both.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -25,6 +24,9 @@ from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
 
+#: Seconds between two signs of life while the engine is imported and its store is opened.
+SAY_EVERY = 5.0
+
 
 class Report:
     """The line back to the crew. A crew that is gone is told nothing, and that is no trouble."""
@@ -32,6 +34,7 @@ class Report:
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
         self._fd = fd
+        self._has_entered = threading.Event()
 
     def say(self, line: str) -> None:
         """Write one line."""
@@ -44,6 +47,15 @@ class Report:
         """Let the crew say something to people, which a child does not do itself."""
         self.say(f"said {' '.join(text.split())}")
 
+    def keep_saying(self, word: str) -> None:
+        """Say a word now and then until this process has entered: a slow import or a store that is away is no hang."""
+
+        def go_on() -> None:
+            while not self._has_entered.wait(SAY_EVERY):
+                self.say(word)
+
+        threading.Thread(target=go_on, name="ramify-starting", daemon=True).start()
+
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
@@ -53,6 +65,7 @@ class Report:
         """Tell the crew under which number this process works, and when it saves what it has, to leave."""
         match signal:
             case Entered(process):
+                self._has_entered.set()
                 self.say(f"process {process}")
             case Stopping("saving"):
                 self.say("saving")
@@ -68,6 +81,7 @@ def main(argv: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     orders = msgspec.json.decode(argv[0], type=Orders)
     report = Report(int(argv[1]))
+    report.keep_saying("starting")
     try:
         engine = _engine(orders, report)
         kernel = _kernel(engine, orders, report)
@@ -78,7 +92,11 @@ def main(argv: Sequence[str]) -> int:
     threading.Thread(target=_stop_with_the_crew, args=(kernel,), daemon=True).start()
     try:
         with engine.using_resources():
-            kernel.run()
+            # Beside this thread, which hears signals and must not be caught in a task.
+            kernel.start()
+            kernel.join()
+        if kernel.core.watch.is_over:
+            report.say("over")
     except Exception as error:
         report.trouble(error)
         raise
@@ -112,18 +130,12 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
 
 def _stop_on_signals(kernel: Kernel) -> None:
     def asked(number: int, frame: object) -> None:
-        if kernel.core.is_stopping:
-            _leave_at_once(kernel)
         # A thread of its own: the handler may have interrupted the very thread that holds the kernel's lock.
         threading.Thread(target=kernel.stop, daemon=True).start()
 
+    # As often as it comes: a service manager sends it to the whole group, and the crew once more. Who wants an end at
+    # once kills.
     signal.signal(signal.SIGTERM, asked)
-
-
-def _leave_at_once(kernel: Kernel) -> None:
-    with contextlib.suppress(RamifyError):
-        kernel.excuse()
-    os._exit(128 + signal.SIGTERM)
 
 
 def _stop_with_the_crew(kernel: Kernel) -> None:

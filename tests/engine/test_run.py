@@ -84,9 +84,9 @@ def test_a_finished_name_gives_its_results_and_again_runs_anew(engine: Engine) -
     again = engine.run(tree.of("a", 1), name="t", again=True)
     assert again.id != finished.id
     assert len(list(again.results())) == 4
-    assert [line.split(" [")[0].split(") ")[1] for line in said] == [
+    assert [line.split(" [")[0].split(") ", 1)[1] for line in said] == [
         "begins",
-        "had ended as done; again=True starts it anew",
+        "had ended as done; again=True (`--again`) starts it anew",
         "begins anew",
     ]
     assert all("keeps" in line and "lacks" in line for line in said)

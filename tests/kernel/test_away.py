@@ -14,9 +14,10 @@ from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
 from ramify.kernel.nursery import PIECE
 from ramify.kernel.signals import Buried, Entered, Saved, Signals, StoreAway, StoreBack
+from ramify.kernel.stream import Stream
 from ramify.model.call import Call
 from ramify.model.event import Status
-from ramify.model.process import NewProcess, new_process_id
+from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import RunState
 from ramify.store.contract import Store
 from tests.kernel.shop import LONG, Away, Ear, Gate, Shop, wait_until
@@ -246,7 +247,6 @@ def test_a_process_that_was_buried_while_it_streams_children_writes_none_of_them
 
 def test_a_kernel_buries_the_dead_and_does_their_work(shop: Shop) -> None:
     from ramify.model.claim import Want
-    from ramify.model.process import Stamp
 
     def work(n: int) -> list[int]:
         return [n, current().attempt]
@@ -301,3 +301,64 @@ def test_what_was_claimed_just_before_a_burial_is_not_started(quick: Shop) -> No
     assert kernel.join(LONG)
     assert quick.results(run) == [0, 1, 2, 3, 4]
     assert sorted(tries) == [0, 1, 2, 3, 4]
+
+
+def test_a_kernel_whose_loop_broke_starts_nothing_more(quick: Shop) -> None:
+    gate, began = Gate(), list[int]()
+
+    def work(n: int) -> int:
+        began.append(n)
+        if n:
+            gate.enter()
+        return n
+
+    def oops() -> None:
+        disarm()
+        gate.wait_for(2)
+        raise RuntimeError("planted")
+
+    arm("before-commit", oops)
+    # One at a time goes to a worker, however quick they seem.
+    task = quick.task(work, concurrency=4)
+    quick.start(*(task.of(n) for n in range(4)))
+    kernel = quick.kernel(threads=2)
+    kernel.start()
+    with pytest.raises(RuntimeError, match="planted"):
+        kernel.join(LONG)
+    gate.open()
+    wait_until(lambda: not kernel._pool._threads)
+    assert sorted(began) == [0, 1, 2], "what was held and had not begun was begun after the kernel's end"
+
+
+def test_a_stream_whose_claim_was_taken_away_is_not_tried_again_and_again(shop: Shop) -> None:
+    gate, tries = Gate(), list[int]()
+
+    def member() -> int:
+        return 1
+
+    def root() -> None:
+        current().spawn(made_member.of(), then=then.of())
+
+    def many(ones: Stream[int] = Stream()) -> Iterator[Call[Any]]:
+        tries.append(1)
+        if len(tries) == 1:
+            gate.enter()
+        for n in range(PIECE + 1):
+            yield made_leaf.of(n)
+
+    def leaf(n: int) -> None: ...
+
+    made_member, made_leaf, then = shop.task(member), shop.task(leaf), shop.task(many, stream_of=int)
+    run = shop.start(shop.task(root).of())
+    kernel = shop.kernel(run)
+    kernel.start()
+    gate.wait_for(1)
+    other, process = shop.open(), new_process_id()
+    other.enter(NewProcess(process))
+    # Whoever holds the continuation of a member that begins a new life loses it, and is not told.
+    other.reopen(Stamp(process, 1), run, [*shop.tasks(run, "member"), *shop.tasks(run, "many")])
+    other.leave(process)
+    gate.open()
+    assert kernel.join(LONG)
+    assert len(tries) == 2
+    assert shop.store.reads.counts(run)["leaf"][Status.DONE] == PIECE + 1

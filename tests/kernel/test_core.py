@@ -411,3 +411,30 @@ def test_the_books_add_up_after_every_fact() -> None:
     made.committed(batch, answer(), 1.0)
     assert holding.adds_up()
     assert (holding.left, holding.leased, holding.waiting, len(holding.back)) == (4, 1, 1, 1)
+
+
+def test_a_supervised_process_that_is_to_die_lets_others_finish_within_the_grace_period() -> None:
+    made = core(handler(timeout=2.0), handler("long"), supervised=True, grace=5.0)
+    made.claimed(Claimed((claim(1), claim(1, first=200, kind="long"))), 0.0)
+    late, other = lease(made), lease(made)
+    assert (late.claim.kind, other.claim.kind) == ("work", "long")
+    assert isinstance(made.step(2.0), Rest)
+    made.committed(flush(made.step(2.5)), answer(), 2.5)
+    assert isinstance(made.step(3.0), Rest)
+    made.finished(done(other), 4.0)
+    made.came_back(other)
+    made.committed(flush(made.step(4.0)), answer(), 4.0)
+    assert made.step(4.0) == Die(100)
+
+
+def test_only_those_that_were_held_back_by_a_run_are_asked_again_when_it_moves() -> None:
+    made = core(runs=frozenset({1, 2, 3}))
+    made.claimed(Claimed(), 0.0)
+    for run, leader in ((1, None), (2, 1), (3, None)):
+        made.advanced(run, Advanced(RunState.OPEN, -1, gated_by=leader), 0.0)
+    while isinstance(made.step(0.0), Move):
+        pass
+    made.advanced(1, Advanced(RunState.DONE, 0, moved=True), 0.0)
+    made.claimed(Claimed(), 0.0)
+    assert made.step(0.0) == Move(2, -1)
+    assert not isinstance(made.step(0.0), Move)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Follows
-from tests.kernel.shop import Shop, wait_until
+from tests.kernel.shop import LONG, Gate, Shop, opener, wait_until
 
 COLOURS = pytest.mark.parametrize("colour", ["plain", "async"])
 
@@ -337,3 +338,24 @@ def test_a_program_that_never_set_up_logging_still_sees_what_it_logs_outside_of_
         other.warning("handled by somebody")
         other.removeHandler(handled)
     assert capsys.readouterr().err == "seen once\n"
+
+
+def test_each_of_two_kernels_keeps_the_lines_of_its_own_tasks(quick: Shop, tmp_path: Path) -> None:
+    gate, before = Gate(), (logging.getLogRecordFactory(), logging.getLogger("ramify.task").level)
+
+    def speak(name: str) -> None:
+        gate.enter()
+        current().log.info("I am %s", name)
+
+    other = Shop(opener("memory", tmp_path))
+    runs = [shop.start(shop.task(speak).of(name)) for shop, name in ((quick, "one"), (other, "two"))]
+    kernels = [shop.kernel(run) for shop, run in zip((quick, other), runs, strict=True)]
+    for kernel in kernels:
+        kernel.start()
+    gate.wait_for(2)
+    gate.open()
+    assert all(kernel.join(LONG) for kernel in kernels)
+    found = [[line.text for line in lines(shop, run)] for shop, run in zip((quick, other), runs, strict=True)]
+    assert found == [["I am one"], ["I am two"]]
+    assert before == (logging.getLogRecordFactory(), logging.getLogger("ramify.task").level)
+    other.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ramify.kernel.handler import Rate
-from ramify.kernel.limits import Bucket, Limits
+from ramify.kernel.limits import BUCKETS_KEPT, Bucket, Limits
 from tests.kernel.claims import handler
 
 
@@ -65,3 +65,11 @@ def test_nothing_is_waited_for_when_no_rate_holds_back() -> None:
 def test_the_tighter_limit_says_how_much_is_worth_holding() -> None:
     limits = Limits({"work": handler(concurrency=5, rate=Rate(20, 10.0))})
     assert limits.most_held("work") == 2
+
+
+def test_the_rates_of_lanes_that_are_long_over_are_forgotten() -> None:
+    limits = Limits({"work": handler(rate=Rate(1, 1.0))})
+    for n in range(10 * BUCKETS_KEPT):
+        limits.start("work", f"lane {n}", 1, n / 100)
+    assert len(limits._buckets) < 3 * BUCKETS_KEPT
+    assert limits.allowed("work", f"lane {n}", 1, n / 100) == 0

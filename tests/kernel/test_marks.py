@@ -47,3 +47,10 @@ def test_a_claim_that_came_with_a_commit_knows_the_marks_that_came_with_it() -> 
     assert marks.committed([TASK]) == {1}
     marks.claimed()
     assert marks.heard([TASK]) == set()
+
+
+def test_a_run_whose_cancel_went_away_is_wanted_again() -> None:
+    marks = Marks()
+    marks.heard([RUN])
+    marks.heard([])
+    assert marks.runs == set()

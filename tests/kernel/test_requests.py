@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current
+from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.mark import CancelAnswer
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import RunState
+from tests.kernel.claims import claim
 from tests.kernel.shop import LONG, Gate, Shop, wait_until
 
 
@@ -285,3 +290,48 @@ def test_a_handler_may_end_its_run_early(shop: Shop) -> None:
     found = shop.store.reads.run(run)
     assert (found.state, found.reason) == (RunState.HALTED, "found it")
     assert shop.count(run, Status.DONE) == 1
+
+
+def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick: Shop) -> None:
+    async def work(n: int) -> int:
+        return n
+
+    kernel, cancelled = quick.kernel(), set[int]()
+    chunk = Chunk(claim(3, kind="work"), quick.task(work).handler, range(3), {})
+    waiting, came, over = [chunk], list[Ran](), threading.Event()
+
+    def deliver(rans: list[Ran], chunks: list[Chunk]) -> None:
+        came.extend(rans)
+        if chunk in chunks:
+            over.set()
+
+    def fill_and_cancel() -> None:
+        coroutines._fill()
+        cancelled.add(chunk.claim.run)
+        coroutines._cancel_marked()
+
+    place = replace(kernel._workplace, cancelled_runs=cancelled)
+    coroutines = Coroutines(place, lambda: waiting.pop() if waiting else None, deliver)
+    coroutines.start()
+    coroutines.loop.call_soon_threadsafe(fill_and_cancel)
+    assert over.wait(LONG), "nobody says what became of them"
+    coroutines.stop()
+    assert [verdict for ran in came for verdict in ran.others] == [(n, Interrupted()) for n in range(100, 103)]
+
+
+def test_what_a_handler_left_running_may_not_end_the_event_loop(quick: Shop) -> None:
+    left: list[asyncio.Task[None]] = []
+
+    async def leave() -> None:
+        sys.exit(3)
+
+    async def work(n: int) -> int:
+        if n == 0:
+            left.append(asyncio.create_task(leave()))
+            await asyncio.wait(left)
+        return n
+
+    task = quick.task(work)
+    run = quick.run(*(task.of(n) for n in range(3)), coroutines=1)
+    assert quick.results(run) == [0, 1, 2]
+    assert isinstance(left[0].exception(), SystemExit)

@@ -83,6 +83,28 @@ def test_what_does_not_finish_within_the_grace_period_is_interrupted(shop: Shop)
     assert shop.count(run, Status.DONE) == 2
 
 
+def test_a_quick_task_that_hangs_is_not_waited_for_beyond_the_grace_period(quick: Shop) -> None:
+    gate = Gate()
+
+    def brisk(n: int) -> int:
+        if n == 2_000:
+            gate.enter()
+        return n
+
+    task = quick.task(brisk)
+    run = quick.start(*(task.of(n) for n in range(2_001)))
+    kernel = quick.kernel(threads=1, grace=0.2)
+    kernel.start()
+    gate.wait_for(1)
+    kernel.stop()
+    try:
+        assert kernel.join(LONG / 2), "the loop hangs in the task"
+        assert all(process.reaped for process in quick.store.reads.processes())
+    finally:
+        gate.open()
+    assert quick.count(run, Status.DONE) >= 1_000
+
+
 def test_a_second_stop_changes_nothing(quick: Shop) -> None:
     gate = Gate()
 

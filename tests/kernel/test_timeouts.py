@@ -16,7 +16,7 @@ from ramify.kernel.signals import Replaced, Signals
 from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.store.open import open_store
-from tests.kernel.shop import Ear, Gate, Shop, wait_until
+from tests.kernel.shop import LONG, Ear, Gate, Shop, wait_until
 
 RETRYING, DONE, FAILED = Status.RETRYING, Status.DONE, Status.FAILED
 
@@ -122,6 +122,27 @@ def test_a_thread_in_time_keeps_its_result(quick: Shop) -> None:
     task = quick.task(brisk, timeout=5)
     run = quick.run(*(task.of(n) for n in range(200)))
     assert quick.results(run) == list(range(200))
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["of its kind", "of its call"])
+def test_a_quick_task_with_a_time_limit_is_not_waited_for_by_the_loop(quick: Shop, own: bool) -> None:
+    gate = Gate()
+
+    def brisk(n: int) -> int:
+        if n == 2_000:
+            gate.enter()
+        return n
+
+    task = quick.task(brisk, timeout=None if own else 0.2, retries=0)
+    calls = [task.of(n) for n in range(2_001)]
+    run = quick.start(*(call.timeout(0.2) if own else call for call in calls))
+    kernel = quick.kernel(run, threads=1)
+    kernel.start()
+    try:
+        assert kernel.join(LONG / 2), "the loop hangs in the task"
+    finally:
+        gate.open()
+    assert quick.count(run, Status.FAILED) == 1
 
 
 def test_what_is_over_is_not_kept_until_its_time_would_have_been_up(quick: Shop) -> None:

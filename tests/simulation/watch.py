@@ -14,6 +14,7 @@ from ramify.kernel.steps import Enter, Flush, Leave, PutBack, Rest, Step, Take
 from ramify.kernel.work import Chunk
 from ramify.model.event import Event, Status
 from ramify.store.contract import Beat
+from ramify.testing.clock import SECOND
 from tests.simulation.tree import number_of
 from tests.simulation.weather import DEADLY
 
@@ -130,7 +131,9 @@ class Watch:
         heard = [process for process in world.alive() if process.core.is_in and process.heard_of > float("-inf")]
         living = {process.session.process: process for process in heard}
         for number in processes:
-            if number in living:
+            # Beats get lost too. Who was not heard of for so long is rightly missed; all others must not be.
+            silent = world.clock.monotonic() - self._place.sessions[number].beats[-1]
+            if number in living and silent <= world.weather.dead_after * SECOND:
                 raise Violation(f"{living[number]} was buried alive")
 
     # cores

@@ -52,8 +52,9 @@ class Cap:
     def _look(self) -> None:
         if self._looked and (self._runs is not None or time.monotonic() - self._looked < _LOOK_EVERY):
             return
-        self._looked = time.monotonic()
         reads = self._store.reads
         found = every_run(reads, RunState.OPEN) if self._runs is None else map(reads.run, self._runs)
         caps = {run.id: Roots.of_run(run).max_tasks for run in found if run.shape == "frontier"}
         self._caps = {run: cap for run, cap in caps.items() if cap is not None}
+        # Only now: a store that was away in between must be asked again.
+        self._looked = time.monotonic()

@@ -8,6 +8,7 @@ notice and stop by themselves.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from typing import IO
 
 import msgspec
 
-from ramify.errors import ConfigError, StoreError
+from ramify.errors import ConfigError, RamifyError
 from ramify.kernel.signals import Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store.contract import Store
@@ -35,7 +36,11 @@ SHORT_LIFE = 1.0
 FIRST_PAUSE = 0.1
 #: So many children in a row that end with a word about why (a broken store, say) end the crew.
 MOST_TROUBLES = 5
+#: A child that lived for longer than this was well; its trouble is the first of a row.
+LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
+#: How much longer than its grace period a child may take to be gone.
+TO_BE_GONE = 5.0
 
 
 class Orders(msgspec.Struct, frozen=True):
@@ -67,6 +72,8 @@ class Member:
     heard: float
     process: int | None = None
     thread: threading.Thread | None = None
+    #: Whether it said that the runs it was to work on have ended.
+    is_over: bool = False
     last_words: list[str] = field(default_factory=list)
 
 
@@ -101,6 +108,7 @@ class Crew:
         self._pauses = 0
         self._troubles = 0
         self._timers: set[threading.Timer] = set()
+        self._looked = 0.0
         self.replaced = 0
 
     @property
@@ -110,13 +118,18 @@ class Crew:
             return [member.child.pid for member in self._members]
 
     def start(self) -> None:
-        """Start the children."""
-        for _ in range(self._size):
-            self._hire()
+        """Start the children: all of them, or none."""
+        try:
+            for _ in range(self._size):
+                self._hire()
+        except BaseException:
+            self.kill()
+            raise
 
     def wait(self) -> None:
         """Watch until every child has ended by itself or was stopped; ConfigError when they cannot start."""
         with self._changed:
+            self._looked = self._clock()
             while self._members or self._timers:
                 self._changed.wait(min(1.0, self._hung_after / 4))
                 self._kill_hung()
@@ -149,7 +162,7 @@ class Crew:
             _send(member, signal.SIGKILL)
 
     def _insist(self, members: list[Member]) -> None:
-        end = self._clock() + self._orders.grace + 5.0
+        end = self._clock() + self._orders.grace + TO_BE_GONE
         with self._changed:
             while self._members.intersection(members) and self._clock() < end:
                 self._changed.wait(end - self._clock())
@@ -163,7 +176,8 @@ class Crew:
         if member.process is not None:
             try:
                 self._store.announce(member.process, None)
-            except StoreError:
+            except RamifyError:
+                # The store is away, or the child has left it already and only its program does not end.
                 return
 
     def _hire(self) -> None:
@@ -208,10 +222,14 @@ class Crew:
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
                 if word == "process":
                     member.process = int(rest)
+                elif word == "over":
+                    member.is_over = True
                 elif word == "trouble":
                     member.last_words.append(rest)
                 elif word == "said":
-                    self._say(f"worker {member.child.pid}: {rest}")
+                    # Whoever should be told may be gone; that is no reason to hear no more of this child.
+                    with contextlib.suppress(Exception):
+                        self._say(f"worker {member.child.pid}: {rest}")
                 elif word == "saving":
                     self._saves()
 
@@ -223,9 +241,10 @@ class Crew:
             self.signals.send(Stopping("saving"))
 
     def _ended(self, member: Member, code: int) -> None:
-        if self._is_stopping or code == 0:
+        if self._is_stopping or (code == 0 and member.is_over):
             return
-        self._troubles = self._troubles + 1 if member.last_words else 0
+        lived = self._clock() - member.started
+        self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
         if code == NOT_STARTED or self._troubles >= MOST_TROUBLES:
             words = " ".join(member.last_words) or "see what it wrote above"
             self._failure = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
@@ -241,25 +260,41 @@ class Crew:
         else:
             self._pauses += 1
             pause = min(FIRST_PAUSE * 2 ** (self._pauses - 1), LONGEST_PAUSE) if self._pauses > 2 else 0.0
-        timer = threading.Timer(pause, self._rehire)
+        self._rehire_in(pause)
+
+    def _rehire_in(self, seconds: float) -> None:
+        timer = threading.Timer(seconds, self._rehire)
         timer.daemon = True
         self._timers.add(timer)
         timer.start()
 
     def _rehire(self) -> None:
+        timer = threading.current_thread()
+        assert isinstance(timer, threading.Timer)
         with self._changed:
-            timer = threading.current_thread()
-            if self._is_stopping or timer not in self._timers:
-                return
-        self._hire()
+            is_wanted = timer in self._timers and not self._is_stopping
+        again = False
+        try:
+            if is_wanted:
+                self._hire()
+        except OSError:
+            # The machine has no process or no memory to spare just now.
+            again = True
         with self._changed:
             self._timers.discard(timer)
+            if again and not self._is_stopping:
+                self._rehire_in(LONGEST_PAUSE)
             self._changed.notify_all()
 
     def _kill_hung(self) -> None:
+        now = self._clock()
+        # Who has not looked for so long was asleep itself (a job in the background, a frozen container), as they were.
+        has_slept, self._looked = now - self._looked > self._hung_after / 2, now
         for member in self._members:
-            if self._clock() - member.heard > self._hung_after:
-                member.heard = self._clock()
+            if has_slept:
+                member.heard = now
+            elif now - member.heard > self._hung_after:
+                member.heard = now
                 self.signals.send(Replaced("process", f"not heard of for {self._hung_after:g} s"))
                 _send(member, signal.SIGKILL)
 

@@ -329,7 +329,9 @@ class Engine(Tasks):
                     return
                 with stopping_well(kernel.stop, kernel.excuse, self.say) as stopped:
                     kernel.signals.listen(StopTeller(self.say, stopped.was_asked))
-                    kernel.run()
+                    # Beside this thread, which hears signals and must not be caught in a task.
+                    kernel.start()
+                    kernel.join()
             if not run.ended:
                 stopped.raise_it()
         finally:

@@ -49,7 +49,9 @@ class Stopped:
         threading.Thread(target=self._begin, name="ramify-stop", daemon=True).start()
 
     def _begin(self) -> None:
-        self._say("stopping: nothing new starts, what runs is finished and saved; once more to quit at once")
+        with contextlib.suppress(Exception):
+            # The terminal may be gone; the stop begins all the same.
+            self._say("stopping: nothing new starts, what runs is finished and saved; once more to quit at once")
         self._stop()
 
     def _quit(self, number: int) -> None:

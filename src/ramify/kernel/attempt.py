@@ -12,7 +12,7 @@ from collections.abc import Generator, Sequence
 from itertools import islice
 from typing import Any
 
-from ramify.errors import BadPayload
+from ramify.errors import BadPayload, StoreUnavailable
 from ramify.kernel.control import Defer, Fatal
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
@@ -24,6 +24,8 @@ from ramify.model.call import Call
 from ramify.model.outcome import Failure
 
 _CALLS = {Call}
+#: How long a task waits that could not read from its store.
+STORE_PAUSE = 1.0
 
 
 class Void(BaseException):
@@ -64,7 +66,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 else:
                     result = box.pop()
                     if calls:
-                        check_children(calls, handler, 0)
+                        check_children(calls, handler, current.number)
             value = encode_result(result) if result is not None else None
         except BaseException as error:  # whatever a handler raises is the outcome of its task
             current.forget()
@@ -75,7 +77,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 clear()
                 raise
             if type(error) is Void:
-                ran.others.append((task, Interrupted()))
+                ran.others.append((task, Interrupted(refused=True)))
                 continue
             workplace.on_raise(error)
             ran.others.append((task, verdict_on(error, handler)))
@@ -161,6 +163,9 @@ def verdict_on(error: BaseException, handler: Handler) -> Verdict:
     match error:
         case Defer():
             return Postponed(error.seconds)
+        case StoreUnavailable():
+            # It asked for its params, its leader or its members while the store was away: no fault of the task.
+            return Postponed(STORE_PAUSE)
         case Fatal() | BadPayload():
             # A stored call that does not fit, or a result that cannot be stored, will not get better by itself.
             return Raised(Failure.of(error), final=True)

@@ -129,7 +129,7 @@ class Core:
         verdicts = []
         for task, verdict in ran.others:
             if isinstance(verdict, Interrupted):
-                self.leases.give_back(holding, holding.place_of(task))
+                self.leases.give_back(holding, holding.place_of(task), closing=verdict.refused)
             else:
                 verdicts.append((task, verdict))
         if not ran.done and not verdicts and not ran.offspring.discarded:
@@ -230,7 +230,9 @@ class Core:
             chunk.lost = True
             self.lost_threads += 1
             if self._settings.supervised:
+                # It ends itself, but others may be at work in it: they get the time they get at any stop.
                 self._condemned = task
+                self.stop(now)
 
     def stop(self, now: float) -> None:
         """Begin to stop: lease nothing more, let what runs finish within the grace period."""
@@ -257,7 +259,7 @@ class Core:
     def may_lease(self, now: float) -> bool:
         """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
         heard = self._beat_sent is not None and now - self._beat_sent < self._settings.dead_after / 2
-        return self.is_in and heard and self._deadline is None and self._condemned is None
+        return self.is_in and heard and self._deadline is None
 
     def step(self, now: float) -> Step:
         """What the loop does next."""
@@ -268,7 +270,7 @@ class Core:
             return Leave()
         if not self.is_in:
             return Leave() if self.is_stopping else Enter()
-        if self._deadline is not None or self._condemned is not None:
+        if self._deadline is not None:
             return self._wind_down(now)
         self.leases.ripen(now)
         want = self.appetite.want(now) if self.may_lease(now) else None
@@ -312,9 +314,8 @@ class Core:
         return Rest(max(0.0005, min(waits)), idle=False)
 
     def _wind_down(self, now: float) -> Step:
-        assert self._deadline is not None or self._condemned is not None
-        patient = self._condemned is None and self._deadline is not None and now < self._deadline
-        if patient and self.leases.running:
+        assert self._deadline is not None
+        if now < self._deadline and self.leases.running:
             if self.outbox and self._is_due(now):
                 return self._flush(None)
             return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)

@@ -7,6 +7,7 @@ its own `current()`; outcomes are delivered in batches, once per turn of the loo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import threading
 import time
@@ -44,6 +45,7 @@ class Coroutines:
         self._over: list[Chunk] = []
         self._is_delivering = False
         self._is_closing = False
+        self._is_over = False
         self._thread = threading.Thread(target=self._main, name="ramify-event-loop", daemon=True)
 
     @property
@@ -89,7 +91,10 @@ class Coroutines:
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
-            self._loop.run_forever()
+            while not self._is_over:
+                # What a handler left running on the loop may stop it, or raise SystemExit in it: the others go on.
+                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                    self._loop.run_forever()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
@@ -100,10 +105,19 @@ class Coroutines:
             for place in chunk.places:
                 task = self._loop.create_task(self._one(chunk, place))
                 self._tasks[task] = (chunk, place)
-                task.add_done_callback(self._tasks.pop)
+                task.add_done_callback(self._ended)
 
     async def _one(self, chunk: Chunk, place: int) -> None:
-        ran = await _attempt(chunk, place, self._workplace)
+        self._bring(await _attempt(chunk, place, self._workplace))
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        chunk, place = self._tasks.pop(task)
+        if task.cancelled():
+            # Before its first step: nothing of it ran, and nobody else says so.
+            self._bring(Ran(chunk, others=[(chunk.claim.tasks[place], Interrupted())]))
+
+    def _bring(self, ran: Ran) -> None:
+        chunk = ran.chunk
         self._ran.append(ran)
         self._left[chunk] -= 1
         if not self._left[chunk]:
@@ -123,7 +137,9 @@ class Coroutines:
     def _cancel_marked(self) -> None:
         place = self._workplace
         for task, (chunk, at) in list(self._tasks.items()):
-            if chunk.claim.run in place.cancelled_runs or chunk.claim.tasks[at] in place.cancelled_tasks:
+            wanted = chunk.claim.run not in place.cancelled_runs and chunk.claim.tasks[at] not in place.cancelled_tasks
+            # Once is enough: a second time would cut its cleaning up short.
+            if not wanted and not task.cancelling():
                 task.cancel()
 
     def _close(self) -> None:
@@ -139,6 +155,7 @@ class Coroutines:
         try:
             await self._workplace.library.put_away()
         finally:
+            self._is_over = True
             self._loop.stop()
 
 
@@ -154,7 +171,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         async with asyncio.timeout(limit) as clock:
             await _call(chunk, place, workplace, current, ran)
     except Void:
-        ran.others.append((task, Interrupted()))
+        ran.others.append((task, Interrupted(refused=True)))
     except asyncio.CancelledError as error:
         ran.others.append((task, _cancelled(error, current, chunk)))
     except TimeoutError as error:
@@ -188,7 +205,7 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     if handler.stream is not None and more is not None and more.members:
         kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
     if handler.colour is Colour.ASYNC_GENERATOR:
-        result = await _collect(handler.fn(*args, **kwargs), chunk, task, workplace, ran)
+        result = await _collect(handler.fn(*args, **kwargs), chunk, current, workplace, ran)
     else:
         result = await handler.fn(*args, **kwargs)
     value = handler.signature.encode_result(result) if result is not None else None
@@ -199,8 +216,9 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     ran.done.append(task)
 
 
-async def _collect(stream: Any, chunk: Chunk, task: int, workplace: Workplace, ran: Ran) -> Any:
+async def _collect(stream: Any, chunk: Chunk, current: Current, workplace: Workplace, ran: Ran) -> Any:
     """The children an async generator yields, and the value of its last `Return`."""
+    task = current.task
     calls: list[Call[Any]] = []
     nursery = Nursery(chunk, task, workplace)
     result: Any = None
@@ -218,7 +236,7 @@ async def _collect(stream: Any, chunk: Chunk, task: int, workplace: Workplace, r
             if count:
                 count = await _put(calls, count, chunk, nursery)
             else:
-                check_children(calls, chunk.handler, 0)
+                check_children(calls, chunk.handler, current.number)
                 ran.offspring.add(task, calls)
     except BaseException:
         ran.offspring.discarded += nursery.ranges

@@ -13,7 +13,7 @@ from typing import Any
 
 from ramify.errors import BadPayload, RamifyError
 from ramify.kernel.control import Fatal
-from ramify.kernel.notes import PROGRESS, TASK_LOGGER
+from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
 from ramify.kernel.offspring import Fork
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Leader, RunFacts, Workplace
@@ -201,11 +201,16 @@ class Current:
         share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
         self._workplace.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
 
+    @property
+    def number(self) -> int:
+        """How many children were spawned so far."""
+        return len(self.spawned) + sum(len(fork.members) + 1 for fork in self.forks) if self.made else 0
+
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
         if most is None:
             return
-        if len(self.spawned) + sum(len(fork.members) + 1 for fork in self.forks) + more > most:
+        if self.number + more > most:
             raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
 
     @property
@@ -213,6 +218,11 @@ class Current:
         return self._chunk.claim.mores.get(self.task, _NO_MORE)
 
     # for the kernel only
+
+    @property
+    def notes(self) -> Notes:
+        """Where its log lines go."""
+        return self._workplace.notes
 
     def forget(self) -> None:
         """What was spawned is taken over, or does not count."""

@@ -33,6 +33,9 @@ from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Library, Workplace
 from ramify.store.contract import Beat, Store
 
+#: Seconds beyond the grace period that a stopping kernel waits for its store.
+LAST_CHANCE = 5.0
+
 
 class Kernel:
     """One process at work. `clock` is the time by which it waits, `on_raise` hears what handlers raise; for tests."""
@@ -74,6 +77,7 @@ class Kernel:
         self._stand_in = StandIn(self._loop.turn, self._caught)
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
+        self._patience: threading.Timer | None = None
 
     # what others call
 
@@ -99,8 +103,14 @@ class Kernel:
     def stop(self) -> None:
         """Start nothing more, finish what runs within the grace period, save, leave. Returns at once."""
         with self.turn:
+            is_first = not self.core.is_stopping
             self.core.stop(self.clock())
             self.turn.notify_all()
+        if is_first:
+            # A store that does not answer is waited for no longer than a task that does not end.
+            self._patience = threading.Timer(self.settings.grace + LAST_CHANCE, self._give_up.set)
+            self._patience.daemon = True
+            self._patience.start()
         self.session.store.wake()
 
     def abandon(self) -> None:
@@ -115,10 +125,8 @@ class Kernel:
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it is over; False when it is not by then."""
-        if self._thread is not None:
-            self._thread.join(timeout)
-            if self._thread.is_alive():
-                return False
+        if self._thread is not None and not self._is_over.wait(timeout):
+            return False
         if self._failure is not None:
             raise self._failure
         return True
@@ -233,6 +241,10 @@ class Kernel:
         with self.turn:
             self.core.is_caught = caught
             self.call_workers()
+        if self._loop.is_over:
+            # Everything is saved, but the loop's thread may never come back to say so: a task hangs in it.
+            self._shut()
+            self._is_over.set()
 
     def _changed(self, of: str, change: Change) -> None:
         self.signals.send(Adapted(of, change.before, change.now, change.why))
@@ -242,6 +254,8 @@ class Kernel:
             self.run()
         except BaseException as error:  # noqa: BLE001 - it is raised again where somebody waits for it
             self._failure = error
+        finally:
+            self._is_over.set()
 
     def _let_go(self) -> None:
         """The loop broke, and this process may live on: what it held is offered to others at once, without blame."""
@@ -251,6 +265,11 @@ class Kernel:
 
     def _shut(self) -> None:
         self._give_up.set()
+        if self._patience is not None:
+            self._patience.cancel()
+        with self.turn:
+            # Also when it was the loop that broke: workers that come back must find nothing more to do.
+            self.core.stop(self.clock())
         if self._heartbeat is not None:
             self._heartbeat.stop()
         if self.coroutines is not None:
@@ -258,4 +277,3 @@ class Kernel:
             self.coroutines.close_here()
         self._stand_in.close()
         self._pool.close(patience=0.5)
-        self._is_over.set()

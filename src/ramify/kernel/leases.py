@@ -43,6 +43,7 @@ class Leases:
         #: Tasks that wait for a worker or are in the hands of one, by kind.
         self.kinds: Counter[str] = Counter()
         self._line: dict[bool, deque[Holding]] = {False: deque(), True: deque()}
+        self._timed = tuple(kind for kind, handler in handlers.items() if handler.policy.timeout is not None)
         self._retries: list[tuple[float, int, Holding, int]] = []
         self._deadlines: list[tuple[float, int, Chunk]] = []
         self._tie = count()
@@ -77,10 +78,12 @@ class Leases:
             self.kinds[holding.claim.kind] -= holding.available
             holding.closing = True
 
-    def give_back(self, holding: Holding, place: int) -> None:
-        """A task was interrupted and may be handed out again."""
+    def give_back(self, holding: Holding, place: int, *, closing: bool = False) -> None:
+        """A task was interrupted and may be handed out again; not here if its holding is to close."""
         holding.back.append(place)
         self.offer(holding, 1)
+        if closing:
+            self.close(holding)
 
     def retry(self, holding: Holding, place: int, at: float) -> None:
         """Hand a task out again, not before `at`; its last outcome is committed."""
@@ -103,7 +106,10 @@ class Leases:
     @property
     def is_calm(self) -> bool:
         """Whether a single thread is enough, and what waits for it is so quick that handing it over costs more."""
-        return self.adapters[False].target == 1 and self.ready[False] > 0 and self.sizes.are_quick(self.kinds)
+        if self.adapters[False].target != 1 or not self.ready[False] or not self.sizes.are_quick(self.kinds):
+            return False
+        # Who has a time limit may hang for ever, and then the thread it hangs in is given up: not the loop's own.
+        return not any(self.kinds[kind] for kind in self._timed) and not any(each.extras for each in self._line[False])
 
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker, or None when there is nothing it may do."""

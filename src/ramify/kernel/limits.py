@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from ramify.kernel.handler import Handler, Policy, Rate
 
 Where = tuple[str, str | None]
+#: Buckets beyond which those that are full again are cleared away: of lanes there may be millions.
+BUCKETS_KEPT = 1_024
 
 
 class Bucket:
@@ -35,6 +37,10 @@ class Bucket:
         """Use up some starts."""
         self._tokens -= many
 
+    def is_full(self, now: float) -> bool:
+        """Whether it is as good as new."""
+        return self.ready(now) >= self._rate.count
+
     def wait(self) -> float:
         """Seconds until the next start."""
         return max(0.0, (1.0 - self._tokens) * self._rate.seconds / self._rate.count)
@@ -51,6 +57,7 @@ class Limits:
         }
         self._running: Counter[Where] = Counter()
         self._buckets: dict[Where, Bucket] = {}
+        self._clear_at = BUCKETS_KEPT
 
     @property
     def is_any(self) -> bool:
@@ -105,5 +112,8 @@ class Limits:
     def _bucket(self, where: Where, rate: Rate, now: float) -> Bucket:
         bucket = self._buckets.get(where)
         if bucket is None:
+            if len(self._buckets) >= self._clear_at:
+                self._buckets = {each: known for each, known in self._buckets.items() if not known.is_full(now)}
+                self._clear_at = 2 * len(self._buckets) + BUCKETS_KEPT
             bucket = self._buckets[where] = Bucket(rate, now)
         return bucket

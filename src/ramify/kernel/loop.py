@@ -58,7 +58,8 @@ class Loop:
         except Reaped:
             with self._kernel.turn:
                 self._core.reaped()
-        self.is_over = isinstance(step, Leave)
+        # A stand-in may have taken the last step while this one rested.
+        self.is_over |= isinstance(step, Leave)
         self._kernel.write_notes()
         return not self.is_over
 

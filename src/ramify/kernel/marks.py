@@ -34,7 +34,8 @@ class Marks:
         """A beat tells of all marks on the runs that are held; those runs in which some are new."""
         marks = tuple(marks)
         self._known &= set(map(_name, marks))
-        # A task that was reopened since is wanted again.
+        # A task or a run that was reopened since is wanted again.
+        self.runs.intersection_update([run for run, scope, _ in self._known if scope is Scope.RUN])
         self.tasks.intersection_update([task for _, _, task in self._known if task is not None])
         return self._new(marks)
 

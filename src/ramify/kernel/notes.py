@@ -32,6 +32,10 @@ class Whose(Protocol):
     """The attempt a record belongs to."""
 
     @property
+    def notes(self) -> Notes:
+        """Where its lines go."""
+
+    @property
     def run_id(self) -> int:
         """Its run."""
 
@@ -97,13 +101,16 @@ class Capture(logging.Handler):
     def __init__(self, notes: Notes, whose: Callable[[], Whose | None], level: int) -> None:
         super().__init__(level)
         self._notes = notes
-        self._whose = whose
+        self.whose = whose
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one record; one that cannot be put into words is said to be so."""
-        whose = self._whose()
+        whose = self.whose()
         if whose is None:
             self._pass_on(record)
+            return
+        if whose.notes is not self._notes:
+            # An attempt of another kernel of this process, perhaps on another store: that one keeps it.
             return
         try:
             text = self.format(record)
@@ -128,12 +135,44 @@ def _handlers_of(name: str) -> Iterator[logging.Handler]:
         logger = logger.parent if logger.propagate else None
 
 
-@contextlib.contextmanager
-def capturing(notes: Notes, whose: Callable[[], Whose | None], level: int) -> Iterator[None]:
-    """Capture records while this lasts, and let every record made in an attempt say where it came from."""
-    capture = Capture(notes, whose, level)
-    root, own = logging.getLogger(), logging.getLogger(TASK_LOGGER)
-    factory, own_level = logging.getLogRecordFactory(), own.level
+class Tap:
+    """What is changed in `logging` while kernels work: once for all kernels of a process, and put back by the last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._captures: list[Capture] = []
+        self._put_back: Callable[[], None] = lambda: None
+
+    def open(self, capture: Capture) -> None:
+        """Let one more capture hear what is logged."""
+        with self._lock:
+            if not self._captures:
+                self._put_back = _mark_records(capture.whose)
+            self._captures.append(capture)
+            logging.getLogger().addHandler(capture)
+            self._set_level()
+
+    def close(self, capture: Capture) -> None:
+        """Let it hear nothing more."""
+        with self._lock:
+            self._captures.remove(capture)
+            logging.getLogger().removeHandler(capture)
+            if self._captures:
+                self._set_level()
+            else:
+                self._put_back()
+
+    def _set_level(self) -> None:
+        logging.getLogger(TASK_LOGGER).setLevel(min(capture.level for capture in self._captures))
+
+
+_tap = Tap()
+
+
+def _mark_records(whose: Callable[[], Whose | None]) -> Callable[[], None]:
+    """Let every record that is made in an attempt say where it came from; the answer puts `logging` back."""
+    own = logging.getLogger(TASK_LOGGER)
+    factory, level = logging.getLogRecordFactory(), own.level
 
     def made(*args: Any, **kwargs: Any) -> logging.LogRecord:
         record = factory(*args, **kwargs)
@@ -143,14 +182,22 @@ def capturing(notes: Notes, whose: Callable[[], Whose | None], level: int) -> It
             record.task, record.attempt = attempt.task, attempt.attempt
         return record
 
-    logging.setLogRecordFactory(made)
-    root.addHandler(capture)
-    own.setLevel(level)
-    try:
-        yield
-    finally:
-        root.removeHandler(capture)
-        own.setLevel(own_level)
+    def put_back() -> None:
+        own.setLevel(level)
         # Somebody may have put a factory of theirs on top of ours; then ours stays below it, and is harmless.
         if logging.getLogRecordFactory() is made:
             logging.setLogRecordFactory(factory)
+
+    logging.setLogRecordFactory(made)
+    return put_back
+
+
+@contextlib.contextmanager
+def capturing(notes: Notes, whose: Callable[[], Whose | None], level: int) -> Iterator[None]:
+    """Capture records while this lasts, and let every record made in an attempt say where it came from."""
+    capture = Capture(notes, whose, level)
+    _tap.open(capture)
+    try:
+        yield
+    finally:
+        _tap.close(capture)

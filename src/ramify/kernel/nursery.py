@@ -25,7 +25,7 @@ class Nursery:
     """The staged children of one attempt: how many, and their ranges, named by their first ids."""
 
     def __init__(self, chunk: Chunk, task: int, workplace: Workplace) -> None:
-        self._token = chunk.claim.token
+        self._chunk = chunk
         self._task = task
         self._session = workplace.session
         self.ranges: list[int] = []
@@ -36,6 +36,9 @@ class Nursery:
 
         Trouble is no outcome of the task: the loop meets it too, and waits it out or stops with it.
         """
+        if self._chunk.lost:
+            # Its time is up: whatever it writes now is only garbage.
+            return False
         try:
             return self._stage(calls)
         except (StaleClaim, StoreError):
@@ -44,12 +47,12 @@ class Nursery:
     def _stage(self, calls: Sequence[Call[Any]]) -> bool:
         offspring = Offspring()
         offspring.add(self._task, calls)
-        session = self._session
+        session, token = self._session, self._chunk.claim.token
         for group, brood in offspring.broods.items():
             # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
             tasks = new_tasks(group, session.take(len(brood.bodies) + 1), brood, session.store.now())
             reach("before-stage")
-            if not session.send(lambda stamp, tasks=tasks: session.store.stage(stamp, self._token, tasks)):  # type: ignore[misc]
+            if not session.send(lambda stamp, tasks=tasks: session.store.stage(stamp, token, tasks)):  # type: ignore[misc]
                 return False
             reach("after-stage")
             self.ranges.append(tasks.first)

@@ -23,6 +23,8 @@ class Watch:
         self.awaited = set(self.rounds) if awaits else None
         self._held: Counter[int] = Counter()
         self._to_move: deque[int] = deque()
+        #: The runs that were held back by another one, and by which.
+        self._leaders: dict[int, int] = {}
 
     @property
     def is_over(self) -> bool:
@@ -53,16 +55,19 @@ class Watch:
 
     def advanced(self, run: int, answer: Advanced) -> None:
         """A run was asked."""
+        if answer.gated_by is not None:
+            self._leaders[run] = answer.gated_by
         if answer.state.is_end:
             self.rounds.pop(run, None)
+            self._leaders.pop(run, None)
             if self.awaited is not None:
                 self.awaited.discard(run)
         elif self.rounds.get(run) != answer.round:
             self.rounds[run] = answer.round
             self._to_move.append(run)
         if answer.moved:
-            # Whoever follows this run may move now too.
-            self.stirred()
+            # Whoever follows this run may move now too; asking all of them each time would cost their square.
+            self._to_move.extend(each for each, leader in self._leaders.items() if leader == run)
 
     def next(self) -> Move | None:
         """The next run to ask."""

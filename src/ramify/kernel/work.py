@@ -57,7 +57,12 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Interrupted:
-    """An attempt did not come to an end and says nothing about its task."""
+    """An attempt did not come to an end and says nothing about its task.
+
+    `refused`: the store did not take its children, so its claim, which may be void by now, goes back.
+    """
+
+    refused: bool = False
 
 
 Verdict = Raised | Postponed | Dropped | Interrupted

@@ -249,7 +249,7 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
                 said = "goes on where it was"
         return Begun(run, How.CONTINUED, f"{what} {said}")
     why = f" ({run.reason})" if run.reason else ""
-    advice = "again=True starts it anew"
+    advice = "again=True (`--again`) starts it anew"
     if run.state is RunState.FAILED:
         advice = f"retry() tries its failed tasks again, {advice}"
     return Begun(run, How.FINISHED, f"{what} had ended as {run.state.value}{why}; {advice}")
@@ -283,8 +283,8 @@ def _check_same(store: Store, ask: Ask, run: Run) -> None:
 
 def _way_out(run: Run) -> str:
     if run.state.is_end:
-        return "Start it anew with again=True, or give the new one another name"
-    return "Give the new one another name, or cancel this one first and start it anew with again=True"
+        return "Start it anew with again=True (`--again`), or give the new one another name"
+    return "Give the new one another name, or cancel this one first and start it anew with again=True (`--again`)"
 
 
 def _orphan(store: Store, ask: Ask) -> Run | None:

@@ -50,5 +50,6 @@ def _here(engine: Engine, threads: int | None, queues: frozenset[str] | None) ->
         kernel = engine.kernel(Settings(queues=queues, threads=threads))
         with stopping_well(kernel.stop, kernel.excuse, engine.say) as stopped:
             kernel.signals.listen(StopTeller(engine.say, stopped.was_asked))
-            kernel.run()
+            kernel.start()
+            kernel.join()
     return stopped

@@ -1,0 +1,198 @@
+"""A crew and real children of it: those that cannot go on, that do not go, that end although nobody asked them to."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ramify.engine import crew as crews
+from ramify.engine.crew import Crew, Orders
+from ramify.engine.place import load_engine
+from ramify.errors import ConfigError
+from ramify.kernel.signals import Replaced, Signal, Signals
+from ramify.store.contract import Store
+from ramify.store.open import open_store
+
+#: What no test should ever need.
+LONG = 30.0
+
+MODULE = """
+import pathlib, threading
+from ramify import Engine
+from ramify.kernel.faults import arm
+
+engine = Engine("crew.db")
+
+@engine.task
+def work(folder: str) -> int:
+    folder = pathlib.Path(folder)
+    (folder / "began").touch()
+    while not (folder / "go").exists():
+        threading.Event().wait(0.01)
+    return 1
+"""
+SICK = f"""{MODULE}
+def fall_ill():
+    raise RuntimeError("planted")
+
+arm("entered", fall_ill)
+"""
+CLINGING = f"""{MODULE}
+threading.Thread(target=threading.Event().wait).start()
+"""
+
+
+class Watched:
+    """A crew that is waited for beside the test, and what it says."""
+
+    def __init__(self, folder: Path, text: str, *, size: int = 1, **given: Any) -> None:
+        (folder / "staff.py").write_text(text)
+        self.store: Store = open_store(folder / "crew.db")
+        self.replaced: list[str] = []
+        signals = Signals()
+        signals.listen(self._hear)
+        kept = {name: given.pop(name) for name in ("hung_after", "clock") if name in given}
+        orders = Orders(place=f"{folder / 'staff.py'}:engine", store=str(folder / "crew.db"), **given)
+        self.crew = Crew(orders, size, self.store, signals, **kept)
+        self.trouble: BaseException | None = None
+        self._thread = threading.Thread(target=self._wait, daemon=True)
+
+    def begin(self) -> None:
+        self.crew.start()
+        self._thread.start()
+
+    def ends_within(self, seconds: float) -> bool:
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def is_at_work(self) -> bool:
+        return any(not process.reaped for process in self.store.reads.processes())
+
+    def close(self) -> None:
+        self.crew.kill()
+        self._thread.join(LONG)
+        self.store.close()
+
+    def _hear(self, signal: Signal) -> None:
+        if isinstance(signal, Replaced):
+            self.replaced.append(signal.why)
+
+    def _wait(self) -> None:
+        try:
+            self.crew.wait()
+        except ConfigError as trouble:
+            self.trouble = trouble
+
+
+@pytest.fixture
+def watch(tmp_path: Path) -> Iterator[Callable[..., Watched]]:
+    """Crews in a folder of their own; nothing is left of them at the end."""
+    made: list[Watched] = []
+
+    def begin(text: str, **given: Any) -> Watched:
+        made.append(Watched(tmp_path, text, **given))
+        made[-1].begin()
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.close()
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    end, never = time.monotonic() + LONG, threading.Event()
+    while not true():
+        assert time.monotonic() < end, f"{what}: never"
+        never.wait(0.01)
+
+
+def test_children_that_cannot_go_on_end_the_crew_with_their_words(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that one of them still waits to be replaced when the other has its last trouble.
+    monkeypatch.setattr(crews, "SHORT_LIFE", LONG)
+    monkeypatch.setattr(crews, "FIRST_PAUSE", 0.3)
+    watched = watch(SICK, size=2)
+    assert watched.ends_within(LONG)
+    assert "planted" in str(watched.trouble)
+
+
+def test_a_child_that_has_left_but_does_not_go_is_killed(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crews, "TO_BE_GONE", 0.5)
+    watched = watch(CLINGING, grace=0.1)
+    wait_until(watched.is_at_work, "a child at work")
+    watched.crew.stop()
+    assert watched.ends_within(LONG)
+    (process,) = watched.store.reads.processes()
+    assert str(process.blame) == "nobody"
+
+
+def test_a_child_that_hears_of_a_stop_twice_still_finishes_what_runs(
+    watch: Callable[..., Watched], tmp_path: Path
+) -> None:
+    watched = watch(MODULE, grace=LONG)
+    engine = load_engine(f"{tmp_path / 'staff.py'}:engine")
+    engine.use(open_store(tmp_path / "crew.db"))
+    run = engine.start(engine.table()["work"].of(str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+    (child,) = watched.crew.pids
+    # As a service manager does it: to the crew, and to its children as well.
+    os.kill(child, signal.SIGTERM)
+    threading.Event().wait(0.2)
+    watched.crew.stop()
+    assert not watched.ends_within(0.5)
+    (tmp_path / "go").touch()
+    assert watched.ends_within(LONG)
+    assert run.counts.done == 1
+    engine.close()
+
+
+def test_a_child_that_ends_although_nobody_asked_for_it_is_replaced(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE)
+    wait_until(watched.is_at_work, "a child at work")
+    (first,) = watched.crew.pids
+    os.kill(first, signal.SIGTERM)
+    wait_until(lambda: watched.crew.pids not in ([], [first]), "another child")
+    assert watched.replaced == ["it ended with code 0"]
+
+
+def test_children_of_a_crew_that_was_asleep_itself_are_not_taken_for_hung(watch: Callable[..., Watched]) -> None:
+    slept = [0.0]
+    # They say nothing on their own for longer than the test, as after a pause of the whole machine.
+    watched = watch(MODULE, beat_every=LONG, clock=lambda: time.monotonic() + slept[0])
+    wait_until(watched.is_at_work, "a child at work")
+    wait_until(lambda: all(member.process for member in watched.crew._members), "its first words")
+    slept[0] = 10 * crews.HUNG_AFTER
+    threading.Event().wait(2.5)
+    assert watched.replaced == []
+
+
+def test_a_child_that_cannot_be_replaced_at_once_is_replaced_later(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crews, "LONGEST_PAUSE", 0.1)
+    start, refused = subprocess.Popen, list[Any]()
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        if len(refused) < 2:
+            refused.append(args)
+            raise BlockingIOError("no process to spare")
+        return start(*args, **kwargs)
+
+    watched = watch(MODULE)
+    wait_until(watched.is_at_work, "a child at work")
+    (first,) = watched.crew.pids
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: watched.crew.pids not in ([], [first]), "another child")
+    assert len(refused) == 2
