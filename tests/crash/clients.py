@@ -110,6 +110,15 @@ class Client:
         os.kill(self.pid, signal.SIGSTOP)
         self.wait_stopped()
 
+    def stop_between_writes(self) -> None:
+        """Freeze it at a moment at which it does not hold the write lock: with it, everybody waits until it thaws."""
+        pause = threading.Event()
+        self.stop()
+        while _holds_the_write_lock(self.pid):
+            self.thaw()
+            pause.wait(0.005)
+            self.stop()
+
     def wait_stopped(self) -> None:
         """Wait until it is frozen, by us or by itself."""
         wait_until(self._is_stopped, "the client to stop")
@@ -160,3 +169,9 @@ class Clients:
         """End all."""
         for client in self._all:
             client.dispose()
+
+
+def _holds_the_write_lock(pid: int) -> bool:
+    """Whether a process holds SQLite's write lock of some file: byte 120 of its shared memory."""
+    locks = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    return any(lock[1] == "POSIX" and lock[3] == "WRITE" and lock[4] == str(pid) and lock[6] == "120" for lock in locks)

@@ -37,7 +37,7 @@ def frozen_at(stop: str, scene: Scene, engine: ToldEngine) -> tuple[Client, int]
 def test_r4_a_handler_learns_that_its_task_belongs_to_another_process_by_now(scene: Scene, engine: ToldEngine) -> None:
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
     client = scene.play("run", run.id, *SHORT, started=1)
-    client.stop()
+    client.stop_between_writes()
     another = engine.kernel(finisher(run.id))
     another.start()
     wait_until(lambda: len(scene.said(Said.START)) == 2, "another process to take the task over")
