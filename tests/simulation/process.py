@@ -261,7 +261,7 @@ class Process:
     def _reap(self, process: int) -> Story[None]:
         with suppress(StoreUnavailable, Reaped):
             found = yield from self.world.call(lambda: self.store.reap(process, self.settings.dead_after))
-            self.world.watch.buried(found.processes)
+            self.world.watch.buried(found.processes, process)
 
     def _one_beat(self) -> Story[None]:
         luck = self.world.luck

@@ -7,7 +7,7 @@ that the last verb added, and every lease at the moment it is given.
 from __future__ import annotations
 
 from collections import Counter
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from ramify.kernel.steps import Enter, Flush, Leave, PutBack, Rest, Step, Take
@@ -120,7 +120,7 @@ class Watch:
         elif any(child in self.tasks for child in self._world.tree.nodes[number].offered):
             raise Violation(f"node {number} is {event.status.name} and has children")
 
-    def buried(self, processes: tuple[int, ...]) -> None:
+    def buried(self, processes: tuple[int, ...], reaper: int) -> None:
         """A reaper found these dead."""
         world = self._world
         if processes:
@@ -131,10 +131,23 @@ class Watch:
         heard = [process for process in world.alive() if process.core.is_in and process.heard_of > float("-inf")]
         living = {process.session.process: process for process in heard}
         for number in processes:
-            # Beats get lost too. Who was not heard of for so long is rightly missed; all others must not be.
-            silent = world.clock.monotonic() - self._place.sessions[number].beats[-1]
-            if number in living and silent <= world.weather.dead_after * SECOND:
+            # Beats get lost too: who alone was silent for so long is rightly missed. But if the reaper was not heard of
+            # either, the store was away from both, and nobody may be buried for that.
+            if number in living and not (self._was_silent(number) and self._was_heard_of(reaper)):
                 raise Violation(f"{living[number]} was buried alive")
+
+    def _was_silent(self, process: int) -> bool:
+        limit = self._world.weather.dead_after * SECOND
+        return self._world.clock.monotonic() - self._place.sessions[process].beats[-1] > limit
+
+    def _was_heard_of(self, process: int) -> bool:
+        """Whether its beats reach back for as long as a process may be silent, with no gap over half of that."""
+        now, limit = self._world.clock.monotonic(), self._world.weather.dead_after * SECOND
+        beats = [beat for beat in self._place.sessions[process].beats if now - beat < 2 * limit]
+        gaps = [later - earlier for earlier, later in pairwise([*beats, now])]
+        since = [gap <= limit / 2 for gap in reversed(gaps)]
+        clean = len(since) if all(since) else since.index(False)
+        return bool(beats) and now - beats[len(beats) - clean] >= limit if clean else False
 
     # cores
 

@@ -119,12 +119,11 @@ class Crew:
 
     def start(self) -> None:
         """Start the children: all of them, or none."""
-        try:
+        with contextlib.ExitStack() as half_started:
+            half_started.callback(self.kill)
             for _ in range(self._size):
                 self._hire()
-        except BaseException:
-            self.kill()
-            raise
+            half_started.pop_all()
 
     def wait(self) -> None:
         """Watch until every child has ended by itself or was stopped; ConfigError when they cannot start."""
@@ -183,18 +182,17 @@ class Crew:
     def _hire(self) -> None:
         now = self._clock()
         hear, tell = os.pipe()
-        try:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "ramify.child", self._orders.encode(), str(tell)],
-                stdin=subprocess.PIPE,
-                pass_fds=(tell,),
-            )
-        except BaseException:
-            os.close(hear)
-            raise
-        finally:
-            os.close(tell)
-        member = Member(child, os.fdopen(hear, "rb"), now, now)
+        with contextlib.ExitStack() as ours:
+            pipe = ours.enter_context(os.fdopen(hear, "rb"))
+            # The child has its end by then, or there is no child.
+            with os.fdopen(tell, "wb"):
+                child = subprocess.Popen(
+                    [sys.executable, "-m", "ramify.child", self._orders.encode(), str(tell)],
+                    stdin=subprocess.PIPE,
+                    pass_fds=(tell,),
+                )
+            ours.pop_all()
+        member = Member(child, pipe, now, now)
         with self._changed:
             self._members.add(member)
             stopping = self._is_stopping

@@ -33,13 +33,11 @@ class Working(AbstractContextManager["Working"]):
         self._using = ExitStack()
 
     def __enter__(self) -> Self:
-        self._using.enter_context(self._engine.using_resources())
-        try:
+        with ExitStack() as using:
+            using.enter_context(self._engine.using_resources())
             self._workers = self._hire()
             self._workers.start()
-        except BaseException:
-            self._using.close()
-            raise
+            self._using = using.pop_all()
         self._engine.workers.add(self)
         return self
 

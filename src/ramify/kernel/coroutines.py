@@ -238,12 +238,11 @@ async def _collect(stream: Any, chunk: Chunk, current: Current, workplace: Workp
             else:
                 check_children(calls, chunk.handler, current.number)
                 ran.offspring.add(task, calls)
-    except BaseException:
-        ran.offspring.discarded += nursery.ranges
+    finally:
+        # An attempt that fails in here, or later, discards what it would have published.
+        ran.offspring.published += nursery.ranges
         if inspect.isasyncgen(stream):
             await stream.aclose()
-        raise
-    ran.offspring.published += nursery.ranges
     ran.offspring.staged += count
     return result
 

@@ -88,12 +88,10 @@ class Kernel:
                 if self.coroutines is not None and not self._is_inline:
                     self.coroutines.start()
                 self._loop.run()
-        except BaseException:
+        finally:
             self._shut()
-            self._let_go()
-            raise
-        else:
-            self._shut()
+            if not self._loop.is_over:
+                self._let_go()
 
     def start(self) -> None:
         """The same in a thread of its own; `join` raises what broke it."""
