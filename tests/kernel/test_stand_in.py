@@ -18,6 +18,22 @@ from tests.kernel.shop import Gate, Shop, wait_until
 QUICK = 5_000
 
 
+def with_one_that_is_not_quick(shop: Shop) -> tuple[int, Gate]:
+    """A run of quick tasks, one of which waits at a gate."""
+    gate = Gate()
+
+    def leaf(n: int) -> None:
+        if n == QUICK // 2:
+            gate.enter()
+
+    def root() -> Iterator[Call[Any]]:
+        for n in range(QUICK):
+            yield made.of(n)
+
+    made = shop.task(leaf)
+    return shop.start(shop.task(root).of(), order=Order.ANY), gate
+
+
 def test_quick_tasks_run_in_the_thread_of_the_loop(quick: Shop) -> None:
     seen: set[str] = set()
 
@@ -34,18 +50,7 @@ def test_quick_tasks_run_in_the_thread_of_the_loop(quick: Shop) -> None:
 
 
 def test_a_task_that_is_not_quick_after_all_does_not_hold_up_commits_nor_the_others(shop: Shop) -> None:
-    gate = Gate()
-
-    def leaf(n: int) -> None:
-        if n == QUICK // 2:
-            gate.enter()
-
-    def root() -> Iterator[Call[Any]]:
-        for n in range(QUICK):
-            yield made.of(n)
-
-    made = shop.task(leaf)
-    run = shop.start(shop.task(root).of(), order=Order.ANY)
+    run, gate = with_one_that_is_not_quick(shop)
     with shop.working(run, threads=1):
         wait_until(lambda: gate.inside == 1)
         # What was finished before it is committed meanwhile, although the thread that commits is caught.
@@ -57,18 +62,7 @@ def test_a_task_that_is_not_quick_after_all_does_not_hold_up_commits_nor_the_oth
 
 
 def test_a_stop_saves_everything_while_the_thread_of_the_loop_is_caught(shop: Shop) -> None:
-    gate = Gate()
-
-    def leaf(n: int) -> None:
-        if n == QUICK // 2:
-            gate.enter()
-
-    def root() -> Iterator[Call[Any]]:
-        for n in range(QUICK):
-            yield made.of(n)
-
-    made = shop.task(leaf)
-    run = shop.start(shop.task(root).of(), order=Order.ANY)
+    run, gate = with_one_that_is_not_quick(shop)
     kernel = shop.kernel(run, threads=1, grace=0.05)
     kernel.start()
     wait_until(lambda: gate.inside == 1)
