@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ramify.errors import StoreBroken
+from ramify.errors import StoreBroken, StoreUnavailable
+from ramify.kernel import kernel as kernel_module
 from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
 from ramify.kernel.nursery import PIECE
@@ -362,3 +363,22 @@ def test_a_stream_whose_claim_was_taken_away_is_not_tried_again_and_again(shop: 
     assert kernel.join(LONG)
     assert len(tries) == 2
     assert shop.store.reads.counts(run)["leaf"][Status.DONE] == PIECE + 1
+
+
+def test_a_stop_does_not_wait_for_ever_for_a_store_that_stays_away(
+    quick: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernel_module, "LAST_CHANCE", 0.1)
+    away: Any = Away(quick.open())
+
+    def once() -> None: ...
+
+    run = quick.start(quick.task(once).of().delay(3600), store=away)
+    kernel = quick.kernel(run, store=away, grace=0.1)
+    kernel.start()
+    wait_until(lambda: kernel.core.is_in)
+    away.go()
+    away.wait_for_tries(1)
+    kernel.stop()
+    with pytest.raises(StoreUnavailable):
+        kernel.join(LONG)
