@@ -120,8 +120,8 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         grace=orders.grace,
         beat_every=orders.beat_every,
         dead_after=orders.dead_after,
-        supervised=True,
-        on_beat=lambda: report.say("beat"),
+        supervisor=os.getppid(),
+        on_beat=lambda: report.say(f"beat {kernel.core.leases.adapters[False].target}"),
     )
     kernel = engine.kernel(settings)
     kernel.signals.listen(report)

@@ -15,6 +15,7 @@ import pytest
 
 from ramify.model.claim import Want
 from ramify.model.commit import Part
+from ramify.model.death import NOBODYS_FAULT
 from ramify.model.event import Status
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun
@@ -32,7 +33,8 @@ LOG_SYNCED = re.compile(r"f(data)?sync\(\d+<[^>]*-wal>")
 
 def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]:
     """Each verb that writes, in an order in which each has something to write."""
-    process, run, other = new_process_id(), 1, new_process_id()
+    process, other, third = new_process_id(), new_process_id(), new_process_id()
+    run = 1
     first = 0
     token = b""
 
@@ -61,7 +63,8 @@ def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]
     yield "reopen", lambda: store.reopen(Stamp(process, 6), run, [ended])
     yield "pause", lambda: store.pause(run)
     yield "resume", lambda: store.resume(run)
-    yield "announce", lambda: store.announce(process, None)
+    store.enter(NewProcess(third))
+    yield "bury", lambda: store.bury(third, NOBODYS_FAULT)
     store.enter(NewProcess(other))
     yield "leave", lambda: store.leave(other)
     yield "cancel", lambda: store.cancel(run)

@@ -86,7 +86,7 @@ def test_a_frozen_process_is_buried_and_its_late_commit_is_refused_and_recorded(
     wait_until(lambda: watcher.buries(process), "the frozen process to be buried")
     claim = watcher.claim()
     assert list(claim.tasks) == [watcher.task]
-    assert claim.crashes == 1
+    assert claim.deaths.count == 0
     watcher.store.commit(Stamp(watcher.process, 2), [Part(claim.token, claim.tasks)])
     client.tell()
     client.thaw()

@@ -14,5 +14,5 @@ def test_a_stop_begins_also_when_nobody_can_be_told() -> None:
     def say(text: str) -> None:
         raise BrokenPipeError("the terminal is gone")
 
-    Stopped(begun.set, lambda: None, say)(signal.SIGTERM, None)
+    Stopped(begun.set, say, lambda: None)(signal.SIGTERM, None)
     assert begun.wait(10)

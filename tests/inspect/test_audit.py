@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ramify.inspect import audit as auditing
 from ramify.inspect.audit import Witness, audit, in_words
 from ramify.inspect.doctor import Checkup, Weight, examine
+from ramify.model.death import Death
 from ramify.model.event import Event, Status
 from ramify.model.process import NewProcess, new_process_id
 from ramify.store.reads import Reads
@@ -188,8 +189,11 @@ def test_the_doctor_lists_garbage_refusals_and_suspects(house: House) -> None:
     house.write_off(worker)
     with pytest.raises(Exception, match="reaped"):
         worker.done(claim)
+    for _ in range(2):
+        victim = house.worker()
+        house.kill(victim, Death(dict.fromkeys(victim.take().tasks, 5), evidence=True))
     found = examine(house.store, clock=house.clock)
     assert "5 unpublished task rows" in said(found, "garbage")
     assert "1 late commits with 2 outcomes were refused" in said(found, "refusals")
-    assert "2 tasks are suspects" in said(found, "claims")
+    assert "4 tasks are suspects" in said(found, "claims")
     assert all(finding.weight is not Weight.WRONG for finding in found.findings if finding.about != "process")

@@ -2,6 +2,7 @@
 
 from ramify.inspect.status import Phase, status_of, waits_in_words
 from ramify.model.commit import Later, Part
+from ramify.model.death import Death
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
 from ramify.model.policy import SECOND
@@ -62,9 +63,9 @@ def test_tasks_due_later_are_told_with_their_time(house: House) -> None:
 
 def test_work_of_the_dead_is_not_called_running(house: House) -> None:
     run = house.run(house.tasks(2))
-    worker = house.worker()
-    worker.take()
-    house.bury(worker)
+    for _ in range(2):
+        worker = house.worker()
+        house.kill(worker, Death(dict.fromkeys(worker.take().tasks, 5), evidence=True))
     status = status_of(house.store, run)
     assert (status.phase, status.live.run.held, status.live.run.suspect) == (Phase.PULLING, 0, 2)
 

@@ -5,6 +5,7 @@ import pytest
 from ramify.inspect.history import UnknownTask
 from ramify.inspect.why import Cause, why
 from ramify.model.commit import Later
+from ramify.model.death import Death
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
 from ramify.model.policy import PARKED, SECOND
@@ -143,12 +144,13 @@ def test_it_is_parked(house: House) -> None:
 def test_it_is_suspect_and_waits_for_an_idle_process(house: House) -> None:
     tasks = house.tasks()
     house.run(tasks)
-    worker = house.worker()
-    worker.take()
-    house.bury(worker)
+    for _ in range(2):
+        worker = house.worker()
+        house.kill(worker, Death(dict.fromkeys(worker.take().tasks, 5), evidence=True))
+    house.worker()
     found = why(house.store, tasks.first)
     assert found.cause is Cause.SUSPECT
-    assert "died 1 times" in found.text
+    assert "died 2 times" in found.text
 
 
 def test_it_waits_for_a_join(house: House) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from ramify.kernel.appetite import LONGEST_PAUSE, SUSPECT_PATIENCE
 from ramify.model.claim import Claimed
+from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler
 
 
@@ -44,7 +45,7 @@ def test_while_tasks_run_it_asks_again_after_a_pause_that_grows() -> None:
 
 def test_with_a_suspect_in_hand_nothing_else_is_wanted() -> None:
     made = core()
-    made.claimed(Claimed((claim(1, crashes=1),)), 0.0)
+    made.claimed(Claimed((claim(1, deaths=Deaths(ran=2, apart=True)),)), 0.0)
     assert made.appetite.want(0.0) is None
 
 

@@ -10,6 +10,7 @@ from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, R
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
+from ramify.model.death import Deaths
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import Failure
@@ -80,7 +81,7 @@ def test_a_process_that_was_declared_dead_forgets_everything_and_enters_anew() -
     made.finished(done(chunk), 0.0)
     made.came_back(chunk)
     made.heard(Beat(reaped=True), 0.0)
-    assert (made.holdings, made.outbox, made.unsent) == ({}, {}, 0)
+    assert (made.holdings, made.outbox.finished, made.outbox.unsent) == ({}, {}, 0)
     assert isinstance(made.step(0.0), Enter)
 
 
@@ -92,7 +93,7 @@ def test_what_a_worker_brings_after_its_claim_is_gone_is_dropped() -> None:
     made.entered(1.0)
     made.finished(done(chunk), 1.0)
     made.came_back(chunk)
-    assert not made.outbox
+    assert not made.outbox.finished
     assert (made.leases.leased[False], made.leases.chunks[False]) == (0, 0)
 
 
@@ -185,7 +186,7 @@ def test_an_interrupted_task_is_handed_out_again_as_the_same_attempt() -> None:
     chunk = lease(made)
     made.finished(Ran(chunk, others=[(100, Interrupted())]), 0.0)
     made.came_back(chunk)
-    assert not made.outbox
+    assert not made.outbox.finished
     assert lease(made).attempts == {}
 
 
@@ -267,7 +268,7 @@ def test_a_claim_under_way_while_a_mark_is_heard_of_is_put_back_at_the_next_beat
 
 def test_with_a_suspect_nothing_else_is_claimed() -> None:
     made = core()
-    made.claimed(Claimed((claim(1, crashes=1),)), 0.0)
+    made.claimed(Claimed((claim(1, deaths=Deaths(ran=2, apart=True)),)), 0.0)
     lease(made)
     assert isinstance(made.step(0.0), Rest)
 
@@ -285,12 +286,12 @@ def test_a_task_whose_time_is_up_is_taken_away_and_its_late_result_refused() -> 
     assert made.lease(False, 2.0) is not None
     made.finished(done(chunk), 3.0)
     made.came_back(chunk)
-    assert not made.outbox
+    assert not made.outbox.finished
     assert made.leases.chunks[False] == 1
 
 
 def test_a_supervised_process_saves_and_dies_to_be_rid_of_a_thread_that_hangs() -> None:
-    made = core(handler(timeout=2.0), supervised=True)
+    made = core(handler(timeout=2.0), supervisor=1)
     made.claimed(Claimed((claim(2),)), 0.0)
     lease(made)
     batch = flush(made.step(2.0))
@@ -398,7 +399,7 @@ def test_a_rest_is_not_disturbed_by_what_changes_nothing() -> None:
 
 
 def test_the_books_add_up_after_every_fact() -> None:
-    made = core(handler(backoff=STEADY), threads=4)
+    made = core(handler(backoff=STEADY), threads=4, memory_wait=5.0)
     made.claimed(Claimed((claim(5),)), 0.0)
     (holding,) = made.holdings.values()
     chunks = [lease(made) for _ in range(4)]
@@ -414,7 +415,7 @@ def test_the_books_add_up_after_every_fact() -> None:
 
 
 def test_a_supervised_process_that_is_to_die_lets_others_finish_within_the_grace_period() -> None:
-    made = core(handler(timeout=2.0), handler("long"), supervised=True, grace=5.0)
+    made = core(handler(timeout=2.0), handler("long"), supervisor=1, grace=5.0)
     made.claimed(Claimed((claim(1), claim(1, first=200, kind="long"))), 0.0)
     late, other = lease(made), lease(made)
     assert (late.claim.kind, other.claim.kind) == ("work", "long")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ramify.model.claim import More
+from ramify.model.death import Deaths
 from ramify.model.event import History
 from tests.kernel.claims import handler, holding
 
@@ -59,5 +60,5 @@ def test_extras_are_read_once_by_place() -> None:
 
 
 def test_a_claim_that_saw_a_death_is_suspect() -> None:
-    assert holding(1, crashes=1).is_suspect
+    assert holding(1, deaths=Deaths(ran=2, apart=True)).is_suspect
     assert not holding(1, by=handler()).is_suspect

@@ -43,7 +43,7 @@ def test_stopping_lets_what_runs_finish_saves_it_and_puts_the_rest_back(shop: Sh
     assert ear.of(Stopping)[0].running == 3
     rows = shop.store.reads.segments(run=run).rows
     assert sum(len(row.tasks) for row in rows) == 17
-    assert all(row.owner is None and row.crashes == 0 and row.attempt == 0 for row in rows)
+    assert all(row.owner is None and row.deaths.count == 0 and row.attempt == 0 for row in rows)
     shop.finish(run)
     assert shop.results(run) == list(range(20))
 
@@ -76,7 +76,7 @@ def test_what_does_not_finish_within_the_grace_period_is_interrupted(shop: Shop)
     assert time.monotonic() - began < 3
     assert ended == ["cancelled"]
     rows = shop.store.reads.segments(run=run).rows
-    assert [(row.owner, row.crashes) for row in rows] == [(None, 0)] * 2
+    assert [(row.owner, row.deaths.count) for row in rows] == [(None, 0)] * 2
     gate.open()
     shop.finish(run)
     assert shop.results(run) == [1, 1]

@@ -176,7 +176,7 @@ if sys.argv[1] == "first":
 else:
     run = int(sys.argv[1])
 print(run, flush=True)
-shop.kernel(run, supervised=True, threads=2, dead_after=5.0).run()
+shop.kernel(run, supervisor=1, threads=2, dead_after=5.0).run()
 """
 
 
@@ -192,7 +192,7 @@ def test_a_supervised_process_saves_and_ends_itself_to_be_rid_of_a_thread_that_h
     hung = next(row.id for row in store.reads.tasks(int(run)).rows if row.id not in {each.task for each in done})
     assert [event.status for event in store.reads.events(hung, hung)] == [RETRYING]
     (segment,) = store.reads.segments(run=int(run)).rows
-    assert segment.crashes == 0
+    assert segment.deaths.count == 0
     second = subprocess.run([sys.executable, "-c", code, run], capture_output=True, text=True, timeout=30)
     assert second.returncode == 0, second.stderr
     assert store.reads.run(int(run)).state is RunState.DONE

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.verdicts import known_ends, verdict_of
+from ramify.kernel.verdicts import Ended, Verdict, known_ends, verdict_of
 from ramify.kernel.work import Dropped, Postponed, Raised
 from ramify.model.claim import More
+from ramify.model.death import Deaths
 from ramify.model.event import History, Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import Failure
@@ -56,25 +57,42 @@ def test_a_dropped_attempt_ends_as_cancelled() -> None:
     assert verdict_of(Dropped("enough"), holding(1), 0, luck) == (Status.CANCELLED, b'{"reason":"enough"}', None)
 
 
+def statuses(ends: dict[int, Verdict]) -> list[Status]:
+    return [verdict.status for verdict in ends.values() if isinstance(verdict, Ended)]
+
+
+def test_a_task_that_was_late_is_judged_as_if_it_had_run_out_of_time_itself() -> None:
+    marks = {100: Mark(1, Scope.TASK, 100, Status.RETRYING)}
+    (verdict,) = known_ends(claim(1, marks=marks), handler(timeout=3.0).policy).values()
+    assert verdict == Raised(Failure("TimeoutError", "no result after 3 seconds"))
+    extra = {100: More(extra=b'{"timeout":7}')}
+    (verdict,) = known_ends(claim(1, marks=marks, mores=extra), handler(give_up_on=(TimeoutError,)).policy).values()
+    assert verdict == Raised(Failure("TimeoutError", "no result after 7 seconds"), final=True)
+
+
 def test_a_marked_task_ends_as_its_mark_says() -> None:
     mark = Mark(1, Scope.TASK, 101, Status.CANCELLED, "not wanted")
     ends = known_ends(claim(3, marks={101: mark}), handler().policy)
-    assert ends == {101: (Status.CANCELLED, b'{"reason":"not wanted"}')}
+    assert ends == {101: Ended(Status.CANCELLED, b'{"reason":"not wanted"}')}
 
 
 def test_a_mark_may_bring_the_result() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.DONE, "by hand", b"7")
-    assert known_ends(claim(1, marks={100: mark}), handler().policy) == {100: (Status.DONE, b"7")}
+    assert known_ends(claim(1, marks={100: mark}), handler().policy) == {100: Ended(Status.DONE, b"7")}
 
 
 def test_a_task_over_which_enough_processes_died_is_quarantined() -> None:
-    ends = known_ends(claim(1, crashes=5, alone=True), handler(max_crashes=5).policy)
-    assert [status for status, _ in ends.values()] == [Status.QUARANTINED]
+    ends = known_ends(claim(1, deaths=Deaths(ran=5, apart=True, alone=True)), handler(max_crashes=5).policy)
+    assert statuses(ends) == [Status.QUARANTINED]
 
 
 @pytest.mark.parametrize(
     "fields",
-    [{"crashes": 4, "alone": True}, {"crashes": 5, "alone": False}, {"crashes": 5, "alone": True, "tasks": 2}],
+    [
+        {"deaths": Deaths(ran=4, alone=True)},
+        {"deaths": Deaths(ran=5)},
+        {"deaths": Deaths(ran=5, alone=True), "tasks": 2},
+    ],
     ids=["too-few-deaths", "not-alone", "more-than-one-task"],
 )
 def test_blame_needs_proof(fields: dict[str, Any]) -> None:
@@ -82,12 +100,12 @@ def test_blame_needs_proof(fields: dict[str, Any]) -> None:
 
 
 def test_without_max_crashes_nothing_is_quarantined() -> None:
-    assert known_ends(claim(1, crashes=99, alone=True), handler(max_crashes=None).policy) == {}
+    assert known_ends(claim(1, deaths=Deaths(ran=99, apart=True, alone=True)), handler(max_crashes=None).policy) == {}
 
 
 def test_a_continuation_whose_members_broke_is_skipped() -> None:
     ends = known_ends(claim(1, mores={100: More(members=3, broken=1)}), handler().policy)
-    assert [status for status, _ in ends.values()] == [Status.SKIPPED]
+    assert statuses(ends) == [Status.SKIPPED]
 
 
 def test_a_continuation_that_wants_to_run_always_does() -> None:
@@ -98,4 +116,4 @@ def test_a_continuation_that_wants_to_run_always_does() -> None:
 def test_a_mark_counts_more_than_broken_members() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.CANCELLED)
     ends = known_ends(claim(1, marks={100: mark}, mores={100: More(members=1, broken=1)}), handler().policy)
-    assert ends[100][0] is Status.CANCELLED
+    assert statuses(ends) == [Status.CANCELLED]

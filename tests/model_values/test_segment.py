@@ -1,18 +1,15 @@
 """The arithmetic of masks: what is set comes back, whatever is split off or put together."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ramify.model.segment import (
     MASK_WIDTH,
-    REOFFER_PARTS,
     bounds,
     cut_mask,
     full,
     mask_of,
     pack,
-    reoffer,
     take_head,
     tasks_in,
     trim,
@@ -65,21 +62,6 @@ def test_a_head_and_its_rest_are_the_whole(tasks: list[int], limit: int) -> None
 def test_the_head_of_a_wide_row_is_never_wider_than_a_mask() -> None:
     assert take_head(1, 100_000, None, 50_000) == (1 + MASK_WIDTH, MASK_WIDTH)
     assert cut_mask(1, 100_000, None, 1 + MASK_WIDTH) == (None, None)
-
-
-@given(some_tasks)
-def test_what_a_dead_process_held_is_offered_again_in_few_parts(tasks: list[int]) -> None:
-    parts = reoffer(1000, 1300, mask_of(tasks, 1000))
-    assert len(parts) <= REOFFER_PARTS
-    assert [task for part in parts for task in tasks_in(*part)] == tasks
-
-
-@pytest.mark.parametrize("size", [1, 15, 16, 17, 4096, MASK_WIDTH])
-def test_parts_are_about_equal(size: int) -> None:
-    sizes = [last - first + 1 for first, last, left in reoffer(1, size, None)]
-    assert sum(sizes) == size
-    assert max(sizes) - min(sizes) < max(2, max(sizes))
-    assert max(sizes) == -(-size // REOFFER_PARTS)
 
 
 def test_a_full_mask_has_every_bit() -> None:

@@ -22,7 +22,9 @@ from ramify.kernel.signals import Signals
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Postponed, Raised, Ran
 from ramify.model.claim import Claim
+from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.outcome import Failure
+from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
 from ramify.store.memory import MemoryStore
 from tests.simulation.strand import Strand
@@ -61,6 +63,8 @@ class Process:
         self.claimed_at: dict[bytes, float] = {}
         #: What is in the hands of workers: chunks, and how many of their tasks are not back.
         self.out: dict[Chunk, int] = {}
+        #: Tasks inside an attempt, each with the deaths its kind allows.
+        self.running: dict[int, int | None] = {}
         self.in_flight: tuple[Finished, ...] = ()
         #: The numbered verb under way.
         self.sending: tuple[Stamp, Callable[[Stamp], object]] | None = None
@@ -102,6 +106,7 @@ class Process:
         """Somebody asks it to stop."""
         if self.stop_asked is None:
             self.stop_asked = self.clock()
+        self._write_record()
         self.core.stop(self.clock())
         self._notify()
         self.stir()
@@ -185,6 +190,7 @@ class Process:
         yield from self._until_answered(lambda: self.store.enter(NewProcess(number)), self.settings.dead_after / 3)
         self.heard_of = float("-inf")
         self.knows_its_death = False
+        self._write_record()
         self.core.entered(sent)
         if self._heartbeat is None:
             self._heartbeat = Strand(self, self._beat())
@@ -197,7 +203,8 @@ class Process:
         answer = yield from self._send(lambda stamp: self.store.commit(stamp, parts, step.want))
         self.in_flight = ()
         self._note_claims(answer.claimed.claims)
-        self.core.committed(step.batch, answer, self.clock())
+        dues = [(later.due - now) / SECOND for part in parts for later in part.later]
+        self.core.committed(step.batch, answer, self.clock(), dues)
         if step.want is not None:
             self.core.claimed(answer.claimed, self.clock())
 
@@ -376,15 +383,27 @@ class Process:
         seconds = 3 * timeout if act is Act.SLOW and timeout is not None else node.seconds
         ran.seconds += seconds * self._rate
         ran.busy += seconds * self._rate * world.luck.random()
+        self.running[task] = chunk.handler.policy.max_crashes
+        self._write_record()
         if act is Act.KILL:
             yield seconds / 2
-            world.kill(self)
+            world.kill(self, by_a_task=True)
         yield seconds
+        self.running.pop(task, None)
+        self._write_record()
+        if act is Act.KILL_LATER:
+            world.after(0.005, lambda: world.kill(self, by_a_task=True))
         self._bring(node, act, task, ran)
+
+    def _write_record(self) -> None:
+        """What whoever buries this process will find."""
+        if self.is_alive:
+            stopping = self.stop_asked is not None
+            self.world.place.records[self.session.process] = NOBODYS_FAULT if stopping else Death(dict(self.running))
 
     def _bring(self, node: Node, act: Act, task: int, ran: Ran) -> None:
         match act:
-            case Act.DONE:
+            case Act.DONE | Act.KILL_LATER:
                 self._succeed(node, task, ran)
             case Act.RAISE | Act.SLOW:
                 ran.others.append((task, Raised(Failure("ValueError", "as planned"))))

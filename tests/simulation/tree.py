@@ -40,6 +40,7 @@ class Act(Enum):
     DEFER_LONG = "defer long"
     SLOW = "slow"
     KILL = "kill"
+    KILL_LATER = "kill just after it returned"
 
 
 #: The event that an attempt leaves, when more attempts follow.
@@ -49,7 +50,13 @@ SETBACKS = {
     Act.DEFER: Status.DEFERRED,
     Act.DEFER_LONG: Status.DEFERRED,
 }
-ENDINGS = {Act.DONE: Status.DONE, Act.RAISE: Status.FAILED, Act.FATAL: Status.FAILED, Act.KILL: Status.QUARANTINED}
+ENDINGS = {
+    Act.DONE: Status.DONE,
+    Act.RAISE: Status.FAILED,
+    Act.FATAL: Status.FAILED,
+    Act.KILL: Status.QUARANTINED,
+    Act.KILL_LATER: Status.QUARANTINED,
+}
 DEFER_SECONDS = {Act.DEFER: 0.3, Act.DEFER_LONG: 3.0}
 
 
@@ -113,7 +120,7 @@ def number_of(body: bytes) -> int:
 def handlers_of(luck: random.Random, killers: bool) -> dict[str, Handler]:
     """Kinds of every sort, with the policies of this seed."""
     backoff = Backoff(luck.choice((0.0, 0.2, 2.0)), 2.0, 4.0, jitter=luck.random() < 0.5)
-    most = 2 if killers else None
+    most = 4 if killers else None
 
     def handler(kind: str, colour: Colour, policy: Policy) -> Handler:
         return Handler(kind, _task, SIGNATURE, colour, policy)
@@ -155,7 +162,7 @@ class Tree:
         # What kills must be something that ends a branch: whatever it would have made never exists.
         leaves = [node for node in self.nodes if not node.children and not node.splits]
         for node in luck.sample(leaves, min(killers, len(leaves))):
-            node.script, node.end, node.value = (), Act.KILL, None
+            node.script, node.end, node.value = (), luck.choice((Act.KILL, Act.KILL, Act.KILL_LATER)), None
 
     def _grow(self, frontier: list[Node], size: int) -> None:
         luck, room = self._luck, size - len(frontier)

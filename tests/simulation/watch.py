@@ -181,8 +181,8 @@ class Watch:
                 raise Violation(f"{process} says {told} are {name}; there are {true}")
         if leases.kinds != kinds:
             raise Violation(f"{process} says {leases.kinds} wait or run; there are {kinds}")
-        if core.unsent != (unsent := sum([len(finished.tasks) for finished in core.outbox.values()])):
-            raise Violation(f"{process} says that {core.unsent} outcomes are unsent; there are {unsent}")
+        if core.outbox.unsent != (unsent := sum([len(finished.tasks) for finished in core.outbox.finished.values()])):
+            raise Violation(f"{process} says that {core.outbox.unsent} outcomes are unsent; there are {unsent}")
         if self._limit is not None:
             for lane in (None, "left", "right"):
                 room = max(0, self._limit - limited.get(lane, 0))
@@ -199,7 +199,9 @@ class Watch:
                 raise Violation(
                     f"a holding of {process} says {holding.leased} are leased; there are {out.get(token, 0)}"
                 )
-            unsent = under_way.get(token, 0) + (len(core.outbox[token].tasks) if token in core.outbox else 0)
+            unsent = under_way.get(token, 0) + (
+                len(core.outbox.finished[token].tasks) if token in core.outbox.finished else 0
+            )
             if holding.unsent != unsent:
                 raise Violation(f"a holding of {process} says {holding.unsent} are unsent; there are {unsent}")
             if holding.is_suspect and len(core.holdings) > 1:
@@ -251,10 +253,10 @@ class Watch:
             case PutBack(token):
                 if any(chunk.claim.token == token and not chunk.lost for chunk in process.out):
                     raise Violation(f"{process} puts back a claim of which tasks run")
-                if token in core.outbox:
+                if token in core.outbox.finished:
                     raise Violation(f"{process} puts back a claim of which outcomes are unsent")
-            case Leave() if core.is_in and core.outbox:
-                raise Violation(f"{process} leaves with {core.unsent} outcomes unsent")
+            case Leave() if core.is_in and core.outbox.finished:
+                raise Violation(f"{process} leaves with {core.outbox.unsent} outcomes unsent")
             case Rest() if process.is_out_of_grace:
                 raise Violation(f"{process} rests although its grace period is over")
             case Rest(seconds, idle=False) if seconds <= SHORTEST_REST:

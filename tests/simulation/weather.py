@@ -55,9 +55,6 @@ class Weather:
         """Draw it."""
         faults = {fault for fault in Fault if luck.random() < 0.45}
         killers = luck.choice((1, 1, 2, 3)) if luck.random() < 0.15 else 0
-        if killers:
-            # A process that is taken for dead while a suspect runs alone is proof against the suspect.
-            faults -= DEADLY
         return cls(
             frozenset(faults),
             processes=luck.choice((1, 2, 2, 3, 3, 4)),
@@ -85,5 +82,5 @@ class Weather:
             flush_at=luck.choice((1, 3, 10, 5_000)),
             claim_at_most=10_000 if self.killers else luck.choice((1, 2, 5, 10_000)),
             memory_wait=luck.choice((0.0, 1.0, 3.0)),
-            supervised=luck.random() < 0.3,
+            supervisor=1 if luck.random() < 0.3 else None,
         )

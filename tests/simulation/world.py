@@ -14,6 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from ramify.errors import Reaped, StaleStamp, StoreUnavailable
+from ramify.model.death import Death
 from ramify.model.mark import CancelAnswer
 from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, Order
@@ -55,7 +56,7 @@ class World:
         self.store = MemoryStore(self.place, self.clock)
         self.away_until = 0.0
         self.processes: list[Process] = []
-        self.deaths = 0
+        self.murders = 0
         self._tell = tell
         self.is_told = tell is not None
         self._ticks = 0
@@ -165,9 +166,15 @@ class World:
         """Processes that are neither dead nor gone."""
         return [process for process in self.processes if process.is_alive]
 
-    def kill(self, process: Process) -> None:
-        """A process is no more; what it had on the way may still arrive."""
-        self.deaths += 1
+    def kill(self, process: Process, *, by_a_task: bool = False) -> None:
+        """A process is no more; what it had on the way may still arrive. A task that did it leaves evidence."""
+        if not process.is_alive:
+            return
+        number = process.session.process
+        if by_a_task:
+            self.murders += 1
+            if number in self.place.records and process.stop_asked is None:
+                self.place.records[number] = Death(self.place.records[number].ran, evidence=True)
         self.tell("CRASH of", process)
         process.kill()
         if process.sending is not None and self.luck.random() < 0.5:

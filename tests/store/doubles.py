@@ -17,10 +17,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ramify.model.claim import Want
+from ramify.model.commit import Committed, Part
+from ramify.model.death import Death
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
 from ramify.model.key import Hold
-from ramify.model.process import NewProcess, Reap
+from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import NewRun, RunState, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
@@ -125,8 +128,8 @@ class BlamesLeavers(Damaged):
     """Takes a leaver for a crash."""
 
     def leave(self, process: int) -> None:
-        if self._place.sessions[process].gone_at is None:
-            graves.bury(self._place, process, self.now())
+        held = {task: 5 for row in self._place.held_by(process) for task in range(row.first, row.last + 1)}
+        graves.bury(self._place, process, self.now(), Death(held, evidence=True))
 
 
 @caught_by("leave: the stamps of a leaver are refused")
@@ -138,21 +141,71 @@ class LeaversStay(Damaged):
         self._place.sessions[process].gone_at = None
 
 
-@caught_by("announce: a death announced without blame costs no crash")
-class DoesNotListen(Damaged):
-    """Counts a crash although the death was announced."""
+@caught_by("bury: nobody is marked for a death that is nobodys fault")
+class BlamesKills(Damaged):
+    """Takes every death for evidence."""
 
-    def announce(self, process: int, task: int | None) -> None:
-        super().announce(process, task)
-        self._place.sessions[process].blame_announced = False
+    def bury(self, process: int, death: Death) -> int:
+        return super().bury(process, msgspec.structs.replace(death, evidence=True))
 
 
-@caught_by("announce: a death announced with a task is blamed on that task only")
-class BlamesNobody(Damaged):
-    """Forgets which task was to blame."""
+@caught_by(
+    "bury: with evidence what ran is told from what was held", "bury: what ran twice comes back in parts that run apart"
+)
+class IgnoresEvidence(Damaged):
+    """Takes no death for evidence."""
 
-    def announce(self, process: int, task: int | None) -> None:
-        super().announce(process, None)
+    def bury(self, process: int, death: Death) -> int:
+        return super().bury(process, msgspec.structs.replace(death, evidence=False))
+
+
+@caught_by("bury: without evidence only what ran counts", "bury: with evidence what ran is told from what was held")
+class BlamesAllThatWasHeld(Damaged):
+    """Takes everything that was held for running."""
+
+    def bury(self, process: int, death: Death) -> int:
+        held = {task: 5 for row in self._place.held_by(process) for task in range(row.first, row.last + 1)}
+        return super().bury(process, msgspec.structs.replace(death, ran=held))
+
+
+@caught_by("bury: a late task is marked for its next claim")
+class ForgetsWhoWasLate(Damaged):
+    """Offers a task that ran out of time as if nothing had happened."""
+
+    def bury(self, process: int, death: Death) -> int:
+        return super().bury(process, msgspec.structs.replace(death, late=frozenset()))
+
+
+@caught_by("bury: the mark of a late task is gone once its event is written")
+class LateForEver(Damaged):
+    """Keeps the mark of a task that ran out of time."""
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        kept = {run: list(marks) for run, marks in self._place.marks.items()}
+        answer = super().commit(stamp, parts, then_claim)
+        self._place.marks.update(kept)
+        return answer
+
+
+@caught_by("bury: burying twice is burying once")
+class BuriesAgain(Damaged):
+    """Buries whoever it is told to."""
+
+    def bury(self, process: int, death: Death) -> int:
+        self._place.sessions[process].gone_at = None
+        super().bury(process, death)
+        return 1
+
+
+@caught_by("bury: what ran twice comes back in parts that run apart")
+class OffersInOnePart(Damaged):
+    """Offers suspects together with everybody else."""
+
+    def bury(self, process: int, death: Death) -> int:
+        tasks = super().bury(process, death)
+        for row in self.rows(SegmentState.READY):
+            row.deaths = msgspec.structs.replace(row.deaths, apart=False)
+        return tasks
 
 
 @caught_by("beat: a beat does not bring the dead back")
@@ -217,26 +270,16 @@ class BuriesWorkWithTheDead(Damaged):
         return answer
 
 
-@caught_by("reap: it is offered in at most sixteen parts", "reap: every death counts")
-class ForgetsCrashes(Damaged):
-    """Offers the work of the dead as if nothing had happened."""
-
-    def reap(self, process: int, dead_after: float) -> Reap:
-        for session in self._place.sessions.values():
-            session.blame_announced = True
-        return super().reap(process, dead_after)
-
-
 @caught_by("reap: it writes no ends")
 class ReaperQuarantines(Damaged):
     """Ends the tasks of the dead by itself."""
 
     def reap(self, process: int, dead_after: float) -> Reap:
         answer = super().reap(process, dead_after)
-        suspects = [row for row in self.rows(SegmentState.READY) if row.crashes]
-        if suspects:
+        found = self.rows(SegmentState.READY) if answer.processes else []
+        if found:
             self._place.new_commit(process, 0, self.now())
-        for row in suspects:
+        for row in found:
             self._place.write_event(row.first, Status.QUARANTINED, None)
         return answer
 

@@ -8,6 +8,7 @@ import msgspec
 
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
+from ramify.model.death import Deaths
 from ramify.model.event import fold
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.process import Stamp
@@ -93,7 +94,7 @@ class ReleaseIsACrash(Damaged):
     def release(self, stamp: Stamp, token: bytes) -> bool:
         row = self._place.tokens.get(token)
         if row is not None:
-            row.crashes += 1
+            row.deaths = Deaths(ran=1)
         return super().release(stamp, token)
 
 

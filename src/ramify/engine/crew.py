@@ -1,9 +1,10 @@
 """A crew: worker processes, started as `python -m ramify.child`, watched, replaced, and stopped.
 
 Each child is a kernel of its own on the same store, so the crew keeps no work and decides nothing about it. A child
-that dies is noticed at once and replaced; one that has not been heard of for `hung_after` is killed first. A child that
-cannot even start (its module does not import) ends the crew with its words. When this process dies, the children
-notice and stop by themselves.
+that dies is noticed at once, buried with what its end tells (`obituary`) and replaced; one that has not been heard of
+for `hung_after` is killed first, and sooner when a task of it is over its time limit. A child that cannot even start
+(its module does not import) ends the crew with its words. When this process dies, the children notice and stop by
+themselves.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from typing import IO
 
 import msgspec
 
+from ramify.engine.obituary import Obituary
 from ramify.errors import ConfigError, RamifyError
-from ramify.kernel.signals import Replaced, Signals, Stopping
+from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store.contract import Store
 from ramify.store.open import Durability
@@ -39,6 +41,8 @@ MOST_TROUBLES = 5
 #: A child that lived for longer than this was well; its trouble is the first of a row.
 LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
+#: A child that missed so many beats is not turning, and a task of it that is out of time is why.
+BEATS_MISSED = 3
 #: How much longer than its grace period a child may take to be gone.
 TO_BE_GONE = 5.0
 
@@ -70,7 +74,11 @@ class Member:
     pipe: IO[bytes]
     started: float
     heard: float
+    #: What is known of it in case it dies.
+    obituary: Obituary
     process: int | None = None
+    #: How many threads it works with, as far as it said.
+    threads: int | None = None
     thread: threading.Thread | None = None
     #: Whether it said that the runs it was to work on have ended.
     is_over: bool = False
@@ -152,12 +160,11 @@ class Crew:
         threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
 
     def kill(self) -> None:
-        """End every child at once. Claims of theirs are offered again; nobody is blamed."""
+        """End every child at once. Claims of theirs are offered again."""
         with self._changed:
             self._is_stopping = True
             members = list(self._members)
         for member in members:
-            self._announce(member)
             _send(member, signal.SIGKILL)
 
     def _insist(self, members: list[Member]) -> None:
@@ -167,32 +174,23 @@ class Crew:
                 self._changed.wait(end - self._clock())
             stubborn = list(self._members.intersection(members))
         for member in stubborn:
-            self._announce(member)
             _send(member, signal.SIGKILL)
 
-    def _announce(self, member: Member) -> None:
-        """CRASH here: the child is killed unannounced, and what it held is suspect for a while."""
-        if member.process is not None:
-            try:
-                self._store.announce(member.process, None)
-            except RamifyError:
-                # The store is away, or the child has left it already and only its program does not end.
-                return
-
-    def _hire(self) -> None:
+    def _hire(self, threads: int | None = None) -> None:
         now = self._clock()
+        orders = self._orders if threads is None else msgspec.structs.replace(self._orders, threads=threads)
         hear, tell = os.pipe()
         with contextlib.ExitStack() as ours:
             pipe = ours.enter_context(os.fdopen(hear, "rb"))
             # The child has its end by then, or there is no child.
             with os.fdopen(tell, "wb"):
                 child = subprocess.Popen(
-                    [sys.executable, "-m", "ramify.child", self._orders.encode(), str(tell)],
+                    [sys.executable, "-m", "ramify.child", orders.encode(), str(tell)],
                     stdin=subprocess.PIPE,
                     pass_fds=(tell,),
                 )
             ours.pop_all()
-        member = Member(child, pipe, now, now)
+        member = Member(child, pipe, now, now, Obituary(self._store.records))
         with self._changed:
             self._members.add(member)
             stopping = self._is_stopping
@@ -208,10 +206,20 @@ class Crew:
         code = member.child.wait()
         listener.join(timeout=0.2)
         _close(member.child.stdin)
+        self._bury(member, code)
         with self._changed:
             self._members.discard(member)
             self._ended(member, code)
             self._changed.notify_all()
+
+    def _bury(self, member: Member, code: int) -> None:
+        """Say at once how it died. CRASH: others find it dead, and know less about it."""
+        if member.process is not None:
+            # The store may be away; then others bury it.
+            with contextlib.suppress(RamifyError):
+                tasks = self._store.bury(member.process, member.obituary.death(member.process, code))
+                if tasks:
+                    self.signals.send(Buried((member.process,), tasks))
 
     def _listen(self, member: Member) -> None:
         with member.pipe as pipe:
@@ -220,6 +228,9 @@ class Crew:
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
                 if word == "process":
                     member.process = int(rest)
+                elif word == "beat":
+                    member.threads = int(rest)
+                    member.obituary.beat()
                 elif word == "over":
                     member.is_over = True
                 elif word == "trouble":
@@ -258,15 +269,17 @@ class Crew:
         else:
             self._pauses += 1
             pause = min(FIRST_PAUSE * 2 ** (self._pauses - 1), LONGEST_PAUSE) if self._pauses > 2 else 0.0
-        self._rehire_in(pause)
+        # Less at a time needs less memory.
+        starved = member.obituary.is_out_of_memory(code) and member.threads is not None
+        self._rehire_in(pause, max(1, (member.threads or 1) // 2) if starved else None)
 
-    def _rehire_in(self, seconds: float) -> None:
-        timer = threading.Timer(seconds, self._rehire)
+    def _rehire_in(self, seconds: float, threads: int | None) -> None:
+        timer = threading.Timer(seconds, self._rehire, (threads,))
         timer.daemon = True
         self._timers.add(timer)
         timer.start()
 
-    def _rehire(self) -> None:
+    def _rehire(self, threads: int | None) -> None:
         timer = threading.current_thread()
         assert isinstance(timer, threading.Timer)
         with self._changed:
@@ -274,14 +287,14 @@ class Crew:
         again = False
         try:
             if is_wanted:
-                self._hire()
+                self._hire(threads)
         except OSError:
             # The machine has no process or no memory to spare just now.
             again = True
         with self._changed:
             self._timers.discard(timer)
             if again and not self._is_stopping:
-                self._rehire_in(LONGEST_PAUSE)
+                self._rehire_in(LONGEST_PAUSE, threads)
             self._changed.notify_all()
 
     def _kill_hung(self) -> None:
@@ -291,10 +304,21 @@ class Crew:
         for member in self._members:
             if has_slept:
                 member.heard = now
-            elif now - member.heard > self._hung_after:
+            elif (why := self._why_hung(member, now - member.heard)) is not None:
                 member.heard = now
-                self.signals.send(Replaced("process", f"not heard of for {self._hung_after:g} s"))
+                self.signals.send(Replaced("process", why))
                 _send(member, signal.SIGKILL)
+
+    def _why_hung(self, member: Member, silent: float) -> str | None:
+        """Why a child must be killed; None when it need not."""
+        if silent > self._hung_after:
+            member.obituary.was_killed()
+            return f"not heard of for {self._hung_after:g} s"
+        # A child that turns takes the lease of such a task away itself. One that does not is kept from it by the task.
+        if member.process is not None and silent > BEATS_MISSED * self._orders.beat_every:
+            late = member.obituary.find_late(member.process)
+            return None if late is None else f"task {late} ran out of time and lets nothing else run"
+        return None
 
 
 def _send(member: Member, number: int) -> None:

@@ -327,7 +327,7 @@ class Engine(Tasks):
                     # Everything happens in this thread, so a signal interrupts it where it is, as in any program.
                     kernel.run()
                     return
-                with stopping_well(kernel.stop, kernel.excuse, self.say) as stopped:
+                with stopping_well(kernel.stop, self.say) as stopped:
                     kernel.signals.listen(StopTeller(self.say, stopped.was_asked))
                     # Beside this thread, which hears signals and must not be caught in a task.
                     kernel.start()

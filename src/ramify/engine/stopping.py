@@ -2,8 +2,7 @@
 
 Promises: after the first signal no new task starts, those that run finish within the grace period, what they did is
 saved, and only then is KeyboardInterrupt (for SIGTERM: Terminated, a SystemExit) raised. A second signal exits the
-process on the spot, after saying in the store that nobody is to blame, and loses nothing that was saved. Handlers
-that were there before are put back.
+process on the spot, and loses nothing that was saved. Handlers that were there before are put back.
 
 Signals reach the main thread only, so elsewhere this does nothing. A handler here takes no lock: the thread it
 interrupts may hold it.
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-#: How long a second signal may take to say that nobody is to blame.
+#: How long a second signal may take to end worker processes.
 LAST_WORDS = 1.0
 _STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
 
@@ -32,7 +31,7 @@ class Stopped:
     """The signal that asked for a stop, if one did."""
 
     def __init__(
-        self, stop: Callable[[], None], before_quitting: Callable[[], None], say: Callable[[str], None]
+        self, stop: Callable[[], None], say: Callable[[str], None], before_quitting: Callable[[], None]
     ) -> None:
         self._stop = stop
         self._before_quitting = before_quitting
@@ -55,7 +54,6 @@ class Stopped:
         self._stop()
 
     def _quit(self, number: int) -> None:
-        # Whoever waits a third time is not made to wait for the store.
         threading.Timer(LAST_WORDS, os._exit, args=(128 + number,)).start()
         with contextlib.suppress(Exception):
             self._before_quitting()
@@ -75,10 +73,10 @@ class Stopped:
 
 @contextmanager
 def stopping_well(
-    stop: Callable[[], None], before_quitting: Callable[[], None], say: Callable[[str], None]
+    stop: Callable[[], None], say: Callable[[str], None], before_quitting: Callable[[], None] = lambda: None
 ) -> Iterator[Stopped]:
     """Call `stop` at the first signal, for as long as the block runs, and `before_quitting` at the second."""
-    stopped = Stopped(stop, before_quitting, say)
+    stopped = Stopped(stop, say, before_quitting)
     if threading.current_thread() is not threading.main_thread():
         yield stopped
         return

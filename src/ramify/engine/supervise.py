@@ -53,7 +53,7 @@ def supervise(engine: Engine, runs: Iterable[int], processes: int, threads: int 
 
 def attend(engine: Engine, crew: Crew) -> Stopped:
     """Look after a crew until it has ended by itself, or a signal stops it."""
-    with stopping_well(crew.stop, crew.kill, engine.say) as stopped:
+    with stopping_well(crew.stop, engine.say, crew.kill) as stopped:
         crew.signals.listen(StopTeller(engine.say, stopped.was_asked))
         crew.start()
         crew.wait()

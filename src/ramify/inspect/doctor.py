@@ -155,10 +155,10 @@ def _claims(rows: Sequence[Segment], processes: Sequence[Process], now: int) -> 
         owner = pids.get(row.owner) if row.owner is not None else None
         text = f"{row.kind!a} {row.first}..{row.last} by pid {owner}, in line for about {age:,.0f} s"
         yield Finding(Weight.FINE, "claims", text)
-    crashed = [row for row in rows if row.crashes]
+    crashed = [row for row in rows if row.deaths.apart]
     if crashed:
         text = f"{sum(map(width, crashed)):,} tasks are suspects: processes died while they held them"
-        yield Finding(Weight.LOOK, "claims", text, "they run alone until the one to blame is found")
+        yield Finding(Weight.LOOK, "claims", text, "they run apart until the one to blame is found")
     if len(rows) >= ROWS:
         yield Finding(Weight.LOOK, "claims", f"there are over {ROWS:,} live rows; only these were looked at")
 

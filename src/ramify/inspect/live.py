@@ -26,7 +26,7 @@ class Amounts(msgspec.Struct, frozen=True):
     """Unfinished tasks by what they wait for.
 
     `stranded` are held by the dead until somebody reaps them, `later` are due at a time to come, `suspect` must run
-    alone.
+    apart.
     """
 
     held: int = 0
@@ -80,7 +80,7 @@ def wait_of(row: Segment, now: int) -> str | None:
     """The field of `Amounts` that counts a row; None for rows that are not published."""
     match row.state:
         case SegmentState.READY:
-            if row.crashes:
+            if row.deaths.apart:
                 return "suspect"
             return "later" if row.due is not None and row.due > now else "ready"
         case SegmentState.GATED:

@@ -147,7 +147,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
             (amounts.held, "held"),
             (amounts.stranded, "held by the dead"),
             (amounts.ready, "ready"),
-            (amounts.suspect, "suspect (they run alone)"),
+            (amounts.suspect, "suspect (they run apart)"),
             (amounts.later, "due later" + (f" (next {due_in})" if due_in else "")),
             (amounts.gated, "gated"),
         )

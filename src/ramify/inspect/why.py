@@ -179,11 +179,11 @@ def _ready(store: Store, task: int, segment: Segment) -> Why:
     nobody = _nobody_for(task, segment, alive)
     if nobody is not None:
         return nobody
-    if segment.crashes:
+    if segment.deaths.apart:
         return Why(
             task,
             Cause.SUSPECT,
-            f"processes died {segment.crashes} times while they held it, so it runs alone: it waits for a process "
+            f"processes died {segment.deaths.count} times over it, so it runs apart: it waits for a process "
             "that holds nothing else",
         )
     silent = sum(process.kinds is None for process in alive)

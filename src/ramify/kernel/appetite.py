@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
+from ramify.kernel.limits import Where
 from ramify.kernel.settings import Settings
 from ramify.model.claim import Claimed, Want
 
@@ -41,6 +42,8 @@ class Appetite:
         self._pause = SHORTEST_PAUSE
         self._suspects_since: float | None = None
         self._stuck: Counter[str] = Counter()
+        #: Where suspects were put back because of a limit; nothing is taken there until it lets somebody start.
+        self.parked: set[Where] = set()
         self.is_dry = False
         self.dry_until = 0.0
         self.scarce = False
@@ -118,6 +121,8 @@ class Appetite:
                 waiting[where] += holding.available
         for (kind, lane), many in waiting.items():
             stuck[kind] += many - limits.allowed(kind, lane, many, now)
+        self.parked = {where for where in self.parked if not limits.allowed(*where, 1, now)}
         full = [where for where, many in held.items() if many >= 2 * (limits.most_held(where[0]) or 1)]
+        full += self.parked
         kinds = frozenset(kind for kind, lane in full if lane is None)
         return kinds, frozenset(lane for _, lane in full if lane is not None), +stuck

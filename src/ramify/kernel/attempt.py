@@ -22,6 +22,7 @@ from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdi
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.outcome import Failure
+from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
 #: How long a task waits that could not read from its store.
@@ -41,6 +42,10 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     plain = handler.stream is None
     ran = Ran(chunk)
     done, add_children = ran.done, ran.offspring.add
+    record = workplace.record
+    words, slot = record.words, record.take()
+    words[slot + MOST] = handler.policy.max_crashes or 0
+    words[slot + DEADLINE] = int((chunk.deadline or 0.0) * SECOND)
     current = Current(chunk, workplace)
     current.set()
     box: list[Any] = []
@@ -48,6 +53,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     began, busy = time.perf_counter(), time.thread_time()
     reach("before-retry" if chunk.attempts else "before-attempt")
     for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
+        words[slot] = task
         current.place = place
         streamed = None
         try:
@@ -74,6 +80,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             if streamed is not None:
                 ran.offspring.discarded += streamed.ranges
             if is_pressed(error):
+                words[slot] = 0
                 clear()
                 raise
             if type(error) is Void:
@@ -93,6 +100,8 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 done.append(task)
             else:
                 _add(ran, task, value)
+    words[slot] = 0
+    record.give(slot)
     ran.seconds, ran.busy = time.perf_counter() - began, time.thread_time() - busy
     reach("after-attempt")
     clear()

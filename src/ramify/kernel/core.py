@@ -13,8 +13,9 @@ Callers take turns: it is not safe to call from two threads at once.
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ramify.kernel.adapt import Change
 from ramify.kernel.appetite import Appetite
@@ -22,16 +23,16 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases, timeout_of
 from ramify.kernel.marks import Marks
-from ramify.kernel.outbox import Finished
+from ramify.kernel.outbox import Finished, Outbox
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
-from ramify.kernel.verdicts import known_ends, verdict_of
+from ramify.kernel.suspects import WATCHED, are_held, held_up
+from ramify.kernel.verdicts import Verdict, known_ends, timed_out, verdict_of
 from ramify.kernel.watch import Watch
-from ramify.kernel.work import Chunk, Interrupted, Raised, Ran
-from ramify.model.claim import Claimed, Want
+from ramify.kernel.work import Chunk, Interrupted, Ran
+from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.model.event import Status
-from ramify.model.outcome import Failure
 from ramify.model.run import Advanced
 from ramify.store.contract import Beat
 
@@ -60,15 +61,15 @@ class Core:
         self.leases = Leases(handlers, settings)
         self.holdings: dict[bytes, Holding] = {}
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
-        self.outbox: dict[bytes, Finished] = {}
-        self.unsent = 0
-        self._oldest: float | None = None
+        self.outbox = Outbox()
         self._put_back: deque[bytes] = deque()
         self.watch = Watch(settings.runs or (), awaits=settings.until_ended)
         self._has_news = False
         self._began_unsent = False
         #: Whether the loop's own thread is caught in a task that it took for a quick one.
         self.is_caught = False
+        #: When tasks that were put off are due, so that an idle process wakes up for them.
+        self._dues: list[float] = []
         self._looked_at = float("-inf")
         self._beat_sent: float | None = None
         self._marks = Marks()
@@ -101,12 +102,12 @@ class Core:
         for claim in answer.claims:
             holding = self.holdings[claim.token] = Holding(claim, self._handlers[claim.kind])
             self.watch.took(claim.run, claim.round)
-            if ends := known_ends(claim, holding.handler.policy):
+            if verdicts := known_ends(claim, holding.handler.policy):
                 finished = self._finished(holding, now)
-                for task, (status, value) in ends.items():
-                    finished.add(task, status, value)
-                holding.settle(frozenset(map(holding.place_of, ends)))
-                self.unsent += len(ends)
+                holding.settle(frozenset(map(holding.place_of, verdicts)))
+                for task, verdict in verdicts.items():
+                    self._judge(holding, finished, task, verdict)
+                self.outbox.unsent += len(verdicts)
             self.leases.offer(holding, holding.available)
         self._marks.claimed()
         self.appetite.fed(answer, now)
@@ -138,19 +139,11 @@ class Core:
             return
         finished = self._finished(holding, now)
         finished.done(ran)
-        unsent, deferred = len(ran.done), 0
+        unsent, deferred = len(ran.done) + len(verdicts), 0
         for task, verdict in verdicts:
-            place = holding.place_of(task)
-            status, value, wait = verdict_of(verdict, holding, place, self._luck)
-            finished.add(task, status, value)
-            unsent += 1
-            deferred += status is Status.DEFERRED
-            if status is Status.RETRYING:
-                holding.attempts[place] = holding.attempts.get(place, 1) + 1
-            if wait is not None:
-                (finished.again if wait <= self._settings.memory_wait else finished.later).append((task, wait))
+            deferred += self._judge(holding, finished, task, verdict) is Status.DEFERRED
         holding.unsent += unsent
-        self.unsent += unsent
+        self.outbox.unsent += unsent
         self.leases.sizes.ran(chunk.claim.kind, ran.count, ran.seconds)
         adapter = self.leases.adapters[chunk.handler.colour.is_async]
         adapter.ran(ran.count, ran.seconds, ran.busy, deferred, now, self._cpu())
@@ -161,8 +154,10 @@ class Core:
             chunk.is_back = True
             self.leases.free(chunk)
 
-    def committed(self, batch: Sequence[Finished], answer: Committed, now: float) -> None:
-        """A commit was answered."""
+    def committed(self, batch: Sequence[Finished], answer: Committed, now: float, dues: Iterable[float] = ()) -> None:
+        """A commit was answered; what it put off is due in so many seconds."""
+        for wait in dues:
+            heapq.heappush(self._dues, now + wait)
         refused = set(answer.refused)
         fertile = False
         for finished in batch:
@@ -220,16 +215,15 @@ class Core:
             holding = self.holdings.get(chunk.claim.token)
             task = chunk.claim.tasks[chunk.places[0]]
             if holding is not None:
-                limit = timeout_of(holding, chunk.places[0])
-                failure = Failure("TimeoutError", f"no result after {limit:g} seconds")
-                late = Raised(failure, final=not holding.handler.policy.retries_after(TimeoutError()))
-                self.finished(Ran(chunk, others=[(task, late)], seconds=limit or 0.0), now)
+                limit = timeout_of(holding, chunk.places[0]) or 0.0
+                late = timed_out(holding.handler.policy, limit)
+                self.finished(Ran(chunk, others=[(task, late)], seconds=limit), now)
             else:
                 self.leases.take_back(chunk, None, 1)
             self.leases.free(chunk)
             chunk.lost = True
             self.lost_threads += 1
-            if self._settings.supervised:
+            if self._settings.supervisor is not None:
                 # It ends itself, but others may be at work in it: they get the time they get at any stop.
                 self._condemned = task
                 self.stop(now)
@@ -273,23 +267,25 @@ class Core:
         if self._deadline is not None:
             return self._wind_down(now)
         self.leases.ripen(now)
+        self._notice_dues(now)
+        self._park(now)
         want = self.appetite.want(now) if self.may_lease(now) else None
         self._marks.asked()
-        if self.outbox and (want is not None or self._is_due(now)):
-            return self._flush(want)
+        if self.outbox.finished and (want is not None or self._is_due(now)):
+            return Flush(self.outbox.take(), want)
         if self._put_back and (step := self._next_put_back()) is not None:
             return step
         if want is not None:
             return Take(want)
         if (move := self.watch.next()) is not None:
             return move
-        return self._idle(now) if not self.holdings and not self.outbox else self._rest(now)
+        return self._idle(now) if not self.holdings and not self.outbox.finished else self._rest(now)
 
     def _idle(self, now: float) -> Step:
         if self.watch.is_over:
             self.stop(now)
             return self._wind_down(now)
-        return self._look(now) or Rest(LONGEST_REST, idle=True)
+        return self._look(now) or Rest(max(0.0005, min([LONGEST_REST, *self._moments(now)])), idle=True)
 
     def _look(self, now: float) -> Step | None:
         """Now and then: runs that nobody else may be left to move on."""
@@ -303,33 +299,43 @@ class Core:
     def _rest(self, now: float) -> Step:
         if self.appetite.is_dry and (look := self._look(now)) is not None:
             return look
-        waits = [LONGEST_REST]
-        if self._oldest is not None and self.outbox:
-            waits.append(self._oldest + self._settings.flush_after - now)
+        waits = [LONGEST_REST, *self._moments(now)]
+        if self.outbox.since is not None:
+            suspect = are_held(self.holdings)
+            waits.append(
+                (self.outbox.latest + WATCHED if suspect else self.outbox.since + self._settings.flush_after) - now
+            )
         # Once that moment has passed, something else keeps this process from claiming: a beat, say.
         if self.appetite.is_dry and now < self.appetite.dry_until and not self.appetite.is_shut(now):
             waits.append(self.appetite.dry_until - now)
-        if (moment := self.leases.next_moment(now)) is not None:
-            waits.append(moment)
         return Rest(max(0.0005, min(waits)), idle=False)
+
+    def _moments(self, now: float) -> Iterator[float]:
+        """Seconds until something can be started that cannot be started now."""
+        if (moment := self.leases.next_moment(now, self.appetite.parked)) is not None:
+            yield moment
+        if self._dues:
+            yield self._dues[0] - now
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
         if now < self._deadline and self.leases.running:
-            if self.outbox and self._is_due(now):
-                return self._flush(None)
+            if self.outbox.finished and self._is_due(now):
+                return Flush(self.outbox.take(), None)
             return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)
-        if self.outbox:
-            return self._flush(None)
+        if self.outbox.finished:
+            return Flush(self.outbox.take(), None)
         if self._condemned is not None:
             return Die(self._condemned)
         self.has_left = True
         return Leave()
 
     def _is_due(self, now: float) -> bool:
-        if self.unsent >= self._settings.flush_at or self._oldest is None:
+        if self.outbox.unsent >= self._settings.flush_at or self.outbox.since is None:
             return True
-        if now - self._oldest >= self._settings.flush_after:
+        if are_held(self.holdings):
+            return now - self.outbox.latest >= WATCHED
+        if now - self.outbox.since >= self._settings.flush_after:
             return True
         # Nothing is left to hand out: whatever comes next waits for this commit.
         return not self.leases.waiting_tasks and not self.leases.running
@@ -338,7 +344,7 @@ class Core:
         """Whether the loop should look again now, because of what it was told since its last step."""
         return self._has_news and (
             self._began_unsent
-            or self.unsent >= self._settings.flush_at
+            or self.outbox.unsent >= self._settings.flush_at
             or not self.leases.running
             or self.appetite.is_hungry
             or bool(self._put_back)
@@ -348,23 +354,23 @@ class Core:
 
     # keeping the books
 
-    def _finished(self, holding: Holding, now: float) -> Finished:
-        token = holding.claim.token
-        finished = self.outbox.get(token)
-        if finished is None:
-            finished = self.outbox[token] = Finished(holding.claim)
-            if self._oldest is None:
-                self._oldest = now
-                # The loop must learn when the first of them is due.
-                self._began_unsent = True
-        return finished
+    def _judge(self, holding: Holding, finished: Finished, task: int, verdict: Verdict) -> Status:
+        """Put the event of an attempt that did not end well into the outbox, and see to the next attempt."""
+        place = holding.place_of(task)
+        status, value, wait = verdict_of(verdict, holding, place, self._luck)
+        finished.add(task, status, value)
+        if status is Status.RETRYING:
+            holding.attempts[place] = holding.attempts.get(place, 1) + 1
+        if wait is not None:
+            # A suspect that waits must not be held: as long as it is, nothing else is taken.
+            near = wait <= self._settings.memory_wait and not holding.is_suspect
+            (finished.again if near else finished.later).append((task, wait))
+        return status
 
-    def _flush(self, want: Want | None) -> Flush:
-        batch = tuple(self.outbox.values())
-        self.outbox = {}
-        self.unsent = 0
-        self._oldest = None
-        return Flush(batch, want)
+    def _finished(self, holding: Holding, now: float) -> Finished:
+        # The loop must learn when the first of them is due.
+        self._began_unsent = self._began_unsent or self.outbox.since is None
+        return self.outbox.of(holding.claim, now)
 
     def _next_put_back(self) -> PutBack | None:
         while self._put_back:
@@ -374,6 +380,17 @@ class Core:
                 return PutBack(token)
         return None
 
+    def _notice_dues(self, now: float) -> None:
+        while self._dues and self._dues[0] <= now:
+            heapq.heappop(self._dues)
+            self.appetite.stirred()
+
+    def _park(self, now: float) -> None:
+        for holding in list(held_up(self.holdings, self.leases.limits, now)):
+            self.appetite.parked.add((holding.claim.kind, holding.claim.lane))
+            self.leases.close(holding)
+            self._put_back.append(holding.claim.token)
+
     def _close(self, runs: Collection[int]) -> None:
         for token, holding in self.holdings.items() if runs else ():
             if not holding.closing and holding.claim.run in runs:
@@ -382,11 +399,7 @@ class Core:
 
     def _forget(self, token: bytes) -> None:
         holding = self.holdings.pop(token, None)
-        finished = self.outbox.pop(token, None)
-        if finished is not None:
-            self.unsent -= len(finished.tasks)
-        if not self.outbox:
-            self._oldest = None
+        self.outbox.forget(token)
         if holding is not None:
             self.leases.close(holding)
             self.watch.dropped(holding.claim.run)

@@ -24,6 +24,7 @@ from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call, Extra
 from ramify.model.outcome import Failure
+from ramify.store.record import DEADLINE, MOST, SECOND
 
 
 class Coroutines:
@@ -167,6 +168,11 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     task = chunk.claim.tasks[place]
     began = time.perf_counter()
     limit = _limit(chunk, task)
+    record = workplace.record
+    words, slot = record.words, record.take()
+    words[slot + MOST] = chunk.handler.policy.max_crashes or 0
+    words[slot + DEADLINE] = int((time.monotonic() + limit) * SECOND) if limit is not None else 0
+    words[slot] = task
     try:
         async with asyncio.timeout(limit) as clock:
             await _call(chunk, place, workplace, current, ran)
@@ -184,6 +190,9 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
             raise
         workplace.on_raise(error)
         ran.others.append((task, verdict_on(error, chunk.handler)))
+    finally:
+        words[slot] = 0
+        record.give(slot)
     if ran.others:
         ran.offspring = Offspring(discarded=ran.offspring.discarded + ran.offspring.published)
     ran.seconds = time.perf_counter() - began

@@ -64,8 +64,8 @@ class Holding:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether a process died over these tasks."""
-        return self.claim.crashes > 0
+        """Whether these tasks must run apart: processes died over them."""
+        return self.claim.deaths.apart
 
     def settle(self, places: frozenset[int]) -> None:
         """These places need no attempt: their outcomes are known before anything is handed out."""

@@ -32,6 +32,7 @@ from ramify.kernel.stand_in import StandIn
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Library, Workplace
 from ramify.store.contract import Beat, Store
+from ramify.store.record import Record
 
 #: Seconds beyond the grace period that a stopping kernel waits for its store.
 LAST_CHANCE = 5.0
@@ -66,7 +67,8 @@ class Kernel:
         self.notes = Notes(self.settings.log_lines)
         core = self.core
         cancelled = core.cancelled_runs, core.cancelled_tasks
-        workplace = Workplace(self.session, library, self.notes, *cancelled, on_raise, core.holdings)
+        self._record = Record(self.settings.slots)
+        workplace = Workplace(self.session, library, self.notes, *cancelled, self._record, on_raise, core.holdings)
         self._workplace = workplace
         self._pool = Pool(core, self.turn, self._work, workplace, self.signals, clock)
         self._has_async = any(handler.colour.is_async for handler in handlers.values())
@@ -100,6 +102,7 @@ class Kernel:
 
     def stop(self) -> None:
         """Start nothing more, finish what runs within the grace period, save, leave. Returns at once."""
+        self._record.stopping()
         with self.turn:
             is_first = not self.core.is_stopping
             self.core.stop(self.clock())
@@ -116,11 +119,6 @@ class Kernel:
         self._give_up.set()
         self.stop()
 
-    def excuse(self) -> None:
-        """Say in the store that the coming death of this process is nobody's fault."""
-        if self.core.is_in:
-            self.session.store.announce(self.session.process, None)
-
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it is over; False when it is not by then."""
         if self._thread is not None and not self._is_over.wait(timeout):
@@ -132,7 +130,8 @@ class Kernel:
     # what the loop calls
 
     def entered(self) -> None:
-        """A session was opened: beat for it."""
+        """A session was opened: keep its record, and beat for it."""
+        self._record.begin(self.session.store.records, self.session.process)
         if self._heartbeat is None:
             self._heartbeat = Heartbeat(self.session, self.settings, self.signals, self._hear, self._feel, self.clock)
             self._heartbeat.start()
@@ -275,3 +274,4 @@ class Kernel:
             self.coroutines.close_here()
         self._stand_in.close()
         self._pool.close(patience=0.5)
+        self._record.end()

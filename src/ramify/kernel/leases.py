@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from ramify.kernel.adapt import Adapter
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
-from ramify.kernel.limits import Limits
+from ramify.kernel.limits import Limits, Where
 from ramify.kernel.settings import MOST_COROUTINES, MOST_THREADS, Settings
 from ramify.kernel.sizes import Sizes
 from ramify.kernel.work import Chunk
@@ -182,15 +182,15 @@ class Leases:
             if not (chunk.lost or chunk.is_back):
                 yield chunk
 
-    def next_moment(self, now: float) -> float | None:
-        """Seconds until a wait is over, a limit opens, or a deadline passes."""
+    def next_moment(self, now: float, parked: Iterable[Where] = ()) -> float | None:
+        """Seconds until a wait is over, a limit opens for what is held or `parked`, or a deadline passes."""
         while self._deadlines and (self._deadlines[0][2].lost or self._deadlines[0][2].is_back):
             # Nobody is waited for any more, so its time is no moment to wake up for.
             heapq.heappop(self._deadlines)
         moments = [line[0][0] - now for line in (self._retries, self._deadlines) if line]
         if self.limits.is_any:
             held = [(h.claim.kind, h.claim.lane) for line in self._line.values() for h in line if h.available]
-            if (wait := self.limits.next_start(held, now)) is not None:
+            if (wait := self.limits.next_start([*held, *parked], now)) is not None:
                 moments.append(wait)
         return max(0.0, min(moments)) if moments else None
 

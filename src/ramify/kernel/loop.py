@@ -24,6 +24,7 @@ from ramify.kernel.faults import reach
 from ramify.kernel.outbox import part_of
 from ramify.kernel.signals import Entered, Moved, Saved, Stopping, Took
 from ramify.kernel.steps import REPLACE_ME, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.model.policy import SECOND
 
 if TYPE_CHECKING:
     from ramify.kernel.kernel import Kernel
@@ -122,12 +123,13 @@ class Loop:
         began = self._clock()
         now = self._session.until_answered(self._store.now)
         parts = [part_of(each, self._session.take, now, self._kernel.settings.exact_waits) for each in step.batch]
+        dues = [(later.due - now) / SECOND for part in parts for later in part.later]
         reach("before-commit")
         answer = self._session.send(lambda stamp: self._store.commit(stamp, parts, step.want))
         reach("after-commit")
         ended = self._clock()
         with self._kernel.turn:
-            self._core.committed(step.batch, answer, ended)
+            self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
         self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began))

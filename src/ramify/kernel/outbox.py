@@ -62,6 +62,39 @@ class Finished:
         self.values.append(value)
 
 
+class Outbox:
+    """What waits for the next commit, by token; `unsent` counts it; it came in from `since` to `latest`."""
+
+    def __init__(self) -> None:
+        self.finished: dict[bytes, Finished] = {}
+        self.unsent = 0
+        self.since: float | None = None
+        self.latest = 0.0
+
+    def of(self, claim: Claim, now: float) -> Finished:
+        """The place for outcomes of a claim."""
+        self.latest = now
+        finished = self.finished.get(claim.token)
+        if finished is None:
+            finished = self.finished[claim.token] = Finished(claim)
+            self.since = now if self.since is None else self.since
+        return finished
+
+    def take(self) -> tuple[Finished, ...]:
+        """All of it, for a commit."""
+        batch = tuple(self.finished.values())
+        self.finished, self.unsent, self.since = {}, 0, None
+        return batch
+
+    def forget(self, token: bytes) -> None:
+        """Outcomes of a claim that was lost: they must not be sent."""
+        finished = self.finished.pop(token, None)
+        if finished is not None:
+            self.unsent -= len(finished.tasks)
+        if not self.finished:
+            self.since = None
+
+
 def part_of(finished: Finished, take: Take, now: int, exact: bool = False) -> Part:
     """The part of a commit; `take` gives contiguous ids, `now` is the store's clock; `exact` rounds no waits."""
     offspring = finished.offspring

@@ -1,7 +1,11 @@
-"""Memory pressure: whether this process should hold less. Told on Linux; elsewhere memory is never called scarce."""
+"""Memory pressure: whether this process should hold less, and whether one was killed for holding too much.
+
+Told on Linux; elsewhere memory is never called scarce.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from functools import cache
 from pathlib import Path
 
@@ -10,6 +14,9 @@ OWN_SHARE = 0.8
 FREE_SHARE = 0.05
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUP = Path("/proc/self/cgroup")
+_VMSTAT = Path("/proc/vmstat")
 _STATM = Path("/proc/self/statm")
 _MEMINFO = Path("/proc/meminfo")
 _PAGE = 4096
@@ -32,6 +39,32 @@ def resident_bytes() -> int | None:
         return int(_STATM.read_text().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return None
+
+
+def out_of_memory_kills() -> int | None:
+    """How often a process of our group was killed for lack of memory; of the machine where groups do not count them."""
+    for path in _kill_counts():
+        with contextlib.suppress(OSError, ValueError):
+            counts = dict(line.split() for line in path.read_text().splitlines())
+            if "oom_kill" in counts:
+                return int(counts["oom_kill"])
+    return None
+
+
+@cache
+def _kill_counts() -> tuple[Path, ...]:
+    """Where that is counted, best first."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in _OWN_GROUP.read_text().splitlines():
+            _, controllers, name = line.split(":", 2)
+            # In a container the name may be that outside of it, where we cannot look.
+            for group in (name.lstrip("/"), ""):
+                if not controllers:
+                    found.append(_GROUPS / group / "memory.events")
+                elif "memory" in controllers.split(","):
+                    found.append(_GROUPS / "memory" / group / "memory.oom_control")
+    return (*found, _VMSTAT)
 
 
 @cache

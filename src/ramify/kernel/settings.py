@@ -18,9 +18,9 @@ class Settings:
     `runs` limits the work to these runs, and with `until_ended` the kernel stops by itself when all of them have ended.
     With `until_idle` it stops when nothing is left that it could do right now; `exact_waits` keeps waits that leave
     memory from being rounded, so that a test can step over them. `threads=None` adapts; 0 runs plain handlers in the
-    calling thread. `supervised` says that somebody replaces this
-    process when it ends, so that it may end itself to be rid of a thread that cannot be stopped. `on_beat` is called by
-    the heartbeat's thread, so that a supervisor hears whether this process still turns.
+    calling thread. `supervisor` is the number of the process that replaces this one when it ends, so that it may end
+    itself to be rid of a thread that cannot be stopped. `on_beat` is called by the heartbeat's thread, so that a
+    supervisor hears whether this process still turns.
     """
 
     runs: frozenset[int] | None = None
@@ -36,10 +36,15 @@ class Settings:
     flush_after: float = 0.1
     flush_at: int = 5_000
     claim_at_most: int = 10_000
-    memory_wait: float = 5.0
-    supervised: bool = False
+    memory_wait: float = 0.5
     supervisor: int | None = None
     version: str = ""
     log_level: int = 20
     log_lines: int = 1_000
     on_beat: Callable[[], None] | None = None
+
+    @property
+    def slots(self) -> int:
+        """How many tasks can run at a time, threads that were given up included: more of those are not told about."""
+        threads = MOST_THREADS if self.threads is None else self.threads + 1
+        return 2 * threads + (MOST_COROUTINES if self.coroutines is None else self.coroutines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import assert_never
 
 import msgspec
@@ -16,11 +17,20 @@ from ramify.model.event import Status
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
 
-End = tuple[Status, bytes | None]
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A task ends like this without an attempt."""
+
+    status: Status
+    value: bytes | None
+
+
+Verdict = Raised | Postponed | Dropped | Ended
 
 
 def verdict_of(
-    verdict: Raised | Postponed | Dropped, holding: Holding, place: int, luck: Callable[[], float]
+    verdict: Verdict, holding: Holding, place: int, luck: Callable[[], float]
 ) -> tuple[Status, bytes | None, float | None]:
     """The event of one attempt, and the seconds until the next one, None when there is none."""
     match verdict:
@@ -28,6 +38,8 @@ def verdict_of(
             return Status.DEFERRED, msgspec.json.encode({"seconds": seconds}), seconds
         case Dropped(reason):
             return Status.CANCELLED, reason_value(reason), None
+        case Ended(status, value):
+            return status, value, None
         case Raised(failure, final):
             policy = holding.handler.policy
             attempt = holding.attempts.get(place, 1)
@@ -39,18 +51,30 @@ def verdict_of(
             assert_never(verdict)
 
 
-def known_ends(claim: Claim, policy: Policy) -> dict[int, End]:
-    """Tasks of a fresh claim that end without an attempt: marked, quarantined, or waiting for members that broke."""
-    ends: dict[int, End] = {}
+def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
+    """Tasks of a fresh claim that need no attempt: marked, quarantined, or waiting for members that broke."""
+    ends: dict[int, Verdict] = {}
     for task, mark in claim.marks.items():
-        ends[task] = (mark.status, mark.value if mark.value is not None else reason_value(mark.reason))
-    most = policy.max_crashes
+        if mark.status is Status.RETRYING:
+            # The process that ran it was killed for it, and could not say so itself.
+            ends[task] = timed_out(
+                policy, Extra.decode(claim.mores[task].extra).timeout if task in claim.mores else None
+            )
+        else:
+            ends[task] = Ended(mark.status, mark.value if mark.value is not None else reason_value(mark.reason))
     # Blame needs proof: a row of one task, whose process died while it held nothing else.
-    if most is not None and claim.crashes >= most and len(claim.tasks) == 1 and claim.alone:
-        text = f"{claim.crashes} processes died over it, the last one while it ran alone"
-        ends.setdefault(claim.tasks[0], (Status.QUARANTINED, Failure("Quarantined", text).encode()))
+    if len(claim.tasks) == 1 and claim.deaths.blames(policy.max_crashes):
+        text = f"{claim.deaths.count} processes died over it, the last one while it ran alone"
+        ends.setdefault(claim.tasks[0], Ended(Status.QUARANTINED, Failure("Quarantined", text).encode()))
     for task, more in claim.mores.items():
         if more.broken and not Extra.decode(more.extra).always:
             text = f"{more.broken} of the {more.members} tasks it waits for did not end well"
-            ends.setdefault(task, (Status.SKIPPED, reason_value(text)))
+            ends.setdefault(task, Ended(Status.SKIPPED, reason_value(text)))
     return ends
+
+
+def timed_out(policy: Policy, limit: float | None) -> Raised:
+    """An attempt that was over its time limit: the call's own, or that of its kind."""
+    limit = policy.timeout if limit is None else limit
+    failure = Failure("TimeoutError", "no result in time" if limit is None else f"no result after {limit:g} seconds")
+    return Raised(failure, final=not policy.retries_after(TimeoutError()))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from ramify.kernel.notes import Notes
 from ramify.kernel.session import Session
+from ramify.store.record import Record
 
 if TYPE_CHECKING:
     from ramify.kernel.stream import Stream
@@ -62,7 +63,8 @@ class Workplace:
     """Shared by all attempts of one kernel. The two sets are those of the core, read without its lock.
 
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
-    `on_raise` hears what handlers raise, before it becomes the outcome of their task.
+    `record` says what runs, to whoever buries this process. `on_raise` hears what handlers raise, before it becomes the
+    outcome of their task.
     """
 
     session: Session
@@ -70,5 +72,6 @@ class Workplace:
     notes: Notes
     cancelled_runs: AbstractSet[int]
     cancelled_tasks: AbstractSet[int]
+    record: Record = field(default_factory=Record)
     on_raise: Callable[[BaseException], None] = lambda error: None
     held: Container[bytes] | None = None

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.event import History
 from ramify.model.mark import Mark
 
@@ -39,9 +40,8 @@ class More(msgspec.Struct, frozen=True):
 class Claim(msgspec.Struct, frozen=True):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
-    A task named in `marks` must be committed as the mark says without calling its handler. `alone` tells that the last
-    death of its owner happened while the single task of this row ran alone. When the tasks were appended as members of
-    `join`, task t has the slot t + `shift`.
+    A task named in `marks` must be committed as the mark says without calling its handler. When the tasks were appended
+    as members of `join`, task t has the slot t + `shift`.
     """
 
     token: bytes
@@ -56,14 +56,13 @@ class Claim(msgspec.Struct, frozen=True):
     mores: Mapping[int, More]
     history: Mapping[int, History]
     marks: Mapping[int, Mark]
-    crashes: int = 0
-    alone: bool = False
+    deaths: Deaths = NO_DEATHS
     join: int | None = None
     shift: int = 0
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """The answer to a claim. `suspects` says that suspect rows wait for a process that holds nothing else.
+    """The answer to a claim. `suspects` says that rows which must run apart wait for a process that holds nothing else.
 
     `ready` is how many tasks are left that the same want could take now, suspects not counted. It comes from a look at
     a few rows, so there may be more; 0 means that none were seen.

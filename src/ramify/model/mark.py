@@ -19,7 +19,9 @@ class Scope(IntEnum):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """End the covered tasks as `status` without calling their handler."""
+    """End the covered tasks as `status` without calling their handler. RETRYING: their last attempt ran out of time,
+    which the policy of their kind judges as if they had said so themselves.
+    """
 
     run: int
     scope: Scope

@@ -7,7 +7,6 @@ outlives it in the store, so that a verb delivered late still meets its number.
 from __future__ import annotations
 
 import secrets
-from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
@@ -41,7 +40,8 @@ class NewProcess(msgspec.Struct, frozen=True):
     """What a process says about itself when it enters.
 
     `kinds` it knows and `queues` it serves are for people who ask why a task waits; None means that it did not say
-    (kinds), or that it serves all of them (queues). Claims are decided by `Want` alone.
+    (kinds), or that it serves all of them (queues). Claims are decided by `Want` alone. `parent` is the number the
+    operating system gave to whoever looks after it and buries it.
     """
 
     id: int
@@ -51,13 +51,6 @@ class NewProcess(msgspec.Struct, frozen=True):
     parent: int | None = None
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
-
-
-class Blame(StrEnum):
-    """Who is to blame for an announced death: nobody, or one task."""
-
-    NOBODY = "nobody"
-    TASK = "task"
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -70,7 +63,6 @@ class Process(msgspec.Struct, frozen=True):
     beat: int | None
     reaped: bool
     last: int
-    blame: Blame | None = None
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
     version: str = ""

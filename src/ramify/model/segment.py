@@ -23,8 +23,9 @@ from enum import IntEnum
 
 import msgspec
 
+from ramify.model.death import Deaths
+
 MASK_WIDTH = 8192
-REOFFER_PARTS = 16
 
 
 class SegmentState(IntEnum):
@@ -56,7 +57,7 @@ class Segment(msgspec.Struct, frozen=True):
     rank: int
     due: int | None
     attempt: int
-    crashes: int
+    deaths: Deaths
     owner: int | None
     state: SegmentState
 
@@ -147,15 +148,3 @@ def stretches(positions: Iterable[int]) -> list[list[int]]:
         else:
             found.append([position])
     return found
-
-
-def reoffer(first: int, last: int, left: int | None) -> list[tuple[int, int, int | None]]:
-    """What a reaper offers again: the set bits in at most `REOFFER_PARTS` contiguous rows of about equal size.
-
-    A task that kills its worker is then found in a few deaths, because suspects run alone.
-    """
-    tasks = tasks_in(first, last, left)
-    size = -(-len(tasks) // REOFFER_PARTS)
-    return [
-        trim(chunk[0], mask_of(chunk, chunk[0])) for i in range(0, len(tasks), size) if (chunk := tasks[i : i + size])
-    ]

@@ -33,12 +33,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
+from ramify.model.death import Death
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.log import LogLine
 from ramify.model.mark import CancelAnswer, Mark
@@ -49,6 +51,8 @@ from ramify.store.reads import Reads
 
 #: A process that has not beaten for this share of `dead_after` has a gap and must not reap on the strength of it.
 GAP_SHARE = 2
+#: Seconds in which a parent buries its child itself, because it knows more about its death than others.
+LEFT_TO_PARENT = 2.0
 #: How long a session outlives its process, so that late deliveries still meet it.
 SESSION_SECONDS = 86_400
 #: The most tasks one `reopen` takes; callers go on with the next page.
@@ -134,16 +138,24 @@ class Store(Protocol):
     def beat(self, process: int) -> Beat:
         """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds."""
 
-    def announce(self, process: int, task: int | None) -> None:
-        """Before a death on purpose: blame `task`, or with None nobody, when `process` is reaped."""
+    @property
+    def records(self) -> Path | None:
+        """The folder in which a process keeps a record of what it runs, for whoever buries it; None without one."""
+
+    def bury(self, process: int, death: Death) -> int:
+        """Mark a process as dead and void its claims in one transaction; how many tasks are offered again.
+
+        For its parent, who knows that it is dead, and how it died. Its claimed rows are offered again as
+        `ramify.model.blame` says; its staged rows become garbage. It writes no ends. Buried again, it stays as it is.
+        """
 
     def reap(self, process: int, dead_after: float) -> Reap:
         """Bury dead processes: mark each and void its claims in one transaction, deciding on what it locks.
 
         A process is dead when the store knows it for certain (its lock is free, its machine was restarted), or when
         it has not beaten for `dead_after` seconds and the caller has itself beaten without a gap for that long.
-        Its claimed rows are offered again in at most 16 parts with one more crash (none after an announced death or a
-        restart of the machine); its staged rows become garbage. It writes no ends.
+        Each is buried as by `bury`, with what its record tells; a restart of the machine is nobody's fault. One whose
+        parent lives is left to it for `LEFT_TO_PARENT` seconds.
         """
 
     # adding
@@ -178,7 +190,7 @@ class Store(Protocol):
         """Take segments, or the head of a large one, at most `want.limit` tasks, under fresh tokens.
 
         Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age.
-        A row with crashes is given only to a process that holds nothing, alone, and that process gets nothing else
+        A row that must run apart is given only to a process that holds nothing, and that process gets nothing else
         while it holds it. Sent again with the same stamp it returns the same claims, or tries again if there were none.
         A crash right after it leaves claims that the reaper offers again.
         """
@@ -196,7 +208,7 @@ class Store(Protocol):
 
         All or nothing per part, one part per token; a part with a void token is refused, recorded and changes nothing.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
-        to `later` keeps its crashes. `seq` in the log follows the order of commits.
+        to `later` keeps its deaths. `seq` in the log follows the order of commits.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:

@@ -148,7 +148,7 @@ def _attempt(
     if library.results is not None:
         claim = _as_continuation(claim, len(library.results))
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
-    workplace = Workplace(session, library, notes, frozenset(), frozenset(), raised.append)
+    workplace = Workplace(session, library, notes, frozenset(), frozenset(), on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
     chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number})
     with capturing(notes, current_or_none, settings.log_level):

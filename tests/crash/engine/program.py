@@ -335,18 +335,28 @@ def freeze_often(seed: int, options: Options) -> None:
 
 
 @engine.task(queue="victims")
-def victim(number: int, kills: bool) -> int:
-    """One of them kills."""
-    if kills:
+def victim(number: int, end: str) -> int:
+    """One of them kills: while it runs, or just after it returned."""
+    if end:
         engine.witness.say(Said.START, os.getpid(), tasks=(current().task,))
-        os.kill(os.getpid(), signal.SIGKILL)
+        threading.Timer(0.005, ENDS["crash"]).start() if end == "after" else ENDS[end]()
+    else:
+        # So long that commits are far apart: who is recorded as done before it kills is done.
+        threading.Event().wait(0.002)
     return number
+
+
+ENDS: dict[str, Callable[[], None]] = {
+    "crash": lambda: signal.pthread_kill(threading.get_ident(), signal.SIGSEGV),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "exit": lambda: os._exit(9),
+}
 
 
 def work_beside_a_killer(seed: int, options: Options) -> None:
     """As many tasks as `tasks` says, of which number `seed` kills whoever runs it."""
-    calls = [victim.of(number, number == seed) for number in range(int(options["tasks"]))]
-    engine.run(calls, name=RUN_NAME, threads=8)
+    calls = [victim.of(number, options["end"] if number == seed else "") for number in range(int(options["tasks"]))]
+    engine.run(calls, name=RUN_NAME, threads=8, processes=int(options["processes"]))
     engine.witness.say(Said.FINISHED, os.getpid())
 
 

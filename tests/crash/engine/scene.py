@@ -69,7 +69,7 @@ class Scene:
 
     def crashes(self) -> int:
         """How many deaths tasks are suspected of."""
-        return sum(row.crashes for row in self.store.reads.segments().rows)
+        return sum(row.deaths.count for row in self.store.reads.segments().rows)
 
     def check_done(self, tasks: int) -> None:
         """Everything is done, once."""

@@ -13,6 +13,7 @@ import pytest
 from ramify.errors import StoreRefused, StoreUnavailable
 from ramify.model.claim import Want
 from ramify.model.commit import Part
+from ramify.model.death import NO_DEATHS
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
@@ -137,7 +138,7 @@ def test_a_copy_can_be_worked_on_and_knows_nobody_who_works_on_the_original(stor
     copy.enter(NewProcess(mine))
     assert copy.reap(mine, 60).processes == (theirs,)
     (claim,) = copy.claim(Stamp(mine, 1), EVERYTHING).claims
-    assert claim.crashes == 0
+    assert claim.deaths == NO_DEATHS
     copy.commit(Stamp(mine, 2), [Part(claim.token, claim.tasks)])
     assert copy.advance(run, 0).state.is_end
     assert check(copy) == []

@@ -48,7 +48,7 @@ def worker(
 def _here(engine: Engine, threads: int | None, queues: frozenset[str] | None) -> Stopped:
     with engine.using_resources():
         kernel = engine.kernel(Settings(queues=queues, threads=threads))
-        with stopping_well(kernel.stop, kernel.excuse, engine.say) as stopped:
+        with stopping_well(kernel.stop, engine.say) as stopped:
             kernel.signals.listen(StopTeller(engine.say, stopped.was_asked))
             kernel.start()
             kernel.join()

@@ -192,7 +192,7 @@ def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process:
 
 def _may_grow(run: RunRow, row: SegmentRow, priority: int, now: int) -> bool:
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
-    untouched = not row.crashes and not row.attempt and row.last == row.span.last
+    untouched = not row.deaths.count and not row.attempt and row.last == row.span.last
     young = run.new.order is Order.DEPTH_FIRST or is_young(row.rank, now, priority)
     return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH
 

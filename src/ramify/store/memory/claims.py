@@ -19,9 +19,9 @@ def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[C
     fitting = sorted(
         (row for row in place.segments.values() if _fits(row, want, now)), key=lambda row: (row.rank, row.id)
     )
-    suspects = [row for row in fitting if row.crashes]
-    rows = [row for row in fitting if not row.crashes]
-    if any(row.crashes for row in held):
+    suspects = [row for row in fitting if row.deaths.apart]
+    rows = [row for row in fitting if not row.deaths.apart]
+    if any(row.deaths.apart for row in held):
         return Claimed(ready=_left(rows)), turn
     if suspects and not held and want.limit > 0:
         alone, _ = _stamp_rows(place, process, suspects[:1], want.limit, at_most=1)
@@ -82,7 +82,7 @@ def _split(place: Place, row: SegmentRow, cut: int) -> SegmentRow:
     below, rest = cut_mask(row.first, row.last, row.left, cut)
     head = place.add_segment(
         row.span, round=row.round, first=row.first, last=cut - 1, left=below, rank=row.rank, due=row.due,
-        state=row.state, attempt=row.attempt, crashes=row.crashes, alone=row.alone,
+        state=row.state, attempt=row.attempt, deaths=row.deaths,
     )  # fmt: skip
     row.first, row.left = cut, rest
     return head
@@ -114,8 +114,7 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         mores=_mores(place, row, tasks),
         history=_histories(place, row, tasks),
         marks=_marked(place, span.run, tasks),
-        crashes=row.crashes,
-        alone=row.alone,
+        deaths=row.deaths,
         join=span.join,
         shift=span.shift,
     )
@@ -170,7 +169,8 @@ def marks_for(place: Place, process: int) -> tuple[Mark, ...]:
         row = place.run(run)
         if row.state is RunState.DRAINING:
             found.append(Mark(run, Scope.RUN, None, Status.CANCELLED, row.reason or ""))
-        found += place.marks.get(run, ())
+        # That a task ran out of time concerns its next claim alone.
+        found += (mark for mark in place.marks.get(run, ()) if mark.status is not Status.RETRYING)
     return tuple(found)
 
 

@@ -118,6 +118,8 @@ def write_ends(
     if marks := place.marks.get(span.run):
         ended = {task for task, status in zip(tasks, statuses, strict=True) if status.is_end}
         marks[:] = [mark for mark in marks if mark.scope is not Scope.TASK or mark.task not in ended]
+        # What ran out of time has its event now, and may be tried again.
+        marks[:] = [mark for mark in marks if mark.status is not Status.RETRYING or mark.task not in set(tasks)]
     return highest
 
 
@@ -147,7 +149,7 @@ def _shrink(place: Place, row: SegmentRow, part: Part, ended: Sequence[int], hig
         first, last, kept = trim(row.first, mask)
         place.add_segment(
             row.span, round=row.round, first=first, last=last, left=kept, rank=row.rank, due=later.due,
-            state=run.state_for(row.round), attempt=max(row.attempt, highest), crashes=row.crashes, alone=row.alone,
+            state=run.state_for(row.round), attempt=max(row.attempt, highest), deaths=row.deaths,
         )  # fmt: skip
     if left:
         row.left = left

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
+from ramify.model.death import NO_DEATHS, Death, Deaths
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
 from ramify.model.log import StoredLine
@@ -87,8 +88,7 @@ class SegmentRow:
     due: int | None
     state: SegmentState
     attempt: int = 0
-    crashes: int = 0
-    alone: bool = False
+    deaths: Deaths = NO_DEATHS
     owner: int | None = None
     token: bytes | None = None
 
@@ -150,8 +150,6 @@ class SessionRow:
     last: int = 0
     answer: object = None
     gone_at: int | None = None
-    blame_announced: bool = False
-    blame: int | None = None
 
 
 @dataclass
@@ -161,6 +159,8 @@ class Place:
     lock: RLock = field(default_factory=RLock)
     changed: Condition = field(init=False)
     version: int = 0
+    #: What dead processes were doing. Here nobody can die alone, so it is filled by whoever pretends that one did.
+    records: dict[int, Death] = field(default_factory=dict)
     next_id: int = 1
     next_segment: int = 1
     sessions: dict[int, SessionRow] = field(default_factory=dict)

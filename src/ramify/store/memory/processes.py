@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections import deque
 
+from ramify.model.blame import after_death
+from ramify.model.death import NOBODYS_FAULT, Death
+from ramify.model.event import Status
+from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap
-from ramify.model.segment import SegmentState, mask_of, reoffer, tasks_in, trim
+from ramify.model.segment import SegmentState
 from ramify.store.contract import GAP_SHARE
 from ramify.store.memory import commits
 from ramify.store.memory.place import BEATS_KEPT, Place, SegmentRow, SessionRow
@@ -23,23 +27,19 @@ def enter(place: Place, process: NewProcess, now: int, tick: int) -> None:
     place.sessions[process.id] = SessionRow(process, now, deque([tick], maxlen=BEATS_KEPT))
 
 
-def bury(place: Place, process: int, now: int) -> int:
+def bury(place: Place, process: int, now: int, death: Death) -> int:
     """End a session and void its claims; the tasks offered again."""
-    session = place.sessions[process]
+    session = place.sessions.get(process)
+    if session is None or session.gone_at is not None:
+        return 0
     session.gone_at = now
     tasks = 0
     for row in sorted(place.held_by(process), key=lambda row: row.id):
         tasks += row.count
-        _offer_again(place, row, session)
+        late = [Mark(row.run, Scope.TASK, task, Status.RETRYING) for task in death.late if row.covers(task)]
+        place.marks.setdefault(row.run, []).extend(late)
+        _offer_again(place, row, death)
     return tasks
-
-
-def leave(place: Place, process: int, now: int) -> None:
-    """End a session on purpose: nobody is blamed."""
-    session = place.sessions.get(process)
-    if session is not None and session.gone_at is None:
-        session.blame_announced, session.blame = True, None
-        bury(place, process, now)
 
 
 def reap(place: Place, process: int, dead_after: float, now: int, tick: int) -> Reap:
@@ -53,7 +53,7 @@ def reap(place: Place, process: int, dead_after: float, now: int, tick: int) -> 
         for number, session in sorted(place.sessions.items())
         if number != process and session.gone_at is None and tick - session.beats[-1] > limit
     ]
-    return Reap(tuple(dead), sum(bury(place, number, now) for number in dead))
+    return Reap(tuple(dead), sum(bury(place, number, now, place.records.get(number, NOBODYS_FAULT)) for number in dead))
 
 
 def clean_window(beats: deque[int], limit: int, tick: int) -> bool:
@@ -68,29 +68,18 @@ def clean_window(beats: deque[int], limit: int, tick: int) -> bool:
     return False
 
 
-def _offer_again(place: Place, row: SegmentRow, session: SessionRow) -> None:
-    """The unfinished tasks of a dead process's row, in parts if they are suspect."""
-    ran_alone = row.crashes > 0 and row.count == 1
+def _offer_again(place: Place, row: SegmentRow, death: Death) -> None:
     commits.put_back(place, row)
-    if not session.blame_announced:
-        _replace(place, row, reoffer(row.first, row.last, row.left), row.crashes + 1, ran_alone)
-    elif session.blame is not None and row.covers(session.blame):
-        rest = [task for task in tasks_in(row.first, row.last, row.left) if task != session.blame]
-        _replace(place, row, [(session.blame, session.blame, None)], row.crashes + 1, alone=True)
-        if rest:
-            _replace(place, row, [trim(rest[0], mask_of(rest, rest[0]))], row.crashes, row.alone)
-
-
-def _replace(
-    place: Place, row: SegmentRow, parts: list[tuple[int, int, int | None]], crashes: int, alone: bool
-) -> None:
-    for first, last, left in parts:
+    before = (row.first, row.last, row.left), row.deaths
+    offered = after_death(*before, death)
+    if offered == [before]:
+        return
+    for (first, last, left), deaths in offered:
         place.add_segment(
             row.span, round=row.round, first=first, last=last, left=left, rank=row.rank, due=row.due, state=row.state,
-            attempt=row.attempt, crashes=crashes, alone=alone,
+            attempt=row.attempt, deaths=deaths,
         )  # fmt: skip
-    if row.id in place.segments:
-        place.drop_segment(row)
+    place.drop_segment(row)
 
 
 def forget_old(place: Place, before: int) -> int:

@@ -12,7 +12,7 @@ from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
-from ramify.model.process import Blame, Process
+from ramify.model.process import Process
 from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
@@ -259,7 +259,7 @@ def _row(span: SpanRow, task: int) -> Row:
 def _segment(r: SegmentRow) -> Segment:
     return Segment(
         r.id, r.run, r.round, r.span.kind, r.span.queue, r.span.lane, r.first, r.last, r.left, r.rank, r.due,
-        r.attempt, r.crashes, r.owner, SegmentState(r.state),
+        r.attempt, r.deaths, r.owner, SegmentState(r.state),
     )  # fmt: skip
 
 
@@ -275,8 +275,7 @@ def _join(j: JoinRow) -> Join:
 
 
 def _process(number: int, row: SessionRow) -> Process:
-    blame = None if not row.blame_announced else Blame.NOBODY if row.blame is None else Blame.TASK
     return Process(
-        number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last, blame,
+        number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last,
         row.new.kinds, row.new.queues, row.new.version,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 from ramify.errors import BadPayload, Reaped, RunEnded, StoreRefused
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
+from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.log import LogLine, StoredLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
@@ -89,7 +90,7 @@ class MemoryStore:
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._place.lock:
-            processes.leave(self._place, process, self.now())
+            processes.bury(self._place, process, self.now(), NOBODYS_FAULT)
             self._place.wake()
 
     def beat(self, process: int) -> Beat:
@@ -106,11 +107,16 @@ class MemoryStore:
                 peers=peers,
             )
 
-    def announce(self, process: int, task: int | None) -> None:
-        """Name who is to blame for a coming death."""
+    @property
+    def records(self) -> None:
+        """Nothing of it outlives the process, so no process leaves a record."""
+
+    def bury(self, process: int, death: Death) -> int:
+        """Mark a process as dead, and offer its claims again."""
         with self._place.lock:
-            session = self._place.session(process)
-            session.blame_announced, session.blame = True, task
+            tasks = processes.bury(self._place, process, self.now(), death)
+            self._place.wake()
+            return tasks
 
     def reap(self, process: int, dead_after: float) -> Reap:
         """Bury the dead."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 import msgspec
@@ -11,7 +12,7 @@ from ramify.errors import BadPayload
 from ramify.model.event import Status, Tally
 from ramify.model.policy import is_young
 from ramify.model.run import Order, Run
-from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, pack, stretches
+from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.sqlite import bulk, joins, keys, rows
 from ramify.store.sqlite.db import Db
@@ -186,7 +187,7 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
 
 def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
-    untouched = not row.crashes and not row.attempt and row.last == span.last
+    untouched = not row.deaths.count and not row.attempt and row.last == span.last
     young = run.order is Order.DEPTH_FIRST or is_young(row.rank, now, span.priority)
     return unclaimed and untouched and young and row.last - row.first + 1 < MASK_WIDTH
 
@@ -274,13 +275,7 @@ def _leave_out(db: Db, row: SegmentRow, dropped: Collection[int]) -> None:
         tasks = [t for t in range(first, last + 1) if t not in dropped]
         if tasks:
             left = None if len(tasks) == last - first + 1 else mask_of(tasks, first)
-            db.execute(
-                rows.INSERT_SEGMENT,
-                (
-                    row.span, row.run, row.round, row.kind, row.queue, row.lane, first, last, pack(left), row.rank,
-                    row.due, row.state, 0, 0, False, None, None,
-                ),
-            )  # fmt: skip
+            replace(row, first=first, last=last, left=left, owner=None, token=None).insert(db)
 
 
 def discard(db: Db, row: SegmentRow) -> None:

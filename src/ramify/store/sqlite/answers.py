@@ -57,7 +57,7 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
     What is left to take is what it is now. A claim that got less than it asked for has left nothing.
     """
     found = tuple(claims.read(db, answer.tokens))
-    emptied = found and not found[0].crashes and sum(len(claim.tasks) for claim in found) < want.limit
+    emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
     return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now))
 
 

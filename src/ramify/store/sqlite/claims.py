@@ -21,8 +21,8 @@ from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SegmentRow
 
-IS_READY = "state = 0 AND due IS NULL AND crashes = 0"
-IS_DUE = "state = 0 AND due IS NOT NULL AND crashes = 0"
+IS_READY = "state = 0 AND due IS NULL AND NOT apart"
+IS_DUE = "state = 0 AND due IS NOT NULL AND NOT apart"
 BY_KIND = (
     f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY ready"
     f" WHERE {IS_READY} AND kind = ? AND queue = ? ORDER BY rank, id"
@@ -78,9 +78,9 @@ def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
 
 
 def _held(db: Db, process: int) -> tuple[int, int | None]:
-    """How many rows a process holds, and the most crashes among them."""
+    """How many rows a process holds, and whether they run apart."""
     held, worst = db.execute(
-        "SELECT count(*), max(crashes) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
+        "SELECT count(*), max(apart) FROM segment INDEXED BY held WHERE state = 3 AND owner = ?", (process,)
     ).fetchall()[0]
     return held, worst
 
@@ -151,7 +151,7 @@ def _fits(row: SegmentRow, want: Want) -> bool:
 
 def _suspects(db: Db, want: Want, now: int) -> Iterator[SegmentRow]:
     found = db.execute(
-        f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND crashes > 0 ORDER BY rank, id"
+        f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id"
     )
     for row in map(rows.segment_row, found):
         if _fits(row, want) and (row.due is None or row.due <= now):
@@ -304,8 +304,7 @@ def read(db: Db, tokens: Iterable[bytes]) -> Iterator[Claim]:
             mores=_join_mores(db, row, mores),
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, row.run, tasks),
-            crashes=row.crashes,
-            alone=bool(row.alone),
+            deaths=row.deaths,
             join=span.join,
             shift=span.shift,
         )
@@ -387,5 +386,6 @@ def told(db: Db, process: int) -> Told:
     for run, state, reason in held:
         if state == RunState.DRAINING:
             marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
-        marks += marks_of(db, run)
+        # That a task ran out of time concerns its next claim alone.
+        marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
     return Told(tuple(marks), tuple(run for run, state, _ in held if state == RunState.PAUSED))

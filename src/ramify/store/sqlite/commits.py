@@ -96,6 +96,7 @@ def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, col
     ended = _ended(part)
     _count(db, span, part, process)
     end_tasks(db, span, ended, now)
+    _forget_lateness(db, row.run, part.tasks)
     joins.create(db, row.run, part.joins)
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
@@ -160,10 +161,23 @@ def _count(db: Db, span: SpanRow, part: Part, process: int) -> None:
 def end_tasks(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
     """What every end entails besides its event and its arrivals: the key is released, the mark has done its work."""
     keys.release(db, span, ended, now)
-    if db.execute("SELECT 1 FROM mark WHERE run = ? LIMIT 1", (span.run,)).fetchone():
+    if _has_marks(db, span.run):
         db.executemany(
             "DELETE FROM mark WHERE run = ? AND task = ? AND scope = ?",
             [(span.run, task, Scope.TASK) for task, _ in ended],
+        )
+
+
+def _has_marks(db: Db, run: int) -> bool:
+    return db.execute("SELECT 1 FROM mark WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
+
+
+def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
+    """What ran out of time has its event now, and may be tried again."""
+    if _has_marks(db, run):
+        db.executemany(
+            "DELETE FROM mark WHERE run = ? AND task = ? AND status = ?",
+            [(run, task, Status.RETRYING) for task in tasks],
         )
 
 

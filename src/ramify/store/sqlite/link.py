@@ -27,7 +27,8 @@ from typing import Literal, TypeVar
 import apsw
 
 from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
-from ramify.store.sqlite import forks, trouble
+from ramify.store import forks
+from ramify.store.sqlite import trouble
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
 from ramify.store.sqlite.place import check_place, check_sqlite_version, live_folder

@@ -28,9 +28,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
+from ramify.store import forks
 from ramify.store.clock import Clock
-from ramify.store.contract import GAP_SHARE
-from ramify.store.sqlite import forks
+from ramify.store.contract import GAP_SHARE, LEFT_TO_PARENT
+from ramify.store.record import remove
 
 SECOND = 1_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -119,12 +120,13 @@ class Liveness:
 
     def __init__(self, folder: Path, clock: Clock, *, boot_id: str | None = None, dead_after: float = 60.0) -> None:
         """`dead_after` only decides which gaps `since` tells others about; the verdict takes its own."""
-        self._folder = folder
+        self.folder = folder
         self._clock = clock
         self._boot_id = this_boot() if boot_id is None else boot_id
         self._longest_gap = int(dead_after * SECOND) // GAP_SHARE
         self._lock = threading.Lock()
         self._held: dict[int, _Held] = {}
+        self._found_dead: dict[int, int] = {}
         self._orphaned = False
         forks.register(self)
 
@@ -235,7 +237,7 @@ class Liveness:
     def known(self) -> list[int]:
         """The processes that have a lock file, dead or alive."""
         try:
-            names = os.listdir(self._folder)
+            names = os.listdir(self.folder)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -252,6 +254,15 @@ class Liveness:
         if process not in self._held and isinstance(self.probe(process), Dead):
             with suppress(OSError):
                 os.unlink(self._path(process))
+            remove(self.folder, process)
+            self._found_dead.pop(process, None)
+
+    def is_left_to(self, parent: int | None, process: int) -> bool:
+        """Whether a dead process is still left to its parent, who lives and knows more about its death."""
+        if parent is None or not _lives(parent):
+            return False
+        now = self._clock.monotonic()
+        return now - self._found_dead.setdefault(process, now) < LEFT_TO_PARENT * SECOND
 
     def orphan(self) -> None:
         """In a forked child: close the locks without unlocking, so that they end with the parent."""
@@ -266,7 +277,7 @@ class Liveness:
     def _mine(self) -> Iterator[None]:
         if self._orphaned:
             raise StoreRefused(
-                f"{self._folder}: this process was forked from the one that holds these locks; open the store anew"
+                f"{self.folder}: this process was forked from the one that holds these locks; open the store anew"
             )
         with self._lock:
             yield
@@ -278,14 +289,14 @@ class Liveness:
         return held
 
     def _path(self, process: int) -> Path:
-        return self._folder / f"{process:016x}.lock"
+        return self.folder / f"{process:016x}.lock"
 
     def _create(self, held: _Held) -> None:
         """Put a new lock file in place, locked before anybody can see it."""
         unnamed = held.path.with_suffix(".new")
         file = -1
         try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
+            self.folder.mkdir(mode=0o700, exist_ok=True)
             unnamed.unlink(missing_ok=True)
             file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW, 0o600)
             os.fchmod(file, 0o600)
@@ -318,7 +329,7 @@ class Liveness:
         return record + _CHECK.pack(zlib.crc32(record))
 
     def _trouble(self, error: OSError) -> StoreUnavailable:
-        return StoreUnavailable(f"{self._folder}: a lock file cannot be used ({error.strerror}); try again")
+        return StoreUnavailable(f"{self.folder}: a lock file cannot be used ({error.strerror}); try again")
 
 
 def this_boot() -> str:
@@ -327,6 +338,17 @@ def this_boot() -> str:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
         return "unknown"
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        # It belongs to somebody else, so it is there.
+        return True
+    return True
 
 
 def _read(file: int) -> Alive | None:

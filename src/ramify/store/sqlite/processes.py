@@ -11,9 +11,12 @@ from dataclasses import replace
 import msgspec
 
 from ramify.errors import BadPayload, Reaped, StaleStamp
+from ramify.model.blame import after_death
+from ramify.model.death import Death
+from ramify.model.event import Status
+from ramify.model.mark import Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
-from ramify.model.segment import mask_of, reoffer, tasks_in, trim
 from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SegmentRow
@@ -61,23 +64,16 @@ def consume(db: Db, stamp: Stamp, answer: bytes) -> None:
     db.execute("UPDATE session SET last = ?, answer = ? WHERE process = ?", (stamp.n, answer, stamp.process))
 
 
-def announce(db: Db, process: int, task: int | None) -> None:
-    """Name who is to blame for a coming death."""
-    db.execute("UPDATE session SET announced = 1, blame = ? WHERE process = ? AND gone_at IS NULL", (task, process))
-    if not db.changes():
-        raise Reaped(f"process {process:x} was reaped or never entered; there is nobody left to blame")
-
-
 def is_gone(db: Db, process: int) -> bool:
     """Whether a session has ended, or never began."""
     row = db.execute("SELECT gone_at FROM session WHERE process = ?", (process,)).fetchone()
     return row is None or row[0] is not None
 
 
-def others(db: Db, process: int) -> list[int]:
-    """The sessions that have not ended, but for one."""
-    found = db.execute("SELECT process FROM session WHERE gone_at IS NULL AND process <> ?", (process,))
-    return [number for (number,) in found.fetchall()]
+def others(db: Db, process: int) -> list[tuple[int, int | None]]:
+    """The sessions that have not ended, but for one, each with its parent."""
+    found = db.execute("SELECT process, parent FROM session WHERE gone_at IS NULL AND process <> ?", (process,))
+    return [(number, parent) for number, parent in found.fetchall()]
 
 
 def peers(db: Db) -> int:
@@ -90,46 +86,30 @@ def known(db: Db) -> set[int]:
     return {number for (number,) in db.execute("SELECT process FROM session").fetchall()}
 
 
-def bury(db: Db, process: int, now: int, *, blameless: bool) -> int:
-    """End a session and void its claims in this transaction; the tasks offered again.
-
-    A blameless end takes back what was announced.
-    """
-    ended = db.execute(
-        "UPDATE session SET gone_at = ?1, announced = announced OR ?2, blame = iif(?2, NULL, blame)"
-        " WHERE process = ?3 AND gone_at IS NULL RETURNING announced, blame",
-        (now, blameless, process),
-    ).fetchall()
-    if not ended:
+def bury(db: Db, process: int, now: int, death: Death) -> int:
+    """End a session and void its claims in this transaction; the tasks offered again."""
+    db.execute("UPDATE session SET gone_at = ? WHERE process = ? AND gone_at IS NULL", (now, process))
+    if not db.changes():
         return 0
-    announced, blame = ended[0]
     tasks = 0
     for row in rows.segments(db, "INDEXED BY held WHERE state = 3 AND owner = ? ORDER BY id", (process,)):
         tasks += row.count
-        _offer_again(db, row, announced, blame)
+        for task in filter(row.covers, death.late):
+            db.execute("INSERT INTO mark VALUES (?,?,?,?,'',NULL)", (row.run, Scope.TASK, task, Status.RETRYING))
+        _offer_again(db, row, death)
     return tasks
 
 
-def _offer_again(db: Db, row: SegmentRow, announced: bool, blame: int | None) -> None:
-    """The unfinished tasks of a dead process's row, in parts if they are suspect."""
-    ran_alone = row.crashes > 0 and row.count == 1
+def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:
     commits.put_back(db, row)
-    offered: list[SegmentRow] = []
-    if not announced:
-        for first, last, left in reoffer(row.first, row.last, row.left):
-            offered.append(replace(row, first=first, last=last, left=left, crashes=row.crashes + 1, alone=ran_alone))
-    elif blame is not None and row.covers(blame):
-        offered.append(replace(row, first=blame, last=blame, left=None, crashes=row.crashes + 1, alone=True))
-        rest = [task for task in tasks_in(row.first, row.last, row.left) if task != blame]
-        if rest:
-            first, last, left = trim(rest[0], mask_of(rest, rest[0]))
-            offered.append(replace(row, first=first, last=last, left=left))
-    else:
+    before = (row.first, row.last, row.left), row.deaths
+    offered = after_death(*before, death)
+    if offered == [before]:
         return
     # The old row goes first: SQLite may give its id to one of the new ones.
     rows.drop(db, row)
-    for piece in offered:
-        piece.insert(db)
+    for (first, last, left), on_record in offered:
+        replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
 def forget_old(db: Db, now: int, seconds: int) -> list[int]:

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ramify.model.death import Deaths
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
-from ramify.model.process import Blame, Process
+from ramify.model.process import Process
 from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment, SegmentState, unpack
 from ramify.model.task import Row
@@ -55,8 +56,8 @@ CHILDREN = (
     ") AND s.published AND s.last > ?2 AND t.parent = ?1"
 )
 SEGMENT = (
-    "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, crashes, owner, state"
-    " FROM segment"
+    "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, owner, state,"
+    " ran, held, silent, apart, alone FROM segment"
 )
 LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
@@ -275,16 +276,15 @@ class SqliteReads:
         """Sessions."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, announced, blame, kinds, queues,"
-                " version FROM session ORDER BY process"
+                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version"
+                " FROM session ORDER BY process"
             ).fetchall()
         return [
             Process(
                 number, pid, host, entered, self._liveness.last_beat(number), bool(gone), last,
-                None if not announced else Blame.NOBODY if blame is None else Blame.TASK,
                 _names(kinds), _names(queues), version,
             )
-            for number, pid, host, entered, gone, last, announced, blame, kinds, queues, version in found
+            for number, pid, host, entered, gone, last, kinds, queues, version in found
         ]  # fmt: skip
 
     def sql(self, query: str, values: dict[str, Any]) -> Table:
@@ -330,7 +330,9 @@ def _names(raw: str | None) -> tuple[str, ...] | None:
 
 
 def _segment(row: tuple[Any, ...]) -> Segment:
-    return Segment(*(*row[:8], unpack(row[8]), *row[9:14], SegmentState(row[14])))
+    ran, held, silent, apart, alone = row[14:]
+    deaths = Deaths(ran, held, silent, bool(apart), bool(alone))
+    return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13])))
 
 
 def _arrivals(db: Db, join: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ramify.errors import UnknownRun
+from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.policy import deep_rank, rank_of
@@ -26,16 +27,16 @@ RUN = (
     " created, ended FROM run"
 )
 SEGMENT_COLUMNS = (
-    "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, crashes, alone,"
-    " owner, token"
+    "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran, held, silent,"
+    " apart, alone, owner, token"
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, published,"
     " low_parent, high_parent"
 )
 INSERT_SEGMENT = (
-    "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, crashes,"
-    " alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran,"
+    " held, silent, apart, alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
@@ -179,7 +180,10 @@ class SegmentRow:
     due: int | None
     state: SegmentState
     attempt: int = 0
-    crashes: int = 0
+    ran: int = 0
+    held: int = 0
+    silent: int = 0
+    apart: bool = False
     alone: bool = False
     owner: int | None = None
     token: bytes | None = None
@@ -188,6 +192,13 @@ class SegmentRow:
     def count(self) -> int:
         """How many unfinished tasks it stands for."""
         return self.last - self.first + 1 if self.left is None else self.left.bit_count()
+
+    @property
+    def deaths(self) -> Deaths:
+        """Which processes died over it."""
+        if not (self.ran or self.held or self.silent):
+            return NO_DEATHS
+        return Deaths(self.ran, self.held, self.silent, bool(self.apart), bool(self.alone))
 
     def covers(self, task: int) -> bool:
         """Whether `task` is one of them."""
@@ -199,8 +210,8 @@ class SegmentRow:
             INSERT_SEGMENT,
             (
                 self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last,
-                pack(self.left), self.rank, self.due, self.state, self.attempt, self.crashes, self.alone, self.owner,
-                self.token,
+                pack(self.left), self.rank, self.due, self.state, self.attempt, self.ran, self.held, self.silent,
+                self.apart, self.alone, self.owner, self.token,
             ),
         )  # fmt: skip
         self.id = db.last_insert_rowid()

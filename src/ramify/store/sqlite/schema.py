@@ -11,7 +11,7 @@ A span knows the lowest and the highest parent of its tasks. Those of one commit
 that can hold the children of a task are found without an index on the tasks themselves.
 
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
-be taken later, `suspect` what must run alone. A million finished, gated or future tasks cost a claim nothing.
+be taken later, `suspect` what must run apart. A million finished, gated or future tasks cost a claim nothing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import apsw
 
 from ramify.errors import SchemaTooNew, StoreRefused
 
-VERSION = 2
+VERSION = 3
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -31,7 +31,7 @@ INSERT INTO ids VALUES (1);
 CREATE TABLE session (
     process INTEGER PRIMARY KEY, pid INTEGER NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL, parent INTEGER,
     entered INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0, answer BLOB, gone_at INTEGER,
-    announced INTEGER NOT NULL DEFAULT 0, blame INTEGER, kinds TEXT, queues TEXT
+    kinds TEXT, queues TEXT
 );
 CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 
@@ -74,13 +74,14 @@ CREATE INDEX sweep_seq ON sweep (seq);
 CREATE TABLE segment (
     id INTEGER PRIMARY KEY, span INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, first INTEGER NOT NULL, last INTEGER NOT NULL, mask BLOB, rank INTEGER NOT NULL,
-    due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0,
+    due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, ran INTEGER NOT NULL DEFAULT 0,
+    held INTEGER NOT NULL DEFAULT 0, silent INTEGER NOT NULL DEFAULT 0, apart INTEGER NOT NULL DEFAULT 0,
     alone INTEGER NOT NULL DEFAULT 0, owner INTEGER, token BLOB
 );
-CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND crashes = 0;
-CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND crashes = 0;
-CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND crashes = 0;
-CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND crashes > 0;
+CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
+CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
+CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
+CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND apart;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;
 CREATE INDEX held ON segment (owner) WHERE state = 3;
 CREATE INDEX fence ON segment (token) WHERE token IS NOT NULL;

@@ -17,6 +17,7 @@ from typing import Literal
 from ramify.errors import BadPayload, Reaped
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
+from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
@@ -27,6 +28,7 @@ from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks, check_name, check_tasks
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
+from ramify.store.record import death_of
 from ramify.store.sqlite import (
     adding,
     answers,
@@ -115,7 +117,7 @@ class SqliteStore:
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._link.write() as db:
-            processes.bury(db, process, self.now(), blameless=True)
+            processes.bury(db, process, self.now(), NOBODYS_FAULT)
         self._liveness.leave(process)
 
     def beat(self, process: int) -> Beat:
@@ -128,10 +130,18 @@ class SqliteStore:
             told = claims.told(db, process)
             return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db))
 
-    def announce(self, process: int, task: int | None) -> None:
-        """Name who is to blame for a coming death."""
+    @property
+    def records(self) -> Path:
+        """Beside the lock files."""
+        return self._liveness.folder
+
+    def bury(self, process: int, death: Death) -> int:
+        """Mark a process as dead, and offer its claims again."""
         with self._link.write() as db:
-            processes.announce(db, process, task)
+            tasks = processes.bury(db, process, self.now(), death)
+        # CRASH: its files stay -> its lock is free, nobody asks for it, and vacuum removes them.
+        self._liveness.forget(process)
+        return tasks
 
     def reap(self, process: int, dead_after: float) -> Reap:
         """Bury the dead. Suspicion comes from a read; the verdict from a second look inside the transaction."""
@@ -139,7 +149,9 @@ class SqliteStore:
             if processes.is_gone(db, process):
                 raise Reaped(f"process {process:x} was reaped or never entered; it cannot reap others")
             suspects = [
-                number for number in processes.others(db, process) if self._is_dead(process, number, dead_after)
+                number
+                for number, parent in processes.others(db, process)
+                if self._is_dead(process, number, dead_after) and not self._liveness.is_left_to(parent, number)
             ]
         clean = self._liveness.clean_window(process, dead_after)
         if not suspects:
@@ -150,7 +162,8 @@ class SqliteStore:
             for number in suspects:
                 dead = self._is_dead(process, number, dead_after)
                 if dead is not None and not processes.is_gone(db, number):
-                    tasks += processes.bury(db, number, self.now(), blameless=not dead.same_boot)
+                    death = death_of(self.records, number) if dead.same_boot else NOBODYS_FAULT
+                    tasks += processes.bury(db, number, self.now(), death)
                     buried.append(number)
         for number in buried:
             self._liveness.forget(number)

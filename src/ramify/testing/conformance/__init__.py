@@ -40,6 +40,7 @@ FILES = (
     "release",
     "beat",
     "reap",
+    "bury",
     "advance",
     "cancel",
     "cancel_tasks",

@@ -12,6 +12,7 @@ from itertools import cycle
 
 from ramify.errors import Reaped, StaleStamp
 from ramify.model.commit import Part
+from ramify.model.death import NO_DEATHS
 from ramify.model.event import UNTRIED
 from ramify.model.join import NewJoin
 from ramify.model.policy import PARKED
@@ -35,7 +36,7 @@ def a_claim_holds_its_tasks_as_parallel_columns(house: House) -> None:
     assert not claim.mores
     assert not claim.marks
     assert all(claim.history.get(task, UNTRIED) == UNTRIED for task in claim.tasks)
-    assert (claim.crashes, claim.alone) == (0, False)
+    assert claim.deaths == NO_DEATHS
 
 
 @case("claim")

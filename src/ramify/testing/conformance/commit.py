@@ -160,7 +160,7 @@ def the_late_commit_of_a_reaped_process_is_refused_and_recorded(house: House) ->
         frozen.commit(Part(claim.token, claim.tasks, children=[house.tasks(parents=claim.tasks[0])]))
     refusal = only(house.store.reads.refusals())
     assert (refusal.process, refusal.n, refusal.token, refusal.tasks) == (frozen.process, frozen.n, claim.token, 2)
-    assert len(house.offered()) == 1
+    assert len(house.offered()) == 2
 
 
 @case("commit")

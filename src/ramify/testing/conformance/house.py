@@ -15,6 +15,7 @@ from msgspec import structs
 
 from ramify.model.claim import Claim, Claimed, Want
 from ramify.model.commit import Committed, Part
+from ramify.model.death import Death
 from ramify.model.event import Event, Status
 from ramify.model.join import Join, NewJoin, NewWaiter
 from ramify.model.process import NewProcess, Reap, Stamp, new_process_id
@@ -272,6 +273,13 @@ class House:
         self._kill(dead.store)
         self._clients.remove(dead.store)
         return self._mourn(dead, by)
+
+    def kill(self, dead: Worker, death: Death) -> int:
+        """The worker dies like this, and its parent buries it; how many tasks were offered again."""
+        self._kill(dead.store)
+        self._clients.remove(dead.store)
+        self.workers.remove(dead)
+        return self.store.bury(dead.process, death)
 
     def write_off(self, frozen: Worker, by: Worker | None = None) -> Reap:
         """The worker lives, but is silent for too long; another one takes it for dead and reaps it."""

@@ -6,6 +6,7 @@ want could take now is counted: no other kind, queue, run or lane, nothing gated
 
 from __future__ import annotations
 
+from ramify.model.death import Death
 from ramify.model.join import NewJoin
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, want
@@ -77,9 +78,9 @@ def only_what_the_same_want_could_take_now_counts_as_left(house: House) -> None:
 @case("claim")
 def suspects_do_not_count_as_left(house: House) -> None:
     house.run(house.tasks(20))
-    victim = house.worker()
-    victim.take()
-    house.bury(victim)
+    for _ in range(2):
+        victim = house.worker()
+        house.kill(victim, Death(dict.fromkeys(victim.take().tasks, 5), evidence=True))
     answer = house.worker().ask(want(1))
     assert answer.suspects
     assert answer.ready == 0

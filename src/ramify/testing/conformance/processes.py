@@ -1,15 +1,15 @@
-"""`enter`, `leave`, `announce`, `close`: a process exists from its entering until it leaves or is reaped.
+"""`enter`, `leave`, `close`: a process exists from its entering until it leaves or is reaped.
 
 From `enter` on it beats, may be reaped, and its stamps are accepted. `leave` offers what it still holds again without
-blame, and its stamps are refused from then on. `announce` says before a death on purpose who is to blame for it: one
-task, or nobody. A client that is closed leaves its process's claims where they are. What one client wrote, every other
-client sees, whatever became of the first.
+blame, and its stamps are refused from then on. A client that is closed leaves its process's claims where they are. What
+one client wrote, every other client sees, whatever became of the first.
 """
 
 from __future__ import annotations
 
 from ramify.errors import RamifyError, Reaped
-from ramify.model.process import Blame, NewProcess, Stamp, new_process_id
+from ramify.model.death import NO_DEATHS
+from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.segment import SegmentState
 from ramify.testing.conformance.house import House, only, refused, want
 from ramify.testing.conformance.registry import case
@@ -23,7 +23,6 @@ def a_process_that_entered_is_listed_with_what_it_said(house: House) -> None:
     assert (seen.id, seen.pid, seen.host, seen.entered) == (process, 17, "mill", house.clock.now())
     assert (seen.kinds, seen.queues, seen.version) == (("walk", "größe"), (), "7.1")
     assert not seen.reaped
-    assert seen.blame is None
 
 
 @case("enter")
@@ -69,7 +68,7 @@ def what_a_leaver_holds_is_offered_again_without_blame(house: House) -> None:
     claim = worker.take()
     worker.done(claim, claim.tasks[:2])
     worker.store.leave(worker.process)
-    assert [row.crashes for row in house.live(run)] == [0]
+    assert [row.deaths for row in house.live(run)] == [NO_DEATHS]
     assert house.offered() == list(claim.tasks[2:])
 
 
@@ -103,57 +102,6 @@ def leaving_twice_is_leaving_once(house: House) -> None:
     claim = successor.take()
     worker.store.leave(worker.process)
     successor.done(claim)
-
-
-@case("announce")
-def a_death_announced_without_blame_costs_no_crash(house: House) -> None:
-    run = house.run(house.tasks(5))
-    worker = house.worker()
-    worker.take()
-    worker.store.announce(worker.process, None)
-    assert _blame(house, worker.process) is Blame.NOBODY
-    house.bury(worker)
-    assert {row.crashes for row in house.live(run)} == {0}
-    assert len(house.offered()) == 5
-
-
-@case("announce")
-def a_death_announced_with_a_task_is_blamed_on_that_task_only(house: House) -> None:
-    run = house.run(house.tasks(5))
-    worker = house.worker()
-    guilty = worker.take().tasks[2]
-    house.store.announce(worker.process, guilty)
-    assert _blame(house, worker.process) is Blame.TASK
-    house.bury(worker)
-    crashes = {task: row.crashes for row in house.live(run) for task in row.tasks}
-    assert crashes.pop(guilty) == 1
-    assert set(crashes.values()) == {0}
-
-
-@case("announce")
-def a_suspect_stays_one_through_deaths_without_blame(house: House) -> None:
-    run = house.run(house.tasks())
-    victim = house.worker()
-    victim.take()
-    house.bury(victim)
-    announced, leaver = house.worker(), house.worker()
-    announced.take()
-    announced.store.announce(announced.process, None)
-    house.bury(announced)
-    assert [row.crashes for row in house.live(run)] == [1]
-    leaver.take()
-    leaver.store.leave(leaver.process)
-    assert [row.crashes for row in house.live(run)] == [1]
-
-
-@case("announce")
-def an_announcement_alone_kills_nobody(house: House) -> None:
-    house.run(house.tasks())
-    worker = house.worker()
-    claim = worker.take()
-    worker.store.announce(worker.process, None)
-    assert not worker.beat().reaped
-    worker.done(claim)
 
 
 @case("close")
@@ -194,7 +142,3 @@ def a_store_says_what_it_is_and_what_it_keeps(house: House) -> None:
     assert said.place
     assert said.keeps
     assert said.lacks
-
-
-def _blame(house: House, process: int) -> Blame | None:
-    return next(p.blame for p in house.store.reads.processes() if p.id == process)

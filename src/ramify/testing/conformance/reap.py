@@ -1,8 +1,8 @@
 """`reap`: bury dead processes: mark each and void its claims in one transaction, deciding on what it locks.
 
 A process is dead when the store knows it for certain, or when it has not beaten for `dead_after` seconds and the
-caller has itself beaten without a gap for that long. Its claimed rows are offered again in at most 16 parts with one
-more crash (none after an announced death); its staged rows become garbage. It writes no ends.
+caller has itself beaten without a gap for that long. Each is buried as by `bury`, with what it left to tell how it
+died: here nothing, so nobody is marked for it. It writes no ends.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ramify.errors import Reaped
+from ramify.model.death import NO_DEATHS
 from ramify.model.process import NewProcess, new_process_id
 from ramify.model.segment import SegmentState
 from ramify.store.contract import GAP_SHARE
@@ -25,7 +26,7 @@ def the_work_of_the_dead_is_offered_again(house: House) -> None:
     reap = house.bury(worker)
     assert reap.processes == (worker.process,)
     assert reap.tasks == 5
-    assert [(row.state, row.owner) for row in house.live(run)] == [(SegmentState.READY, None)] * 5
+    assert [(row.state, row.owner) for row in house.live(run)] == [(SegmentState.READY, None)]
     assert sorted(task for row in house.live(run) for task in row.tasks) == list(claim.tasks)
 
 
@@ -40,39 +41,15 @@ def what_the_dead_had_finished_is_not_offered_again(house: House) -> None:
 
 
 @case("reap")
-def it_is_offered_in_at_most_sixteen_parts(house: House) -> None:
-    run = house.run(house.tasks(1_000))
-    worker = house.worker()
-    claim = worker.take(1_000)
-    worker.done(claim, claim.tasks[::3])
-    house.bury(worker)
-    rows = house.live(run)
-    assert 2 <= len(rows) <= 16
-    assert {row.crashes for row in rows} == {1}
-    sizes = [len(row.tasks) for row in rows]
-    assert max(sizes) <= -(-sum(sizes) // 16)
-
-
-@case("reap")
-def each_row_of_the_dead_is_offered_in_parts_of_its_own(house: House) -> None:
+def each_row_of_the_dead_is_offered_again_as_it_was(house: House) -> None:
     run = house.any_run(house.tasks(3), house.tasks(2, kind="copy", queue="slow"))
     worker = house.worker()
     assert len(worker.claim()) == 2
     house.bury(worker)
-    assert [(row.kind, row.queue, len(row.tasks), row.crashes) for row in house.live(run)] == [
-        *[("walk", "default", 1, 1)] * 3,
-        *[("copy", "slow", 1, 1)] * 2,
+    assert [(row.kind, row.queue, len(row.tasks), row.deaths) for row in house.live(run)] == [
+        ("walk", "default", 3, NO_DEATHS),
+        ("copy", "slow", 2, NO_DEATHS),
     ]
-
-
-@case("reap")
-def every_death_counts(house: House) -> None:
-    run = house.run(house.tasks())
-    for deaths in range(1, 4):
-        worker = house.worker()
-        worker.take()
-        house.bury(worker)
-        assert [row.crashes for row in house.live(run)] == [deaths]
 
 
 @case("reap")
@@ -104,14 +81,13 @@ def the_dead_are_listed_as_reaped(house: House) -> None:
 
 @case("reap")
 def nobody_is_buried_twice(house: House) -> None:
-    run = house.run(house.tasks())
+    house.run(house.tasks())
     worker, reaper = house.worker(), house.worker()
     worker.take()
     house.bury(worker, by=reaper)
     with house.nothing_changes():
         again = reaper.reap()
     assert (again.processes, again.tasks) == ((), 0)
-    assert [row.crashes for row in house.live(run)] == [1]
 
 
 @case("reap")
@@ -227,7 +203,7 @@ def several_are_buried_at_once(house: House) -> None:
     reap = reaper.reap()
     assert set(reap.processes) == {worker.process for worker in dead}
     assert reap.tasks == 3
-    assert [row.crashes for row in house.live(run)] == [1, 1, 1, 0]
+    assert [len(row.tasks) for row in house.live(run)] == [1, 1, 1, 1]
 
 
 @case("reap")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ramify.errors import Reaped, StaleStamp
+from ramify.model.death import NO_DEATHS, Death, Deaths
 from ramify.model.event import UNTRIED, Status
 from ramify.model.process import Stamp, new_token
 from ramify.testing.conformance.house import House, refused
@@ -28,9 +29,9 @@ def it_is_neither_a_failure_nor_a_crash(house: House) -> None:
     claim = worker.take()
     worker.release(claim)
     assert not house.log()
-    assert [(row.crashes, row.attempt) for row in house.live(run)] == [(0, 0)]
+    assert [(row.deaths, row.attempt) for row in house.live(run)] == [(NO_DEATHS, 0)]
     again = worker.take()
-    assert (again.crashes, again.alone) == (0, False)
+    assert again.deaths == NO_DEATHS
     assert all(again.history.get(task, UNTRIED) == UNTRIED for task in again.tasks)
 
 
@@ -38,11 +39,10 @@ def it_is_neither_a_failure_nor_a_crash(house: House) -> None:
 def a_suspect_stays_a_suspect(house: House) -> None:
     run = house.run(house.tasks())
     worker = house.worker()
-    worker.take()
-    house.bury(worker)
+    house.kill(worker, Death(dict.fromkeys(worker.take().tasks, 5), evidence=True))
     worker = house.worker()
     worker.release(worker.take())
-    assert [row.crashes for row in house.live(run)] == [1]
+    assert [row.deaths for row in house.live(run)] == [Deaths(ran=1)]
 
 
 @case("release")
