@@ -331,10 +331,10 @@ class Core:
         return Leave()
 
     def _is_due(self, now: float) -> bool:
-        if self.outbox.unsent >= self._settings.flush_at or self.outbox.since is None:
-            return True
         if are_held(self.holdings):
             return now - self.outbox.latest >= WATCHED
+        if self.outbox.unsent >= self._settings.flush_at or self.outbox.since is None:
+            return True
         if now - self.outbox.since >= self._settings.flush_after:
             return True
         # Nothing is left to hand out: whatever comes next waits for this commit.

@@ -54,7 +54,8 @@ def _of_running(before: Deaths, death: Death, most: int | None, alone: bool) -> 
         return _marked(before, alone, ran=before.ran + 1)
     silent = before.silent + 1
     lingers = most is not None and 2 * silent >= SILENT_WEIGHT * most
-    return _marked(before, alone, silent=silent, apart=before.apart or lingers)
+    # A kill while it runs alone proves nothing about the deaths it shared with others.
+    return _marked(before, alone and lingers, silent=silent, apart=before.apart or lingers)
 
 
 def _of_held(before: Deaths, alone: bool) -> Deaths:
