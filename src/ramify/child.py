@@ -17,6 +17,7 @@ import msgspec
 
 from ramify.engine.crew import NOT_STARTED, Orders
 from ramify.engine.engine import Engine
+from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
 from ramify.engine.place import load_engine
 from ramify.errors import RamifyError
@@ -78,7 +79,8 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) != 2:
         sys.stderr.write("python -m ramify.child is started by processes=N, not by hand; see `ramify run --help`\n")
         return 2
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Not ignored: what a task starts would ignore it too.
+    hear((signal.SIGINT,), lambda number, frame: None)
     orders = msgspec.json.decode(argv[0], type=Orders)
     report = Report(int(argv[1]))
     report.keep_saying("starting")
@@ -134,8 +136,8 @@ def _stop_on_signals(kernel: Kernel) -> None:
         threading.Thread(target=kernel.stop, daemon=True).start()
 
     # As often as it comes: a service manager sends it to the whole group, and the crew once more. Who wants an end at
-    # once kills.
-    signal.signal(signal.SIGTERM, asked)
+    # once kills. Also where the program was started with it ignored, because the crew has no other way to ask.
+    hear((signal.SIGTERM,), asked, also_ignored=True)
 
 
 def _stop_with_the_crew(kernel: Kernel) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 from ramify.errors import StoreRefused
-from ramify.store.sqlite import forks
+from ramify.store import forks
 
 #: Device and inode: what a file is, under whatever name.
 FileId = tuple[int, int]

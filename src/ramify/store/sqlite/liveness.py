@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
+from ramify.store import forks
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE
-from ramify.store.sqlite import forks
 
 SECOND = 1_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ramify.store.sqlite import forks
+from ramify.store import forks
 
 #: Seconds after which a process no longer waits for the turn and asks for the write lock regardless.
 PATIENCE = 1.0
