@@ -1,12 +1,14 @@
 """`python -m ramify.child ORDERS FD`: one worker process of a crew. People do not call it; `processes=N` does.
 
-It imports the engine, works with a kernel of its own, and writes a line to FD with every beat, so that the crew can
-tell a hung child from a busy one. Its standard input closes when the crew's process dies; then it stops. SIGTERM stops
-it, however often it comes; SIGINT is left to the crew, because a terminal sends it to both.
+It imports the engine, works with a kernel of its own, and writes a word to FD with every beat, so that the crew can
+tell a hung child from a busy one. FD closes when the crew's process dies; then it stops. It stays with this process:
+neither what a task starts nor what it forks has it. SIGTERM stops it, however often it comes; SIGINT is left to the
+crew, because a terminal sends it to both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -24,17 +26,19 @@ from ramify.errors import RamifyError
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
+from ramify.store import forks
 
 #: Seconds between two signs of life while the engine is imported and its store is opened.
 SAY_EVERY = 5.0
 
 
 class Report:
-    """The line back to the crew. A crew that is gone is told nothing, and that is no trouble."""
+    """The line to the crew. A crew that is gone is told nothing, and that is no trouble."""
 
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
         self._fd = fd
+        forks.register(self)
         self._has_entered = threading.Event()
 
     def say(self, line: str) -> None:
@@ -43,6 +47,18 @@ class Report:
             os.write(self._fd, f"{line}\n".encode("utf-8", "replace"))
         except OSError:
             return
+
+    def wait_for_its_end(self) -> None:
+        """Return when the crew's process is gone."""
+        with contextlib.suppress(OSError):
+            while os.read(self._fd, 4096):
+                pass
+
+    def orphan(self) -> None:
+        """In a forked child: it has nothing to say to the crew, and must not keep the line open."""
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+        self._fd = -1
 
     def relay(self, text: str) -> None:
         """Let the crew say something to people, which a child does not do itself."""
@@ -91,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
         report.trouble(error)
         return NOT_STARTED
     _stop_on_signals(kernel)
-    threading.Thread(target=_stop_with_the_crew, args=(kernel,), daemon=True).start()
+    threading.Thread(target=_stop_with_the_crew, args=(kernel, report), daemon=True).start()
     try:
         with engine.using_resources():
             # Beside this thread, which hears signals and must not be caught in a task.
@@ -140,10 +156,8 @@ def _stop_on_signals(kernel: Kernel) -> None:
     hear((signal.SIGTERM,), asked, also_ignored=True)
 
 
-def _stop_with_the_crew(kernel: Kernel) -> None:
-    # The descriptor itself: a thread that waits in sys.stdin would break the interpreter's shutdown.
-    while os.read(0, 4096):
-        pass
+def _stop_with_the_crew(kernel: Kernel, report: Report) -> None:
+    report.wait_for_its_end()
     kernel.stop()
 
 
