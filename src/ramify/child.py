@@ -122,6 +122,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _engine(orders: Orders, report: Report) -> Engine:
+    sys.path += [each for each in orders.path if each not in sys.path]
     with importing(orders.place):
         engine = load_engine(orders.place)
     engine.url, engine.durability = orders.store, orders.durability

@@ -49,6 +49,8 @@ class Orders(msgspec.Struct, frozen=True):
 
     place: str
     store: str
+    #: Where the program finds modules.
+    path: tuple[str, ...] = ()
     durability: Durability = "power"
     runs: tuple[int, ...] | None = None
     until_ended: bool = False
