@@ -15,8 +15,6 @@ import sys
 import threading
 from collections.abc import Sequence
 
-import msgspec
-
 from ramify.engine.crew import NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
@@ -97,7 +95,7 @@ def main(argv: Sequence[str]) -> int:
         return 2
     # Not ignored: what a task starts would ignore it too.
     hear((signal.SIGINT,), lambda number, frame: None)
-    orders = msgspec.json.decode(argv[0], type=Orders)
+    orders = Orders.decode(argv[0])
     report = Report(int(argv[1]))
     report.keep_saying("starting")
     try:
@@ -121,10 +119,14 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _engine(orders: Orders, report: Report) -> Engine:
+def _load(orders: Orders) -> Engine:
     sys.path += [each for each in orders.path if each not in sys.path]
     with importing(orders.place):
-        engine = load_engine(orders.place)
+        return load_engine(orders.place)
+
+
+def _engine(orders: Orders, report: Report) -> Engine:
+    engine = _load(orders)
     engine.url, engine.durability = orders.store, orders.durability
     engine.say = report.relay
     return engine
@@ -164,3 +166,7 @@ def _stop_with_the_crew(kernel: Kernel, report: Report) -> None:
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+elif __name__ == "__mp_main__":
+    # A task made a process with multiprocessing's spawn or forkserver, which import their parent's program anew, and
+    # will look for the task's functions where this process has them.
+    _load(Orders.decode(sys.argv[1]))

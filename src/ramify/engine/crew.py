@@ -64,6 +64,11 @@ class Orders(msgspec.Struct, frozen=True):
         """As one argument of a command line."""
         return msgspec.json.encode(self).decode()
 
+    @classmethod
+    def decode(cls, text: str) -> Orders:
+        """What `encode` made."""
+        return msgspec.json.decode(text, type=cls)
+
 
 @dataclass(slots=True, eq=False)
 class Member:
