@@ -1,39 +1,42 @@
 """`python -m ramify.child ORDERS FD`: one worker process of a crew. People do not call it; `processes=N` does.
 
-It imports the engine, works with a kernel of its own, and writes a line to FD with every beat, so that the crew can
-tell a hung child from a busy one. Its standard input closes when the crew's process dies; then it stops. SIGTERM stops
-it, however often it comes; SIGINT is left to the crew, because a terminal sends it to both.
+It imports the engine, works with a kernel of its own, and writes a word to FD with every beat, so that the crew can
+tell a hung child from a busy one. FD closes when the crew's process dies; then it stops. It stays with this process:
+neither what a task starts nor what it forks has it. SIGTERM stops it, however often it comes; SIGINT is left to the
+crew, because a terminal sends it to both.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 
-import msgspec
-
 from ramify.engine.crew import NOT_STARTED, Orders
 from ramify.engine.engine import Engine
+from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
 from ramify.engine.place import load_engine
 from ramify.errors import RamifyError
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
+from ramify.store import forks
 
 #: Seconds between two signs of life while the engine is imported and its store is opened.
 SAY_EVERY = 5.0
 
 
 class Report:
-    """The line back to the crew. A crew that is gone is told nothing, and that is no trouble."""
+    """The line to the crew. A crew that is gone is told nothing, and that is no trouble."""
 
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
         self._fd = fd
+        forks.register(self)
         self._has_entered = threading.Event()
 
     def say(self, line: str) -> None:
@@ -42,6 +45,18 @@ class Report:
             os.write(self._fd, f"{line}\n".encode("utf-8", "replace"))
         except OSError:
             return
+
+    def wait_for_its_end(self) -> None:
+        """Return when the crew's process is gone."""
+        with contextlib.suppress(OSError):
+            while os.read(self._fd, 4096):
+                pass
+
+    def orphan(self) -> None:
+        """In a forked child: it has nothing to say to the crew, and must not keep the line open."""
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+        self._fd = -1
 
     def relay(self, text: str) -> None:
         """Let the crew say something to people, which a child does not do itself."""
@@ -78,8 +93,9 @@ def main(argv: Sequence[str]) -> int:
     if len(argv) != 2:
         sys.stderr.write("python -m ramify.child is started by processes=N, not by hand; see `ramify run --help`\n")
         return 2
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    orders = msgspec.json.decode(argv[0], type=Orders)
+    # Not ignored: what a task starts would ignore it too.
+    hear((signal.SIGINT,), lambda number, frame: None)
+    orders = Orders.decode(argv[0])
     report = Report(int(argv[1]))
     report.keep_saying("starting")
     try:
@@ -89,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
         report.trouble(error)
         return NOT_STARTED
     _stop_on_signals(kernel)
-    threading.Thread(target=_stop_with_the_crew, args=(kernel,), daemon=True).start()
+    threading.Thread(target=_stop_with_the_crew, args=(kernel, report), daemon=True).start()
     try:
         with engine.using_resources():
             # Beside this thread, which hears signals and must not be caught in a task.
@@ -103,9 +119,14 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def _engine(orders: Orders, report: Report) -> Engine:
+def _load(orders: Orders) -> Engine:
+    sys.path += [each for each in orders.path if each not in sys.path]
     with importing(orders.place):
-        engine = load_engine(orders.place)
+        return load_engine(orders.place)
+
+
+def _engine(orders: Orders, report: Report) -> Engine:
+    engine = _load(orders)
     engine.url, engine.durability = orders.store, orders.durability
     engine.say = report.relay
     return engine
@@ -134,16 +155,18 @@ def _stop_on_signals(kernel: Kernel) -> None:
         threading.Thread(target=kernel.stop, daemon=True).start()
 
     # As often as it comes: a service manager sends it to the whole group, and the crew once more. Who wants an end at
-    # once kills.
-    signal.signal(signal.SIGTERM, asked)
+    # once kills. Also where the program was started with it ignored, because the crew has no other way to ask.
+    hear((signal.SIGTERM,), asked, also_ignored=True)
 
 
-def _stop_with_the_crew(kernel: Kernel) -> None:
-    # The descriptor itself: a thread that waits in sys.stdin would break the interpreter's shutdown.
-    while os.read(0, 4096):
-        pass
+def _stop_with_the_crew(kernel: Kernel, report: Report) -> None:
+    report.wait_for_its_end()
     kernel.stop()
 
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))
+elif __name__ == "__mp_main__":
+    # A task made a process with multiprocessing's spawn or forkserver, which import their parent's program anew, and
+    # will look for the task's functions where this process has them.
+    _load(Orders.decode(sys.argv[1]))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from ramify.errors import ConfigError
 from ramify.kernel.signals import Replaced, Signal, Signals
 from ramify.store.contract import Store
 from ramify.store.open import open_store
+from tests.crash.engine.scene import is_alive
 
 #: What no test should ever need.
 LONG = 30.0
@@ -48,6 +51,38 @@ arm("entered", fall_ill)
 CLINGING = f"""{MODULE}
 threading.Thread(target=threading.Event().wait).start()
 """
+STARTING = """
+import os, signal, stat, subprocess, sys
+from ramify import Engine
+
+engine = Engine("crew.db")
+
+@engine.task
+def read() -> list[str]:
+    return [subprocess.run(["cat"], capture_output=True, text=True).stdout, sys.stdin.read()]
+
+@engine.task
+def start() -> list[bool]:
+    line = int(sys.argv[2])
+    child = os.fork()
+    if not child:
+        os.fstat(line)
+        sys.exit(0)
+    forked = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    started = subprocess.run(["test", "-e", f"/proc/self/fd/{line}"], close_fds=False).returncode == 0
+    return [stat.S_ISSOCK(os.fstat(line).st_mode), forked, started]
+
+if __name__ == "__main__":
+    with engine.working(processes=1):
+        run = engine.start(read.of())
+        run.wait()
+        child = os.fork()
+        if not child:
+            signal.pause()
+        worker = next(each.pid for each in engine.store.reads.processes() if not each.reaped)
+        print(worker, child, flush=True)
+        signal.pause()
+"""
 
 
 class Watched:
@@ -60,7 +95,8 @@ class Watched:
         signals = Signals()
         signals.listen(self._hear)
         kept = {name: given.pop(name) for name in ("hung_after", "clock") if name in given}
-        orders = Orders(place=f"{folder / 'staff.py'}:engine", store=str(folder / "crew.db"), **given)
+        self.folder, self.place = folder, f"{folder / 'staff.py'}:engine"
+        orders = Orders(place=self.place, store=str(folder / "crew.db"), **given)
         self.crew = Crew(orders, size, self.store, signals, **kept)
         self.trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._wait, daemon=True)
@@ -72,6 +108,17 @@ class Watched:
     def ends_within(self, seconds: float) -> bool:
         self._thread.join(seconds)
         return not self._thread.is_alive()
+
+    def result_of(self, kind: str) -> Any:
+        """What a task of the module returned when the crew had worked on it."""
+        engine = load_engine(self.place)
+        engine.use(open_store(self.folder / "crew.db"))
+        try:
+            run = engine.start(engine.table()[kind].of())
+            assert run.wait(timeout=LONG / 2)
+            return next(iter(run.results()))
+        finally:
+            engine.close()
 
     def is_at_work(self) -> bool:
         return any(not process.reaped for process in self.store.reads.processes())
@@ -195,3 +242,31 @@ def test_a_child_that_cannot_be_replaced_at_once_is_replaced_later(
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: watched.crew.pids not in ([], [first]), "another child")
     assert len(refused) == 2
+
+
+def test_a_task_in_a_worker_process_has_an_empty_standard_input(watch: Callable[..., Watched]) -> None:
+    assert watch(STARTING).result_of("read") == ["", ""]
+
+
+def test_what_a_task_starts_does_not_have_the_line_to_the_crew(watch: Callable[..., Watched]) -> None:
+    here, forked, started = watch(STARTING).result_of("start")
+    assert here, "this is not the line, so the rest shows nothing"
+    assert not forked
+    assert not started
+
+
+def test_workers_stop_when_their_program_is_killed_though_a_forked_child_of_it_lives(tmp_path: Path) -> None:
+    (tmp_path / "staff.py").write_text(STARTING)
+    program = subprocess.Popen([sys.executable, "staff.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    with program.stdout as said:
+        worker, child = map(int, said.readline().split())
+    try:
+        program.kill()
+        program.wait()
+        wait_until(lambda: not is_alive(worker), "the end of the worker")
+        assert is_alive(child), "the fork is gone, so this shows nothing"
+    finally:
+        for pid in (worker, child):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Whole programs that use an engine: killed, interrupted, forked, with worker processes."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -194,6 +195,52 @@ def test_a_forked_child_is_told_to_open_an_engine_of_its_own_and_does_no_harm(pr
     text, _ = program(FORK).communicate(timeout=60)
     assert "does not survive a fork" in text
     assert "parent: [6] [2]" in text
+
+
+MOVED = """
+import os, staff
+from staff import job
+
+if __name__ == "__main__":
+    os.chdir("elsewhere")
+    one = staff.engine.run(job.of(1), name="threads")
+    two = staff.engine.run(job.of(2), name="processes", processes=1)
+    three = staff.engine.start(job.of(3), name="beside")
+    with staff.engine.working(processes=1):
+        assert three.wait(timeout=30)
+    print(*one.results(), *two.results(), *three.results(), flush=True)
+"""
+STAFF = """
+from ramify import Engine
+engine = Engine("staff.db")
+
+@engine.task
+def job(n: int) -> int:
+    return n
+"""
+
+
+def test_a_relative_store_and_the_modules_of_a_program_are_where_they_were_wherever_it_goes(
+    program: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "staff.py").write_text(STAFF)
+    text, _ = program(MOVED).communicate(timeout=60)
+    assert text.split() == ["1", "2", "3"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert (tmp_path / "staff.db").is_file()
+
+
+def test_an_engine_can_be_made_where_there_is_no_folder_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "gone").mkdir()
+    os.chdir("gone")
+    (tmp_path / "gone").rmdir()
+    engine = Engine(tmp_path / "kept.db")
+    assert engine.store.describe().place == str(tmp_path / "kept.db")
+    engine.close()
 
 
 LIGHT = """

@@ -15,7 +15,10 @@ def in_an_empty_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
+    engines = [value for value in vars(request.module).values() if isinstance(value, Engine)]
+    for engine in engines:
+        # A file of an engine is in the folder in which the engine was made, and these were made by an import.
+        monkeypatch.setattr(engine, "url", tmp_path / engine.url)
     yield
-    for value in vars(request.module).values():
-        if isinstance(value, Engine):
-            value.close()
+    for engine in engines:
+        engine.close()

@@ -3,8 +3,8 @@
 Each child is a kernel of its own on the same store, so the crew keeps no work and decides nothing about it. A child
 that dies is noticed at once, buried with what its end tells (`obituary`) and replaced; one that has not been heard of
 for `hung_after` is killed first, and sooner when a task of it is over its time limit. A child that cannot even start
-(its module does not import) ends the crew with its words. When this process dies, the children notice and stop by
-themselves.
+(its module does not import) ends the crew with its words. When this process dies, the children notice by the line to
+it, which closes, and stop by themselves.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import IO
 
 import msgspec
 
@@ -26,6 +26,7 @@ from ramify.engine.obituary import Obituary
 from ramify.errors import ConfigError, RamifyError
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
+from ramify.store import forks
 from ramify.store.contract import Store
 from ramify.store.open import Durability
 
@@ -52,6 +53,8 @@ class Orders(msgspec.Struct, frozen=True):
 
     place: str
     store: str
+    #: Where the program finds modules.
+    path: tuple[str, ...] = ()
     durability: Durability = "power"
     runs: tuple[int, ...] | None = None
     until_ended: bool = False
@@ -65,13 +68,18 @@ class Orders(msgspec.Struct, frozen=True):
         """As one argument of a command line."""
         return msgspec.json.encode(self).decode()
 
+    @classmethod
+    def decode(cls, text: str) -> Orders:
+        """What `encode` made."""
+        return msgspec.json.decode(text, type=cls)
+
 
 @dataclass(slots=True, eq=False)
 class Member:
     """One child."""
 
     child: subprocess.Popen[bytes]
-    pipe: IO[bytes]
+    line: socket.socket
     started: float
     heard: float
     #: What is known of it in case it dies.
@@ -118,6 +126,7 @@ class Crew:
         self._timers: set[threading.Timer] = set()
         self._looked = 0.0
         self.replaced = 0
+        forks.register(self)
 
     @property
     def pids(self) -> list[int]:
@@ -167,6 +176,13 @@ class Crew:
         for member in members:
             _send(member, signal.SIGKILL)
 
+    def orphan(self) -> None:
+        """In a forked child: close the lines, which tell the children of the crew by closing that its process died."""
+        for member in self._members:
+            # Detached first, so that nothing closes the number a second time when it belongs to another file.
+            with contextlib.suppress(OSError):
+                os.close(member.line.detach())
+
     def _insist(self, members: list[Member]) -> None:
         end = self._clock() + self._orders.grace + TO_BE_GONE
         with self._changed:
@@ -179,18 +195,19 @@ class Crew:
     def _hire(self, threads: int | None = None) -> None:
         now = self._clock()
         orders = self._orders if threads is None else msgspec.structs.replace(self._orders, threads=threads)
-        hear, tell = os.pipe()
-        with contextlib.ExitStack() as ours:
-            pipe = ours.enter_context(os.fdopen(hear, "rb"))
+        ours, theirs = socket.socketpair()
+        with contextlib.ExitStack() as half_hired:
+            half_hired.enter_context(ours)
             # The child has its end by then, or there is no child.
-            with os.fdopen(tell, "wb"):
+            with theirs:
                 child = subprocess.Popen(
-                    [sys.executable, "-m", "ramify.child", orders.encode(), str(tell)],
-                    stdin=subprocess.PIPE,
-                    pass_fds=(tell,),
+                    [sys.executable, "-m", "ramify.child", orders.encode(), str(theirs.fileno())],
+                    # What a task starts may read it to its end, so it is not the line, which has none.
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
                 )
-            ours.pop_all()
-        member = Member(child, pipe, now, now, Obituary(self._store.records))
+            half_hired.pop_all()
+        member = Member(child, ours, now, now, Obituary(self._store.records))
         with self._changed:
             self._members.add(member)
             stopping = self._is_stopping
@@ -205,7 +222,6 @@ class Crew:
         listener.start()
         code = member.child.wait()
         listener.join(timeout=0.2)
-        _close(member.child.stdin)
         self._bury(member, code)
         with self._changed:
             self._members.discard(member)
@@ -222,8 +238,8 @@ class Crew:
                     self.signals.send(Buried((member.process,), tasks))
 
     def _listen(self, member: Member) -> None:
-        with member.pipe as pipe:
-            for line in pipe:
+        with member.line, member.line.makefile("rb") as lines:
+            for line in lines:
                 member.heard = self._clock()
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
                 if word == "process":
@@ -325,14 +341,6 @@ def _send(member: Member, number: int) -> None:
     # Popen knows whether the child was waited for already, so a number that somebody else has by now is never hit.
     if member.child.poll() is None:
         member.child.send_signal(number)
-
-
-def _close(pipe: IO[bytes] | None) -> None:
-    if pipe is not None:
-        try:
-            pipe.close()
-        except OSError:
-            return
 
 
 def _why(code: int) -> str:

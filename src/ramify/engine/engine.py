@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ramify.engine.cap import Cap
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
+from ramify.engine.place import folder_now
 from ramify.engine.resource import close_all
 from ramify.engine.run import Run
 from ramify.engine.stir import Stir
@@ -57,6 +58,7 @@ _busy: set[tuple[object, int]] = set()
 class Engine(Tasks):
     """A set of tasks with a store to keep them in: `Engine("walk.db")`. `include` takes sets made with `Tasks()`.
 
+    A relative file is in the folder in which the engine was made, for its worker processes too, wherever they go.
     `durability="power"`: every commit survives a power cut; `"process"`: everything but that, and faster. `version` is
     your own program's, shown with its processes. What tasks log is stored from `log_level` on ("DEBUG", or a number),
     at most `log_lines` lines of each attempt.
@@ -77,6 +79,8 @@ class Engine(Tasks):
         _check_count("log_lines", log_lines)
         super().__init__(include=include)
         self.url = store
+        #: Where a relative file is, whatever becomes the folder of the process before it is opened.
+        self._folder = folder_now()
         self.version = version
         self.durability: Durability = durability
         self._log_level, self._log_lines = _level(log_level), log_lines
@@ -104,7 +108,7 @@ class Engine(Tasks):
         """The store, opened on first use."""
         with self._lock:
             if not self._opened:
-                self._opened.append(open_store(self.url, durability=self.durability))
+                self._opened.append(open_store(self.url, durability=self.durability, folder=self._folder))
                 self._ids = None
             return self._opened[0]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,6 +20,14 @@ from ramify.errors import ConfigError
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine
+
+
+def folder_now() -> str | None:
+    """The folder of this process; None when it was removed, which is no trouble before somebody needs it."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
 
 
 def place_of(engine: Engine) -> str:

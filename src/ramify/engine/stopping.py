@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from ramify.engine.hearing import hear
+
 #: How long a second signal may take to end worker processes.
 LAST_WORDS = 1.0
 _STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
@@ -80,14 +82,8 @@ def stopping_well(
     if threading.current_thread() is not threading.main_thread():
         yield stopped
         return
-    before = {number: signal.getsignal(number) for number in _STOPPED_BY}
-    for number in _STOPPED_BY:
-        # Somebody who ignores a signal, or handles it in C, keeps it.
-        if before[number] not in (signal.SIG_IGN, None):
-            signal.signal(number, stopped)
+    put_back = hear(_STOPPED_BY, stopped)
     try:
         yield stopped
     finally:
-        for number, handler in before.items():
-            if handler is not None:
-                signal.signal(number, handler)
+        put_back()

@@ -7,6 +7,7 @@ same store, each with a kernel of its own.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,9 @@ def crew_of(
         )
     orders = Orders(
         place=place_of(engine),
-        store=os.fspath(engine.url),
+        # Not as it was given: this process may have moved to another folder since, and a child begins there.
+        store=about.place,
+        path=tuple(each for each in sys.path if os.path.isabs(each)),
         durability=engine.durability,
         runs=None if runs is None else tuple(sorted(runs)),
         until_ended=runs is not None,

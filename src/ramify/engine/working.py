@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from ramify.kernel.settings import Settings
+from ramify.store import forks
 
 if TYPE_CHECKING:
     from ramify.engine.crew import Crew
@@ -31,8 +32,10 @@ class Working(AbstractContextManager["Working"]):
         self._processes = processes
         self._workers: Kernel | _Watched | None = None
         self._using = ExitStack()
+        self._depth = forks.depth
 
     def __enter__(self) -> Self:
+        self._depth = forks.depth
         with ExitStack() as using:
             using.enter_context(self._engine.using_resources())
             self._workers = self._hire()
@@ -44,6 +47,9 @@ class Working(AbstractContextManager["Working"]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._depth != forks.depth:
+            # A forked child of the program leaves the block: neither the workers nor the resources are its own.
+            return
         workers, self._workers = self._workers, None
         assert workers is not None
         self._engine.workers.discard(self)

@@ -1,7 +1,8 @@
 """Attempts in threads: run the tasks of a chunk one after the other and collect what came of them.
 
 Per task: one decode, one call, a few list appends. Everything else is per chunk. Whatever a handler does (raise
-anything, yield nonsense, return what cannot be stored) becomes an outcome of its own task and harms no other.
+anything, yield nonsense, return what cannot be stored) becomes an outcome of its own task and harms no other. A child
+that it forks ends in here.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from ramify.errors import BadPayload, StoreUnavailable
 from ramify.kernel.control import Defer, Fatal
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
+from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.nursery import PIECE, Nursery
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.outcome import Failure
+from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
@@ -40,6 +43,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     encode_result = handler.signature.encode_result
     yields = handler.colour is Colour.GENERATOR
     plain = handler.stream is None
+    depth = chunk.depth
     ran = Ran(chunk)
     done, add_children = ran.done, ran.offspring.add
     record = workplace.record
@@ -75,6 +79,8 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                         check_children(calls, handler, current.number)
             value = encode_result(result) if result is not None else None
         except BaseException as error:  # whatever a handler raises is the outcome of its task
+            if forks.depth != depth:
+                end_child(error)
             current.forget()
             box.clear()
             if streamed is not None:
@@ -89,6 +95,8 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             workplace.on_raise(error)
             ran.others.append((task, verdict_on(error, handler)))
         else:
+            if forks.depth != depth:
+                end_child()
             if calls:
                 add_children(task, calls)
             elif streamed is not None:

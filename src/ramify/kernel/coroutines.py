@@ -11,12 +11,14 @@ import contextlib
 import inspect
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
+from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
 from ramify.kernel.nursery import PIECE, Nursery
 from ramify.kernel.offspring import Offspring
@@ -24,6 +26,7 @@ from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call, Extra
 from ramify.model.outcome import Failure
+from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 
@@ -48,6 +51,7 @@ class Coroutines:
         self._is_closing = False
         self._is_over = False
         self._thread = threading.Thread(target=self._main, name="ramify-event-loop", daemon=True)
+        forks.register(self)
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -79,7 +83,8 @@ class Coroutines:
         """Run a chunk in the calling thread, one task after the other, so that a debugger can stop in it."""
         whole = Ran(chunk)
         for place in chunk.places:
-            ran = self._loop.run_until_complete(_attempt(chunk, place, self._workplace))
+            with _keeping_children():
+                ran = self._loop.run_until_complete(_attempt(chunk, place, self._workplace))
             merge(whole, ran)
         return whole
 
@@ -89,12 +94,19 @@ class Coroutines:
             self._loop.run_until_complete(self._workplace.library.put_away())
             self._loop.close()
 
+    def orphan(self) -> None:
+        """In a forked child: what else was about to run on the loop runs in the parent, and only there."""
+        # There is no public way to take back what a loop was about to call; one of another make may have another.
+        getattr(self._loop, "_ready", deque[Any]()).clear()
+        if not self._loop.is_closed():
+            self._loop.stop()
+
     def _main(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             while not self._is_over:
                 # What a handler left running on the loop may stop it, or raise SystemExit in it: the others go on.
-                with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                with contextlib.suppress(SystemExit, KeyboardInterrupt), _keeping_children():
                     self._loop.run_forever()
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
@@ -160,6 +172,24 @@ class Coroutines:
             self._loop.stop()
 
 
+@contextlib.contextmanager
+def _keeping_children() -> Iterator[None]:
+    """Around a loop that runs: a child that was forked on it, and that left its handler by an await, ends here."""
+    depth = forks.depth
+    trouble: BaseException = RuntimeError(
+        "a child that a task forked on the event loop awaited something, and the loop belongs to its parent; "
+        "let the child end without an await, or let it run a loop of its own with asyncio.run()"
+    )
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt) as left:
+        trouble = left
+        raise
+    finally:
+        if forks.depth != depth:
+            end_child(trouble)
+
+
 async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     """One attempt of one task. It never raises; being cancelled is an outcome too."""
     ran = Ran(chunk)
@@ -175,7 +205,8 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     words[slot] = task
     try:
         async with asyncio.timeout(limit) as clock:
-            await _call(chunk, place, workplace, current, ran)
+            with Home():
+                await _call(chunk, place, workplace, current, ran)
     except Void:
         ran.others.append((task, Interrupted(refused=True)))
     except asyncio.CancelledError as error:

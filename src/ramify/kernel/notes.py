@@ -3,7 +3,8 @@
 Lines are kept in memory and written now and then by the loop; a crash loses the last second of them. Each attempt may
 leave so many lines; what is beyond that is counted and said once. Standard `logging` records made inside an attempt get
 `run`, `kind`, `task` and `attempt` as attributes, whoever handles them. Records made outside of attempts are
-left as they would be without us: a program that never set up its logging still sees its warnings.
+left as they would be without us: a program that never set up its logging still sees its warnings. So are those of a
+child that an attempt forked.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 
 from ramify.model.log import LogLine
 from ramify.model.policy import SECOND
+from ramify.store import forks
 
 #: Lines that may wait for the store; the oldest go first when it is away for long.
 MOST_LINES = 20_000
@@ -62,9 +64,17 @@ class Notes:
         self._lock = threading.Lock()
         self._counts: dict[tuple[int, int], int] = {}
         self._written_at = 0.0
+        self._depth = forks.depth
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether anybody will store them; not in a forked child, where the lock may be held for ever besides."""
+        return self._depth == forks.depth
 
     def add(self, whose: Whose, level: int, logger: str, text: str) -> None:
         """Keep one line."""
+        if not self.are_kept:
+            return
         with self._lock:
             where = (whose.task, whose.attempt)
             count = self._counts.get(where, 0) + 1
@@ -106,7 +116,7 @@ class Capture(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one record; one that cannot be put into words is said to be so."""
         whose = self.whose()
-        if whose is None:
+        if whose is None or not whose.notes.are_kept:
             self._pass_on(record)
             return
         if whose.notes is not self._notes:

@@ -16,6 +16,7 @@ from ramify.kernel.outbox import new_tasks
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
+from ramify.store import forks
 
 #: A task with fewer children than this commits them with its end; one with more streams them in pieces of it.
 PIECE = 8_192
@@ -36,6 +37,9 @@ class Nursery:
 
         Trouble is no outcome of the task: the loop meets it too, and waits it out or stops with it.
         """
+        if self._chunk.depth != forks.depth:
+            # A forked child goes on to the end of its handler, and what it yields until then goes nowhere.
+            return True
         if self._chunk.lost:
             # Its time is up: whatever it writes now is only garbage.
             return False

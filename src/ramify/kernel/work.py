@@ -9,12 +9,14 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Offspring
 from ramify.model.claim import Claim
 from ramify.model.outcome import Failure
+from ramify.store import forks
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Tasks of one claim, leased together. `places` are positions in the claim's columns, `attempts` the number of the
     try each is at (sparse: absent means 1). A chunk that is `lost` was taken away; whatever comes of it is refused.
+    `depth` tells the process that leased it from children that were forked since (`forks.depth`).
     """
 
     claim: Claim
@@ -24,6 +26,7 @@ class Chunk:
     deadline: float | None = None
     lost: bool = False
     is_back: bool = False
+    depth: int = field(default_factory=lambda: forks.depth)
 
     def columns(self) -> tuple[Sequence[int], Sequence[bytes]]:
         """Its tasks and their arguments."""

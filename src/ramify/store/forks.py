@@ -1,8 +1,8 @@
-"""Forks: what must be let go of in a forked child.
+"""Forks: what must be let go of in a forked child, and how to tell that one is such a child.
 
-Whoever holds something that a child must not share (a lock file, a connection) registers here, and its `orphan` is
-called in every child that Python forks. Registration does not keep anything alive. Nothing is done in the parent, and
-nothing for `subprocess`, whose children keep none of our descriptors.
+Whoever holds something that a child must not share (a lock file, a connection, the line to a crew) registers here, and
+its `orphan` is called in every child that Python forks. Registration does not keep anything alive. Nothing is done in
+the parent, and nothing for `subprocess`, whose children keep none of our descriptors.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from __future__ import annotations
 import os
 import weakref
 from typing import Protocol
+
+#: How many forks lie between this process and the one that imported this module. What was begun under another number
+#: was begun by an ancestor; to compare numbers costs less than to ask the system for one's own.
+depth = 0
 
 
 class Forkable(Protocol):
@@ -28,6 +32,8 @@ def register(thing: Forkable) -> None:
 
 
 def _after_in_child() -> None:
+    global depth
+    depth += 1
     for thing in list(_known):
         thing.orphan()
 

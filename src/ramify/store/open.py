@@ -30,9 +30,16 @@ PLANNED = {
 
 
 def open_store(
-    url: str | os.PathLike[str] = "ramify.db", *, durability: Durability = "power", clock: Clock | None = None
+    url: str | os.PathLike[str] = "ramify.db",
+    *,
+    durability: Durability = "power",
+    clock: Clock | None = None,
+    folder: str | None = None,
 ) -> Store:
-    """The store behind a URL or a file name. ConfigError says what can be given."""
+    """The store behind a URL or a file name. ConfigError says what can be given.
+
+    A relative file is one of `folder`, or of the folder in which the process is now.
+    """
     if durability not in ("power", "process"):
         raise ConfigError(
             f'durability={durability!r}: give "power" (every commit survives a power cut) or "process" '
@@ -48,7 +55,7 @@ def open_store(
     path = _sqlite_path(text) if isinstance(url, str) else text
     from ramify.store.sqlite import SqliteStore
 
-    return SqliteStore(path, durability=durability, clock=clock)
+    return SqliteStore(path if folder is None else os.path.join(folder, path), durability=durability, clock=clock)
 
 
 def _sqlite_path(url: str) -> str:

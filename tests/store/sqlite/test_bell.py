@@ -1,6 +1,7 @@
 """Whoever waits hears of commits soon, sleeps soundly while there are none, and leaves nothing open behind it."""
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from ramify.store.sqlite import bell
 from ramify.store.sqlite.bell import Bell
 from ramify.store.sqlite.ear import Ear
+from tests.store.sqlite.real import in_forked_child
 
 LIMIT = 20
 
@@ -167,3 +169,30 @@ def test_closing_during_a_wait_waits_for_nobody(listening: Bell, commits: Commit
 
     assert during_a_wait(listening, commits, close_and_write)
     assert listening._ear is None
+
+
+def test_a_forked_child_does_not_wait_for_a_thread_that_only_its_parent_has(
+    commits: Commits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ringing, forked = threading.Event(), threading.Event()
+
+    def call(ear: Ear) -> None:
+        ringing.set()
+        assert forked.wait(LIMIT)
+
+    monkeypatch.setattr(Ear, "call", call)
+    sleeper = Bell(commits.changed, str(commits.path))
+    sleeper.wait(0)
+    ringer = threading.Thread(target=sleeper.ring)
+    ringer.start()
+    assert ringing.wait(LIMIT)
+
+    def close() -> str:
+        signal.alarm(LIMIT)
+        sleeper.close()
+        return "closed"
+
+    assert in_forked_child(close) == "closed"
+    forked.set()
+    ringer.join(LIMIT)
+    sleeper.close()

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from threading import RLock
 
+from ramify.store import forks
 from ramify.store.sqlite.ear import Ear
 
 #: How long after it heard something the bell asks how often; a commit is seen when the disk is done with it.
@@ -37,6 +38,7 @@ class Bell:
         self._seen = -1
         self._calls = self._heard = 0
         self._stirred = float("-inf")
+        forks.register(self)
 
     def wait(self, seconds: float) -> bool:
         """Sleep until something was committed or called since the last wait; False when `seconds` passed without."""
@@ -70,6 +72,10 @@ class Bell:
         with self._lock:
             self._closed = True
             self._let_go()
+
+    def orphan(self) -> None:
+        """In a forked child: another thread may have held the lock, and it is not there to let it go."""
+        self._lock = RLock()
 
     def _pause(self, now: float, ear: Ear) -> float:
         quiet = now - self._stirred

@@ -291,12 +291,12 @@ class Link:
             db.execute("COMMIT")
             self._doubtful = False
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        self._wal = _id_at(self._wal_path)
+        self._wal = id_of(os.lstat(self._wal_path))
 
     def _check_in_place(self, *expected: tuple[str, FileId | None]) -> None:
         """Refuse to go on when a file was taken away: we would write where nobody can read."""
         try:
-            in_place = all(_id_at(path) == file for path, file in expected)
+            in_place = all(id_of(os.lstat(path)) == file for path, file in expected)
         except FileNotFoundError:
             in_place = False
         except OSError as error:
@@ -388,10 +388,6 @@ class Link:
 def _let_go(file: FileId, turn: Turn) -> None:
     turn.close()
     guard.release(file)
-
-
-def _id_at(path: str) -> FileId:
-    return id_of(os.lstat(path))
 
 
 def _size_at(path: str) -> int:
