@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
     from ramify.errors import RamifyError as RamifyError
+    from ramify.errors import RunCancelled as RunCancelled
     from ramify.errors import RunEnded as RunEnded
     from ramify.errors import RunFailed as RunFailed
     from ramify.kernel.control import Defer as Defer
@@ -47,6 +48,7 @@ __all__ = [
     "Resource",
     "Return",
     "Run",
+    "RunCancelled",
     "RunEnded",
     "RunFailed",
     "RunState",
@@ -67,7 +69,7 @@ _HOMES = {
     "ramify.engine.run": ("Run",),
     "ramify.engine.task": ("AsyncSpawns", "Spawns", "Task"),
     "ramify.engine.tasks": ("Tasks",),
-    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunEnded", "RunFailed"),
+    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunCancelled", "RunEnded", "RunFailed"),
     "ramify.kernel.control": ("Defer", "Fatal", "Return"),
     "ramify.kernel.current": ("Current", "current"),
     "ramify.kernel.stream": ("Stream",),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -19,14 +19,14 @@ from ramify.engine.reading import Reading, TaskError
 from ramify.engine.retrying import Choice, Retried, retry
 from ramify.engine.stir import LONGEST, Patience
 from ramify.engine.task import Task
-from ramify.errors import ConfigError, RunFailed
+from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
 from ramify.model.mark import CancelAnswer
 from ramify.model.run import Run as StoredRun
 from ramify.model.run import RunState
 from ramify.shapes.frontier import How, Roots, add, decode_params, until_answered
-from ramify.store.reads import Table
+from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine
@@ -104,7 +104,9 @@ class Run(Generic[R_co]):
         """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
 
         Of a run that has ended: kind by kind, in the order the tasks were added. Of one that has not: as they come,
-        until it ends. When tasks failed, RunFailed with the error groups, unless `partial` will do.
+        until it ends. Unless `partial` will do: RunFailed with the error groups when tasks failed, and RunCancelled,
+        which is one, when the run was cancelled. (A run that was halted, by `max_tasks` or by a task of its own, gives
+        what it came to.)
         """
         return chain.from_iterable(self._pages(_kind_name(kind), partial))
 
@@ -161,17 +163,8 @@ class Run(Generic[R_co]):
 
     def _check_whole(self) -> None:
         found, counts = self.stored, self.counts
-        if not counts.failures and found.state is not RunState.FAILED:
-            return
-        groups = self._engine.store.reads.errors(self.id).groups
-        shown = "; ".join(f"{each.count} x {each.kind}: {each.type}: {each.text}" for each in groups[:_GROUPS])
-        rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
-        what = f"{counts.failures} of {counts.added} tasks failed" if counts.failures else str(found.reason)
-        raise RunFailed(
-            f"run {found.name or self.id}: {what}{': ' if shown else ''}{shown}{rest}. "
-            "results(partial=True) gives what there is, retry() tries them again",
-            groups,
-        )
+        if counts.failures or found.state in (RunState.FAILED, RunState.CANCELLED):
+            raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
         return Reading(self._engine.store.reads, self._engine.handlers())
@@ -239,6 +232,24 @@ class Run(Generic[R_co]):
         """
         choice = Choice(tasks, failed, quarantined)
         return retry(self._engine.store, self._reading(), self.id, choice, reason)
+
+
+def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:
+    """What to raise for a run that did not come to all of its results."""
+    shown = "; ".join(f"{each.count} x {each.kind}: {each.type}: {each.text}" for each in groups[:_GROUPS])
+    rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
+    failed = f"{counts.failures} of {counts.added} tasks failed{': ' if shown else ''}{shown}{rest}"
+    what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
+    if run.state is RunState.CANCELLED:
+        because = f" ({run.reason})" if run.reason else ""
+        also = f", {failed}" if counts.failures else ""
+        return RunCancelled(
+            f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
+            f"{partial}, again=True starts it anew",
+            groups,
+        )
+    why = failed if counts.failures else run.reason
+    return RunFailed(f"{what}: {why}. {partial}, retry() tries them again", groups)
 
 
 def _kind_name(kind: object) -> str | None:

@@ -5,6 +5,7 @@
     draining  cancelled or stopped; claims in flight finish, nothing new starts   -> cancelled or halted (advance)
     done, failed, cancelled, halted    ended           -> open (reopen)
 
+A run that was drained and opened again is cancelled or halted as before when it ends with cancelled tasks in it.
 `round` never decreases. In a run with `order="rounds"` a round opens only when no live work of an earlier one is left.
 """
 
@@ -70,7 +71,10 @@ class NewRun(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as stored. `round` is -1 until its first round opens."""
+    """A run as stored. `round` is -1 until its first round opens.
+
+    `reason` is why it drains or ended so; of one that is open again, why it had been cancelled.
+    """
 
     id: int
     name: str | None
@@ -86,6 +90,17 @@ class Run(msgspec.Struct, frozen=True):
     reason: str | None
     created: int
     ended: int | None
+
+
+def ends_as(bound_for: RunState, *, failures: int, cancelled: int, stuck: int) -> RunState:
+    """How an open run without live work ends. `bound_for` is what it was last drained into; DONE if it never was.
+
+    A run that was cancelled stays so until nothing of it is cancelled, however many of its tasks were tried again. A
+    task that was cancelled by itself is no reason: somebody chose to go without it.
+    """
+    if bound_for is not RunState.DONE and cancelled:
+        return bound_for
+    return RunState.FAILED if failures or stuck else RunState.DONE
 
 
 def stalled(tasks: Sequence[int]) -> str:
