@@ -154,6 +154,11 @@ class Engine(Tasks):
         check_not_importing("run")
         _check_count("threads", threads)
         _check_count("processes", processes)
+        if processes and self.work_on is None:
+            from ramify.engine.supervise import place_for_others
+
+            # Before anything is stored: a run that was refused is not there.
+            place_for_others(self)
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
         begun = self._begin(ask)
         run: Run[R] = Run(self, begun.run.id, begun.how)

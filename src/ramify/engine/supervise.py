@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from ramify.engine.engine import Engine
 
 
+def place_for_others(engine: Engine) -> str:
+    """Where worker processes find this engine; ConfigError when they could not, or could not share its store."""
+    if engine.store.describe().name == "memory":
+        raise ConfigError(
+            "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
+        )
+    return place_of(engine)
+
+
 def crew_of(
     engine: Engine,
     processes: int,
@@ -29,13 +38,8 @@ def crew_of(
     queues: Iterable[str] | None = None,
 ) -> Crew:
     """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
-    about = engine.store.describe()
-    if about.name == "memory":
-        raise ConfigError(
-            "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
-        )
     orders = Orders(
-        place=place_of(engine),
+        place=place_for_others(engine),
         store=os.fspath(engine.url),
         durability=engine.durability,
         runs=None if runs is None else tuple(sorted(runs)),
