@@ -236,7 +236,7 @@ class Run(Generic[R_co]):
 
 def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:
     """What to raise for a run that did not come to all of its results."""
-    shown = "; ".join(f"{each.count} x {each.kind}: {each.type}: {each.text}" for each in groups[:_GROUPS])
+    shown = "; ".join(f"{each.count} x {each.kind}: {each.error}" for each in groups[:_GROUPS])
     rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
     failed = f"{counts.failures} of {counts.added} tasks failed{': ' if shown else ''}{shown}{rest}"
     what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
