@@ -124,7 +124,7 @@ class Run(Generic[R_co]):
                 yield result
 
     def errors(self) -> Iterator[TaskError]:
-        """Tasks that failed for good or were quarantined, as a stream."""
+        """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
         return self._reading().errors(self.id)
 
     def sql(self, query: str) -> Table:
