@@ -209,6 +209,17 @@ def test_tasks_can_be_added_until_a_run_has_ended(engine: Engine) -> None:
         run.add(Tasks().task(stray).of())
 
 
+def test_what_is_added_comes_after_the_roots_in_the_order_it_was_given(engine: Engine) -> None:
+    earlier = engine.start(fragile.of("x"))
+    earlier.add(fragile.of("y"))
+    run = engine.start([fragile.of("a"), fragile.of("b")], name="r", order="any")
+    run.add(fragile.of("c"), fragile.of("d"))
+    earlier.add(fragile.of("z"))
+    run.add(fragile.of("e"))
+    engine.run([fragile.of("a"), fragile.of("b")], name="r", order="any")
+    assert list(run.results()) == list("abcde")
+
+
 def stray() -> None: ...
 
 

@@ -343,7 +343,7 @@ def test_an_ended_run_takes_no_more_tasks(store: Store) -> None:
     run = begin(store, ask()).run
     end(store, run)
     with pytest.raises(RunEnded):
-        add(store, run.id, [size.of("/var")], store.reserve)
+        add(store, run.id, [size.of("/var")], lambda many, above: store.reserve(many))
 
 
 def test_the_roots_remember_the_cap_and_the_first_few_in_words(store: Store) -> None:

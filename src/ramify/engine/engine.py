@@ -108,14 +108,14 @@ class Engine(Tasks):
                 self._ids = None
             return self._opened[0]
 
-    def take_ids(self, many: int) -> int:
-        """The first of so many contiguous ids of the store, for tasks that are added from outside."""
+    def take_ids(self, many: int, above: int) -> int:
+        """The first of so many contiguous ids of the store, for tasks added from outside to the run `above`."""
         with self._lock:
             store = self.store
             if self._ids is None:
                 self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
             ids = self._ids
-        return ids.take(many)
+        return ids.take(many, above)
 
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""

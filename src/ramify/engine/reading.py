@@ -80,7 +80,7 @@ class Reading:
         return [name for name in found if name in names]
 
     def results(self, run: int, kind: str | None) -> Iterator[list[Any]]:
-        """Pages of results of an ended run, kind by kind, in the order in which the tasks were added."""
+        """Pages of results of an ended run, kind by kind, by id."""
         for name in self.kinds(run, kind):
             after, more = 0, True
             while more:

@@ -103,10 +103,13 @@ class Run(Generic[R_co]):
     def results(self, kind: Any = None, *, partial: bool = False) -> Iterator[Any]:
         """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
 
-        Of a run that has ended: kind by kind, in the order the tasks were added. Of one that has not: as they come,
-        until it ends. Unless `partial` will do: RunFailed with the error groups when tasks failed, and RunCancelled,
-        which is one, when the run was cancelled. (A run that was halted, by `max_tasks` or by a task of its own, gives
-        what it came to.)
+        Of a run that has ended: kind by kind, by id. Roots, then what one program gave to `add`, come in the order they
+        were given, as do the children of one task, where they are alike in queue, lane and priority; the order of
+        children of different tasks says nothing. Of a run that has not ended: as they come, until it ends.
+
+        Unless `partial` will do: RunFailed with the error groups when tasks failed, and RunCancelled, which is one,
+        when the run was cancelled. (A run that was halted, by `max_tasks` or by a task of its own, gives what it came
+        to.)
         """
         return chain.from_iterable(self._pages(_kind_name(kind), partial))
 

@@ -121,9 +121,12 @@ def begin(store: Store, ask: Ask) -> Begun:
     return _start(store, ask, generation=known.generation + 1)
 
 
-def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int], int]) -> Appended:
-    """Add tasks from outside to an unfinished run; `take` gives ids that nobody else has."""
-    groups = as_groups(calls, take(len(calls)), store.now())
+def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int, int], int]) -> Appended:
+    """Add tasks from outside to an unfinished run; `take` gives so many ids that nobody else has, above one.
+
+    Above that of the run, so that what is added comes after its roots.
+    """
+    groups = as_groups(calls, take(len(calls), run), store.now())
     return until_answered(lambda: store.append(run, groups))
 
 
