@@ -59,7 +59,8 @@ class Engine(Tasks):
 
     `durability="power"`: every commit survives a power cut; `"process"`: everything but that, and faster. `version` is
     your own program's, shown with its processes. What tasks log is stored from `log_level` on ("DEBUG", or a number),
-    at most `log_lines` lines of each attempt.
+    at most `log_lines` lines of each attempt. The level of the root logger does not matter for that, one of
+    a logger's own does.
     """
 
     def __init__(
