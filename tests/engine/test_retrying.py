@@ -7,7 +7,7 @@ import pytest
 from ramify import Engine, RunCancelled, RunState
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
-from tests.engine.jobs import fragile, jobs
+from tests.engine.jobs import collect, fork_always, fragile, jobs
 from tests.kernel.shop import wait_until
 
 
@@ -52,3 +52,25 @@ def test_a_cancelled_run_also_says_what_had_failed(engine: Engine) -> None:
     with pytest.raises(RunCancelled, match=r"1 of 2 tasks were cancelled, 1 of 2 tasks failed: 1 x fragile") as raised:
         run.results()
     assert [group.text for group in raised.value.groups] == ["x is broken"]
+
+
+def test_a_continuation_that_ran_without_a_member_runs_again_when_the_member_is_retried(engine: Engine) -> None:
+    known.broken |= {"a", "b"}
+    run = engine.run(fork_always.of("c", "a", "b"), name="f")
+    assert list(run.results(collect, partial=True)) == ["some: c (1, 2 broken)"]
+    known.broken.clear()
+    assert run.retry().tasks == 3
+    engine.run(fork_always.of("c", "a", "b"), name="f")
+    assert list(run.results(collect)) == ["some: c a b (3, 0 broken)"]
+    assert run.counts.added == 5
+
+
+def test_a_continuation_whose_members_stay_as_they_are_is_left_alone(engine: Engine) -> None:
+    known.broken |= {"a", "x"}
+    roots = [fork_always.of("c", "a"), fragile.of("x")]
+    run = engine.run(roots, name="f")
+    known.broken -= {"x"}
+    (lone,) = (error.task for error in run.errors() if error.arguments == ("x",))
+    assert run.retry(lone).tasks == 1
+    assert engine.run(roots, name="f").counts.failed == 1
+    assert list(run.results(collect, partial=True)) == ["some: c (1, 1 broken)"]

@@ -1,8 +1,8 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
-Promises: each chosen task begins one new life. A continuation that was skipped because a member failed is tried again
-together with that member, in one transaction, so that it waits for it. Everything is sent under the numbers of a short
-session of its own, so that a lost answer is asked for again and not guessed.
+Promises: each chosen task begins one new life. A continuation that was skipped because a member failed, or ran without
+it (`.always()`), is tried again together with that member, in one transaction, so that it waits for it. Everything is
+sent under the numbers of a short session of its own, so that a lost answer is asked for again and not guessed.
 
 A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ramify.engine.reading import Members, Reading
+from ramify.engine.reading import PAGE, Members, Reading
 from ramify.errors import ConfigError
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
@@ -71,13 +71,13 @@ class Choice(msgspec.Struct, frozen=True):
         return [status for status, wanted in asked if wanted]
 
     def _with_continuations(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
-        """Skipped continuations, each together with one member that is tried again.
+        """Continuations that did not have all of their members, each together with one that is tried again.
 
         With that member the join is set back and waits for it; members that are reopened later are forgotten by the
         join one by one, because it has not fired yet.
         """
         page: list[int] = []
-        for join, _ in reading.ended(run, Status.SKIPPED):
+        for join in _broken_joins(reading, run):
             member = self._broken_member(reading, join)
             if member is not None:
                 page += (member, join)
@@ -94,6 +94,15 @@ class Choice(msgspec.Struct, frozen=True):
                 if task in self.tasks or (not self.tasks and status in wanted):
                     return task
         return None
+
+
+def _broken_joins(reading: Reading, run: int) -> Iterator[int]:
+    """Joins of a run that fired although members had not ended well."""
+    after, more = 0, True
+    while more:
+        page = reading.reads.joins(run, fired=True, after=after, limit=PAGE)
+        yield from (join.id for join in page.rows if join.broken and join.task is not None)
+        after, more = page.after, page.more
 
 
 def _reopening(store: Store, run: int, page: Sequence[int], reason: str) -> Any:

@@ -231,6 +231,7 @@ class Run(Generic[R_co]):
     def retry(self, *tasks: int, failed: bool = True, quarantined: bool = False, reason: str = "") -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` those as well.
 
+        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
         choice = Choice(tasks, failed, quarantined)

@@ -21,8 +21,8 @@ from ramify.inspect.status import Counts, counts_of
 def retry(visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, reason: str) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed or --quarantined says.
 
-    What was skipped because of them waits for them again. A run that had ended is open again; the tasks run when a
-    process works on the store.
+    A continuation that was skipped because of them, or ran without them, waits for them and runs again. A run that had
+    ended is open again; the tasks run when a process works on the store.
     """
     found = visit.run(run)
     if not tasks and not failed and not quarantined:
