@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from ramify.model.call import Call as Call
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.run import RunState as RunState
+    from ramify.shapes.frontier import Added as Added
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Added",
     "AsyncResource",
     "AsyncSpawns",
     "Backoff",
@@ -76,6 +78,7 @@ _HOMES = {
     "ramify.model.call": ("Call",),
     "ramify.model.policy": ("Backoff",),
     "ramify.model.run": ("RunState",),
+    "ramify.shapes.frontier": ("Added",),
 }
 _LAZY = {name: home for home, names in _HOMES.items() for name in names}
 

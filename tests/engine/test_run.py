@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ramify import BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks
+from ramify import Added, BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks
 from ramify.engine import importing
 from ramify.engine.run import Run
 from ramify.errors import StoreBroken
@@ -47,6 +47,14 @@ def engine(make: Make) -> Iterator[Engine]:
     known.gate.clear()
     yield make(jobs)
     known.gate.set()
+
+
+@pytest.fixture
+def said(engine: Engine) -> list[str]:
+    """What the engine says."""
+    heard: list[str] = []
+    engine.say = heard.append
+    return heard
 
 
 @pytest.mark.parametrize("threads", [None, 0, 2])
@@ -207,6 +215,26 @@ def test_tasks_can_be_added_until_a_run_has_ended(engine: Engine) -> None:
         run.add(fragile.of("late"))
     with pytest.raises(ConfigError, match="has no task"):
         run.add(Tasks().task(stray).of())
+
+
+def test_who_has_the_key_of_a_call_that_was_left_out_is_told(engine: Engine, said: list[str]) -> None:
+    first = engine.start(fragile.of("x").unique("k"))
+    (root,) = first.roots
+    assert root.created
+    held = Added(root.task, False)
+    run = engine.start([fragile.of("y"), fragile.of("x").unique("k"), fragile.of("z")], name="r")
+    y, left_out, z = run.roots
+    assert (y.created, left_out, z.created) == (True, held, True)
+    assert said[-1].startswith(
+        f"run 'r' ({run.id}) begins without 1 of its 3 roots, whose keys are taken by task {root.task}"
+    )
+    added = run.add(fragile.of("a"), fragile.of("x").unique("k"), tree.of("t", 0), fragile.of("b"))
+    assert added[1] == held
+    reads = engine.store.reads
+    bodies = [row.body for each in (y, z, added[0], added[2], added[3]) if (row := reads.task(each.task or 0))]
+    assert bodies == [b'["y"]', b'["z"]', b'["a"]', b'["t",0]', b'["b"]']
+    assert engine.start([fragile.of("y"), fragile.of("x").unique("k"), fragile.of("z")], name="r").roots == ()
+    assert run.add() == ()
 
 
 def test_what_is_added_comes_after_the_roots_in_the_order_it_was_given(engine: Engine) -> None:

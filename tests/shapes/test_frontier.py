@@ -199,7 +199,7 @@ def test_a_start_whose_answer_was_lost_is_sent_again_and_started_once(
     away: Any = Away(store)
     begun = begin(away, ask(name=name))
     assert begun.how is How.NEW
-    add(away, begun.run.id, [size.of("/var")], away.reserve)
+    add(away, begun.run.id, [size.of("/var")], lambda many, above: away.reserve(many))
     assert away.lost == ["reserve", "start", "append"]
     assert len(store.reads.runs().rows) == 1
     assert len(store.reads.tasks(begun.run.id).rows) == 2

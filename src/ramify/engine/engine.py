@@ -162,7 +162,7 @@ class Engine(Tasks):
             place_for_others(self)
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
         begun = self._begin(ask)
-        run: Run[R] = Run(self, begun.run.id, begun.how)
+        run: Run[R] = Run(self, begun.run.id, begun.how, begun.roots)
         if self.on_begun is not None:
             self.on_begun(run)
         if begun.how is not How.FINISHED:
@@ -184,7 +184,7 @@ class Engine(Tasks):
         check_not_importing("start")
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=False)
         begun = self._begin(ask)
-        return Run(self, begun.run.id, begun.how)
+        return Run(self, begun.run.id, begun.how, begun.roots)
 
     def working(
         self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0

@@ -25,7 +25,7 @@ from ramify.model.call import Call
 from ramify.model.mark import CancelAnswer
 from ramify.model.run import Run as StoredRun
 from ramify.model.run import RunState
-from ramify.shapes.frontier import How, Roots, add, decode_params, until_answered
+from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
 from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
@@ -39,11 +39,16 @@ _GROUPS = 3
 
 
 class Run(Generic[R_co]):
-    """One run of an engine's store. `begun` tells what the start came to: new, continued or finished."""
+    """One run of an engine's store. `begun` tells what the start came to: new, continued or finished.
 
-    def __init__(self, engine: Engine, id: int, begun: How | None = None) -> None:
+    `roots` are what became of the roots of a new one, in order: each is a task now, or was left out because a task that
+    `roots` names has its key (`.unique()`, `.once()`).
+    """
+
+    def __init__(self, engine: Engine, id: int, begun: How | None = None, roots: Sequence[Added] = ()) -> None:
         self.id = id
         self.begun = begun
+        self.roots = tuple(roots)
         self._engine = engine
 
     # what it is
@@ -208,11 +213,15 @@ class Run(Generic[R_co]):
 
     # steering
 
-    def add(self, *calls: Call[Any]) -> None:
-        """Add tasks from outside; in a run with rounds they go to the next one. RunEnded when it has ended."""
-        if calls:
-            self._engine.check_known(calls)
-            add(self._engine.store, self.id, calls, self._engine.take_ids)
+    def add(self, *calls: Call[Any]) -> tuple[Added, ...]:
+        """Add tasks from outside; in a run with rounds they go to the next one. RunEnded when it has ended.
+
+        Tells of each call which task it is now; one whose key was taken is not `created`, and the task has its key.
+        """
+        if not calls:
+            return ()
+        self._engine.check_known(calls)
+        return add(self._engine.store, self.id, calls, self._engine.take_ids)
 
     def pause(self) -> RunState:
         """Start nothing more of it until `resume`; what runs goes on to its end."""

@@ -16,6 +16,8 @@ from enum import StrEnum
 
 import msgspec
 
+from ramify.model.task import Appended
+
 
 class RunState(StrEnum):
     """Where a run stands."""
@@ -110,10 +112,11 @@ def stalled(tasks: Sequence[int]) -> str:
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The run that now exists under the id or name, and whether this call created it."""
+    """The run that now exists under the id or name, whether this call created it, and what then became of its tasks."""
 
     run: Run
     created: bool
+    added: Appended = Appended()
 
 
 class Advanced(msgspec.Struct, frozen=True):

@@ -154,7 +154,8 @@ class Store(Protocol):
     def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
         """Create a run with its first tasks in one transaction, and open its first round unless it follows another.
 
-        If the id, or the name in that generation, exists, answer with that run and change nothing.
+        A key that is taken drops its task and answers with the one that holds it. If the id, or the name in that
+        generation, exists, answer with that run and change nothing.
         """
 
     def append(
