@@ -1,21 +1,43 @@
 """Trying again: what a retry takes with it, and how the run ends then."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from ramify import Engine, RunCancelled, RunState
+from ramify import Engine, RunCancelled, RunState, Stream, Tasks, current
+from ramify.engine import retrying
+from ramify.shapes.frontier import How
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import collect, fork_always, fragile, jobs
 from tests.kernel.shop import wait_until
 
+nested = Tasks()
+#: `grow` stops its run when it comes to these.
+stops: set[int] = set()
+
+
+@nested.task
+def grow(n: int) -> int | None:
+    if n in stops:
+        current().run.stop("enough")
+    if n < 2:
+        return n
+    current().spawn(grow.of(n - 1), grow.of(n - 2), then=add.of())
+    return None
+
+
+@nested.task
+def add(two: Stream[int] = Stream()) -> int:
+    return sum(two)
+
 
 @pytest.fixture
 def engine(make: Make) -> Iterator[Engine]:
     known.broken.clear()
-    yield make(jobs)
+    yield make(jobs, nested)
     known.broken.clear()
+    stops.clear()
 
 
 def test_a_cancelled_run_does_not_end_as_done_because_one_of_its_tasks_was_retried(engine: Engine) -> None:
@@ -74,3 +96,45 @@ def test_a_continuation_whose_members_stay_as_they_are_is_left_alone(engine: Eng
     assert run.retry(lone).tasks == 1
     assert engine.run(roots, name="f").counts.failed == 1
     assert list(run.results(collect, partial=True)) == ["some: c (1, 1 broken)"]
+
+
+def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engine) -> None:
+    calls = [fragile.of("x"), fragile.of("y")]
+    run = engine.start(calls, name="r")
+    run.cancel("enough")
+    assert run.retry().tasks == 0
+    assert "retry(cancelled=True)" in said_by(engine, lambda: engine.start(calls, name="r"))
+    assert run.retry(cancelled=True, reason="on with it").tasks == 2
+    assert engine.run(calls, name="r").begun is How.CONTINUED
+    assert (run.state, run.stored.reason, sorted(run.results())) == (RunState.DONE, None, ["x", "y"])
+
+
+@pytest.mark.parametrize("limit", [2, 3, 8192])
+@pytest.mark.parametrize("at_work", [False, True])
+def test_continuations_that_were_cancelled_wait_for_their_members_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int, at_work: bool
+) -> None:
+    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    stops.add(4)
+    run = engine.run(grow.of(6), name="fibonacci")
+    assert (run.state, run.counts.cancelled) == (RunState.HALTED, 7)
+    stops.clear()
+    if at_work:
+        # Workers are quick enough to finish a page before the next one is asked for.
+        with engine.working(threads=1):
+            retried = run.retry(cancelled=True)
+            assert run.wait(20)
+    else:
+        retried = run.retry(cancelled=True)
+        engine.run(grow.of(6), name="fibonacci")
+    assert retried.tasks == 7
+    assert (run.state, run.counts.cancelled, max(run.results(add))) == (RunState.DONE, 0, 8)
+
+
+def said_by(engine: Engine, act: Callable[[], object]) -> str:
+    """What the engine says meanwhile."""
+    heard: list[str] = []
+    before, engine.say = engine.say, heard.append
+    act()
+    engine.say = before
+    return " ".join(heard)

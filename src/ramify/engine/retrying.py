@@ -22,6 +22,7 @@ from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.event import Status
+from ramify.model.join import Join
 from ramify.store.contract import REOPEN_LIMIT, Store
 
 
@@ -49,11 +50,12 @@ def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str)
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which tasks: those named, or else those that failed, and with `quarantined` those as well."""
+    """Which tasks: those named, or else those that failed, and with `quarantined` or `cancelled` those as well."""
 
     tasks: tuple[int, ...] = ()
     failed: bool = True
     quarantined: bool = False
+    cancelled: bool = False
 
     def pages(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
         """What to reopen, some at a time."""
@@ -64,11 +66,17 @@ class Choice(msgspec.Struct, frozen=True):
             yield from _cut(iter(self.tasks))
             return
         for status in self._statuses():
-            yield from _cut(task for task, _ in reading.ended(run, status))
+            waiting: list[int] = []
+            yield from _cut(_apart(reading, run, (task for task, _ in reading.ended(run, status)), waiting))
+            yield from _cut(reversed(waiting))
 
     def _statuses(self) -> list[Status]:
-        asked = ((Status.FAILED, self.failed), (Status.QUARANTINED, self.quarantined))
-        return [status for status, wanted in asked if wanted]
+        asked = {
+            Status.FAILED: self.failed,
+            Status.QUARANTINED: self.quarantined,
+            Status.CANCELLED: self.cancelled,
+        }
+        return [status for status, wanted in asked.items() if wanted]
 
     def _with_continuations(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
         """Continuations that did not have all of their members, each together with one that is tried again.
@@ -96,12 +104,33 @@ class Choice(msgspec.Struct, frozen=True):
         return None
 
 
+def _apart(reading: Reading, run: int, tasks: Iterator[int], waiting: list[int]) -> Iterator[int]:
+    """The tasks, by id, without continuations, which are put into `waiting`.
+
+    A continuation is reopened after its members, and an inner one, which is younger, before an outer one. The other way
+    round, a run whose workers are quick would be taken for one that waits for what never comes.
+    """
+    joins = (join.id for join in _joins(reading, run, fired=None))
+    join = next(joins, None)
+    for task in tasks:
+        while join is not None and join < task:
+            join = next(joins, None)
+        if join == task:
+            waiting.append(task)
+        else:
+            yield task
+
+
 def _broken_joins(reading: Reading, run: int) -> Iterator[int]:
     """Joins of a run that fired although members had not ended well."""
+    return (join.id for join in _joins(reading, run, fired=True) if join.broken and join.task is not None)
+
+
+def _joins(reading: Reading, run: int, *, fired: bool | None) -> Iterator[Join]:
     after, more = 0, True
     while more:
-        page = reading.reads.joins(run, fired=True, after=after, limit=PAGE)
-        yield from (join.id for join in page.rows if join.broken and join.task is not None)
+        page = reading.reads.joins(run, fired=fired, after=after, limit=PAGE)
+        yield from page.rows
         after, more = page.after, page.more
 
 

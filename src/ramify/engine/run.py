@@ -237,13 +237,20 @@ class Run(Generic[R_co]):
             raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
         return until_answered(lambda: self._engine.store.cancel(self.id, task, below=below, reason=reason))
 
-    def retry(self, *tasks: int, failed: bool = True, quarantined: bool = False, reason: str = "") -> Retried:
-        """Try again: these tasks, or all that failed, and with `quarantined=True` those as well.
+    def retry(
+        self,
+        *tasks: int,
+        failed: bool = True,
+        quarantined: bool = False,
+        cancelled: bool = False,
+        reason: str = "",
+    ) -> Retried:
+        """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
         A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
-        choice = Choice(tasks, failed, quarantined)
+        choice = Choice(tasks, failed, quarantined, cancelled)
         return retry(self._engine.store, self._reading(), self.id, choice, reason)
 
 
@@ -258,7 +265,7 @@ def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> 
         also = f", {failed}" if counts.failures else ""
         return RunCancelled(
             f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
-            f"{partial}, again=True starts it anew",
+            f"{partial}, retry(cancelled=True) takes up what was cancelled",
             groups,
         )
     why = failed if counts.failures else run.reason

@@ -283,8 +283,13 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
         return Begun(run, How.CONTINUED, f"{what} {said}")
     why = f" ({run.reason})" if run.reason else ""
     advice = "again=True (`--again`) starts it anew"
-    if run.state is RunState.FAILED:
-        advice = f"retry() tries its failed tasks again, {advice}"
+    match run.state:
+        case RunState.FAILED:
+            advice = f"retry() tries its failed tasks again, {advice}"
+        case RunState.CANCELLED | RunState.HALTED:
+            advice = f"retry(cancelled=True) takes up what was cancelled, {advice}"
+        case _:
+            pass
     return Begun(run, How.FINISHED, f"{what} had ended as {run.state.value}{why}; {advice}")
 
 
