@@ -145,6 +145,14 @@ def test_failed_tasks_make_results_raise_with_their_groups(engine: Engine) -> No
     assert str(errors[0]).endswith("ValueError: x is broken")
 
 
+def test_failures_that_differ_in_numbers_are_one_group_told_by_an_example(engine: Engine) -> None:
+    known.broken |= {"x1", "x2"}
+    run = engine.run(several.of("x1", "x2"))
+    with pytest.raises(RunFailed, match=r"2 x fragile: ValueError: x1 is broken and the like\.") as failed:
+        run.results()
+    assert [(group.text, group.count) for group in failed.value.groups] == [("# is broken", 2)]
+
+
 def test_retry_tries_the_failed_ones_again_and_the_run_ends_well(engine: Engine) -> None:
     known.broken |= {"x", "y"}
     run = engine.run(several.of("x", "y", "z"), name="r")

@@ -110,7 +110,10 @@ def test_a_finished_run_is_given_back_and_again_starts_the_next_generation(store
     end(store, first.run)
     finished = begin(store, ask(name="usr"))
     assert (finished.how, finished.run.id) == (How.FINISHED, first.run.id)
-    assert "had ended as cancelled (enough); again=True" in finished.said
+    assert (
+        "had ended as cancelled (enough); retry(cancelled=True) takes up what was cancelled, again=True"
+        in finished.said
+    )
     with pytest.raises(ConfigError, match=r"other roots.*Start it anew with again=True"):
         begin(store, ask(size.of("/var"), name="usr"))
     second = begin(store, ask(name="usr", again=True))

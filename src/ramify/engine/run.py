@@ -256,7 +256,7 @@ class Run(Generic[R_co]):
 
 def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:
     """What to raise for a run that did not come to all of its results."""
-    shown = "; ".join(f"{each.count} x {each.kind}: {each.error}" for each in groups[:_GROUPS])
+    shown = "; ".join(map(_in_words, groups[:_GROUPS]))
     rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
     failed = f"{counts.failures} of {counts.added} tasks failed{': ' if shown else ''}{shown}{rest}"
     what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
@@ -270,6 +270,11 @@ def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> 
         )
     why = failed if counts.failures else run.reason
     return RunFailed(f"{what}: {why}. {partial}, retry() tries them again", groups)
+
+
+def _in_words(group: ErrorGroup) -> str:
+    alike = "" if group.example == group.text else " and the like"
+    return f"{group.count} x {group.kind}: {group.type}: {group.example}{alike}"
 
 
 def _kind_name(kind: object) -> str | None:
