@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
     from ramify.errors import RamifyError as RamifyError
+    from ramify.errors import RunCancelled as RunCancelled
     from ramify.errors import RunEnded as RunEnded
     from ramify.errors import RunFailed as RunFailed
     from ramify.kernel.control import Defer as Defer
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
     from ramify.model.call import Call as Call
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.run import RunState as RunState
+    from ramify.shapes.frontier import Added as Added
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Added",
     "AsyncResource",
     "AsyncSpawns",
     "Backoff",
@@ -47,6 +50,7 @@ __all__ = [
     "Resource",
     "Return",
     "Run",
+    "RunCancelled",
     "RunEnded",
     "RunFailed",
     "RunState",
@@ -67,13 +71,14 @@ _HOMES = {
     "ramify.engine.run": ("Run",),
     "ramify.engine.task": ("AsyncSpawns", "Spawns", "Task"),
     "ramify.engine.tasks": ("Tasks",),
-    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunEnded", "RunFailed"),
+    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunCancelled", "RunEnded", "RunFailed"),
     "ramify.kernel.control": ("Defer", "Fatal", "Return"),
     "ramify.kernel.current": ("Current", "current"),
     "ramify.kernel.stream": ("Stream",),
     "ramify.model.call": ("Call",),
     "ramify.model.policy": ("Backoff",),
     "ramify.model.run": ("RunState",),
+    "ramify.shapes.frontier": ("Added",),
 }
 _LAZY = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -6,6 +6,7 @@
     ├── NotInstalled
     ├── RunEnded
     ├── RunFailed
+    │   └── RunCancelled
     ├── StaleClaim
     │   ├── Reaped
     │   └── StaleStamp
@@ -62,6 +63,10 @@ class RunFailed(RamifyError):
     def __init__(self, text: str, groups: Iterable[Any] = ()) -> None:
         super().__init__(text)
         self.groups: tuple[Any, ...] = tuple(groups)
+
+
+class RunCancelled(RunFailed):
+    """The run was cancelled, so its results are not whole. `groups` are what failed before that."""
 
 
 class StoreError(RamifyError):

@@ -52,9 +52,17 @@ def test_retry_takes_the_quarantined_or_some_by_name(desk: Desk) -> None:
     nobody_is_left(desk)
 
 
+def test_retry_takes_up_what_was_cancelled(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks(3), name="walk")
+    desk.house.store.cancel(run, reason="enough")
+    assert desk.json("retry", "walk", "--failed") == [{"run": run, "reopened": 0, "superseded": []}]
+    assert "3 tasks of walk begin again" in desk.out("retry", "walk", "--cancelled")
+    assert desk.house.finish(run).state is RunState.DONE
+
+
 def test_retry_wants_to_know_what(desk: Desk) -> None:
     failed_run(desk)
-    assert "--failed (3 of them) or --quarantined (1)" in desk.err("retry", "walk", code=2)
+    assert "--failed (3 of them), --quarantined (1) or --cancelled (0)" in desk.err("retry", "walk", code=2)
     other = desk.house.tasks()
     desk.house.run(other, name="other")
     assert f"task {other.first} is not a task of walk" in desk.err("retry", "walk", str(other.first), code=2)

@@ -122,6 +122,8 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(folder: Path, content
 def test_memory_cannot_be_looked_at_from_outside(folder: Path) -> None:
     with pytest.raises(ConfigError, match="inside one program"):
         choose("memory:")
+    with pytest.raises(ConfigError, match="nothing to look at"):
+        choose(":memory:")
 
 
 def test_no_store_at_all_says_what_can_be_given(folder: Path) -> None:

@@ -1,6 +1,8 @@
 """Commands that look: what they say, in words and as JSON."""
 
 import json
+import re
+from datetime import datetime
 
 import pytest
 
@@ -8,6 +10,7 @@ from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
+from ramify.store.reads import MOST_GROUPS
 from tests.cli.conftest import HOSTILE, RAW, Desk
 
 
@@ -119,6 +122,35 @@ def test_errors_are_grouped(desk: Desk) -> None:
     assert (group["run"], group["count"], group["type"]) == (run, 2, "OSError")
     desk.house.run(desk.house.tasks(), name="fine")
     assert desk.out("errors", "fine") == "nothing failed in fine\n"
+
+
+def test_errors_that_differ_in_numbers_are_one_group_with_an_example_and_times(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks([b'["a"]', b'["b"]']), name="walk")
+    worker = desk.house.worker()
+    claim = worker.take()
+    for number, task in enumerate(claim.tasks):
+        worker.end(claim, [task], Status.FAILED, values=[Failure("OSError", f"row {number}").encode()])
+    head, example, where, total = desk.out("errors", "walk").splitlines()
+    assert (head, example, total) == ("2 x walk  OSError: row #", "    such as row 0", "2 tasks in 1 group")
+    assert re.fullmatch(r"    20\d\d-\S+ [\d:]+( to .*)?   tasks \d+, \d+   first walk\(\"a\"\)", where)
+    (group,) = desk.json("errors", "walk")
+    assert (group["run"], group["text"], group["example"]) == (run, "row #", "row 0")
+    assert datetime.fromisoformat(group["first"]) < datetime.fromisoformat(group["last"])
+
+
+def test_errors_too_many_to_tell_apart_are_counted(desk: Desk) -> None:
+    desk.house.run(desk.house.tasks([b"[]"] * (MOST_GROUPS + 7)), name="walk")
+    worker = desk.house.worker()
+    claim = worker.take(MOST_GROUPS + 7)
+    values = [Failure("E", "xy"[n % 2] * (n // 2 + 1)).encode() for n in range(MOST_GROUPS + 7)]
+    worker.end(claim, status=Status.FAILED, values=values)
+    told = desk.out("errors", "walk").splitlines()
+    assert told[-2:] == [
+        "7 x others, in more groups than are told apart",
+        f"{MOST_GROUPS + 7} tasks in {MOST_GROUPS} groups",
+    ]
+    last = desk.json("errors", "walk")[-1]
+    assert (last["kind"], last["text"], last["count"]) == (None, None, 7)
 
 
 def test_events_of_a_task_and_of_a_run(desk: Desk) -> None:

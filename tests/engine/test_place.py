@@ -90,3 +90,24 @@ def test_starting_a_run_while_a_worker_imports_the_module_is_refused_in_one_line
     ran = subprocess.run([sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1
     assert 'put the line under `if __name__ == "__main__":`' in ran.stderr
+
+
+def test_a_program_that_is_piped_in_is_refused_before_anything_is_stored(tmp_path: Path) -> None:
+    program = """
+from ramify import ConfigError, Engine
+engine = Engine("x.db")
+@engine.task
+def double(n: int) -> int:
+    return 2 * n
+try:
+    engine.run(double.of(1), processes=2)
+except ConfigError as error:
+    print("refused:", error)
+print(len(engine.store.reads.runs().rows), "runs")
+"""
+    done = subprocess.run(
+        [sys.executable, "-"], input=program, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
+    )
+    refused, stored = done.stdout.splitlines()
+    assert refused.startswith("refused: processes=... starts programs")
+    assert stored == "0 runs"

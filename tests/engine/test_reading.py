@@ -158,3 +158,27 @@ def test_results_under_an_older_name_are_found_by_the_new_one(tmp_path: Path) ->
 
 def weight(n: int) -> int:
     return n
+
+
+def test_errors_are_told_also_when_a_call_no_longer_decodes(tmp_path: Path) -> None:
+    old, new = Tasks(), Tasks()
+    before = old.task(name="weigh")(weight)
+    first = Engine(tmp_path / "t.db", include=[old])
+    run = first.start([before.of(3), before.of(n=4)], order="any")
+    first.close()
+    new.task(name="weigh", retries=0)(weight_on)
+    second = Engine(tmp_path / "t.db", include=[new])
+    try:
+        seen: Run[object] = Run(second, run.id)
+        with second.working(threads=1):
+            assert seen.wait(20)
+        assert sorted((error.arguments, error.failure.type) for error in seen.errors()) == [
+            ((3,), "ramify.errors.BadPayload"),
+            ((4,), "ramify.errors.BadPayload"),
+        ]
+    finally:
+        second.close()
+
+
+def weight_on(n: int, scale: str) -> str:
+    return f"{n} on {scale}"

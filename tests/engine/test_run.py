@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ramify import BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks
+from ramify import Added, BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks
 from ramify.engine import importing
 from ramify.engine.run import Run
 from ramify.errors import StoreBroken
@@ -47,6 +47,14 @@ def engine(make: Make) -> Iterator[Engine]:
     known.gate.clear()
     yield make(jobs)
     known.gate.set()
+
+
+@pytest.fixture
+def said(engine: Engine) -> list[str]:
+    """What the engine says."""
+    heard: list[str] = []
+    engine.say = heard.append
+    return heard
 
 
 @pytest.mark.parametrize("threads", [None, 0, 2])
@@ -137,6 +145,14 @@ def test_failed_tasks_make_results_raise_with_their_groups(engine: Engine) -> No
     assert str(errors[0]).endswith("ValueError: x is broken")
 
 
+def test_failures_that_differ_in_numbers_are_one_group_told_by_an_example(engine: Engine) -> None:
+    known.broken |= {"x1", "x2"}
+    run = engine.run(several.of("x1", "x2"))
+    with pytest.raises(RunFailed, match=r"2 x fragile: ValueError: x1 is broken and the like\.") as failed:
+        run.results()
+    assert [(group.text, group.count) for group in failed.value.groups] == [("# is broken", 2)]
+
+
 def test_retry_tries_the_failed_ones_again_and_the_run_ends_well(engine: Engine) -> None:
     known.broken |= {"x", "y"}
     run = engine.run(several.of("x", "y", "z"), name="r")
@@ -207,6 +223,37 @@ def test_tasks_can_be_added_until_a_run_has_ended(engine: Engine) -> None:
         run.add(fragile.of("late"))
     with pytest.raises(ConfigError, match="has no task"):
         run.add(Tasks().task(stray).of())
+
+
+def test_who_has_the_key_of_a_call_that_was_left_out_is_told(engine: Engine, said: list[str]) -> None:
+    first = engine.start(fragile.of("x").unique("k"))
+    (root,) = first.roots
+    assert root.created
+    held = Added(root.task, False)
+    run = engine.start([fragile.of("y"), fragile.of("x").unique("k"), fragile.of("z")], name="r")
+    y, left_out, z = run.roots
+    assert (y.created, left_out, z.created) == (True, held, True)
+    assert said[-1].startswith(
+        f"run 'r' ({run.id}) begins without 1 of its 3 roots, whose keys are taken by task {root.task}"
+    )
+    added = run.add(fragile.of("a"), fragile.of("x").unique("k"), tree.of("t", 0), fragile.of("b"))
+    assert added[1] == held
+    reads = engine.store.reads
+    bodies = [row.body for each in (y, z, added[0], added[2], added[3]) if (row := reads.task(each.task or 0))]
+    assert bodies == [b'["y"]', b'["z"]', b'["a"]', b'["t",0]', b'["b"]']
+    assert engine.start([fragile.of("y"), fragile.of("x").unique("k"), fragile.of("z")], name="r").roots == ()
+    assert run.add() == ()
+
+
+def test_what_is_added_comes_after_the_roots_in_the_order_it_was_given(engine: Engine) -> None:
+    earlier = engine.start(fragile.of("x"))
+    earlier.add(fragile.of("y"))
+    run = engine.start([fragile.of("a"), fragile.of("b")], name="r", order="any")
+    run.add(fragile.of("c"), fragile.of("d"))
+    earlier.add(fragile.of("z"))
+    run.add(fragile.of("e"))
+    engine.run([fragile.of("a"), fragile.of("b")], name="r", order="any")
+    assert list(run.results()) == list("abcde")
 
 
 def stray() -> None: ...
@@ -444,6 +491,8 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]
+        (lambda: engine.run(tree.of("a", 1), processes=2), "no module-level variable|cannot be shared"),
+        (lambda: engine.run([tree.of("a", 1)] * 2, max_tasks=1), "2 roots"),
         (lambda: engine.working(threads=0), "1 or more"),
         (lambda: engine.working(queues="default"), "list of names"),
     ]

@@ -54,12 +54,12 @@ def test_failures_that_look_alike_are_one_group_with_an_example(house: House) ->
     errors = [Failure("OSError", "gone", ("walk.py:3 in walk",)), Failure("OSError", "gone"), Failure("KeyError", "x")]
     worker.end(claim, status=Status.FAILED, values=[error.encode() for error in errors])
     found = review(house.store.reads, run)
-    assert [(group.count, group.type, group.call) for group in found.groups] == [
+    assert [(each.group.count, each.group.type, each.call) for each in found.groups] == [
         (2, "OSError", 'walk("a")'),
         (1, "KeyError", 'walk("c")'),
     ]
     assert found.groups[0].frames == ("walk.py:3 in walk",)
-    assert (found.failures, found.complete) == (3, True)
+    assert (found.looked_at, found.failures, found.others) == (3, 3, 0)
 
 
 def test_the_end_of_the_log_is_found_however_long_it_is(house: House) -> None:

@@ -78,7 +78,7 @@ class Shop:
 
     def add(self, run: int, *calls: Call[Any], store: Store | None = None) -> tuple[int, ...]:
         given = store or self.store
-        return sum(add(given, run, calls, given.reserve).ids, ())
+        return tuple(each.task or 0 for each in add(given, run, calls, lambda many, above: given.reserve(many)))
 
     def kernel(self, *runs: int, store: Store | None = None, signals: Signals | None = None, **given: Any) -> Kernel:
         """A kernel that beats and saves often; with `runs`, one that ends with them."""

@@ -202,6 +202,63 @@ def test_what_a_task_logs_is_stored_with_it(shop: Shop, colour: str) -> None:
 
 
 @COLOURS
+def test_plain_logging_below_the_level_of_the_root_is_stored_and_shown_to_nobody_else(
+    quick: Shop, colour: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, silent, apart = (logging.getLogger(name) for name in ("mine", "silent", "apart"))
+    silent.setLevel(logging.WARNING)
+    apart.propagate = False
+    root = logging.getLogger()
+    before = root.level, dict(vars(logging.Logger))
+    assert root.level == logging.WARNING
+    seen: list[int] = []
+
+    def speak(name: str) -> None:
+        seen.append(root.level)
+        assert mine.isEnabledFor(logging.INFO)
+        mine.info("plain %s", name, extra={"more": 1})
+        mine.debug("too fine for the engine")
+        silent.info("told to be silent")
+        silent.getChild("below").info("told to be silent")
+        apart.info("not for the root")
+        mine.warning("as ever")
+
+    run = quick.run(quick.task(coloured(speak, colour), kind="speak").of("info"))
+    mine.info("outside of tasks")
+    silent.setLevel(logging.NOTSET)
+    apart.propagate = True
+    assert [(line.level, line.logger, line.text) for line in lines(quick, run)] == [
+        (20, "mine", "plain info"),
+        (30, "mine", "as ever"),
+    ]
+    assert [record.getMessage() for record in caplog.records if record.name == "mine"] == ["as ever"]
+    assert seen == [logging.WARNING]
+    assert (root.level, dict(vars(logging.Logger))) == before
+
+
+def test_while_a_task_runs_the_logging_of_other_threads_is_as_ever(
+    quick: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, mine = Gate(), logging.getLogger("mine")
+
+    def speak() -> None:
+        gate.enter()
+        mine.info("inside")
+
+    run = quick.start(quick.task(speak).of())
+    with quick.working(run):
+        gate.wait_for(1)
+        assert not mine.isEnabledFor(logging.INFO)
+        mine.info("not worth a record")
+        logging.disable(logging.INFO)
+        gate.open()
+        wait_until(lambda: quick.state(run).is_end)
+        logging.disable(logging.NOTSET)
+    assert not caplog.records
+    assert lines(quick, run) == []
+
+
+@COLOURS
 def test_records_made_in_a_task_say_where_they_come_from(
     quick: Shop, colour: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,6 +1,11 @@
 """Keys are found by a digest of scope and text."""
 
-from ramify.model.key import Hold, digest, digests, key_bytes
+import pytest
+
+from ramify.errors import BadPayload
+from ramify.model.event import Status
+from ramify.model.key import Hold, digest, digests, kept_until, key_bytes
+from ramify.model.task import MAX_KEEP, NewTasks, check_tasks
 
 
 def test_labels_and_once_are_scoped_to_run_and_kind() -> None:
@@ -27,3 +32,19 @@ def test_scope_and_text_cannot_be_shifted_into_each_other() -> None:
 
 def test_a_file_name_that_is_not_text_can_be_a_key() -> None:
     assert key_bytes("caf\udce9") != key_bytes("café")
+
+
+def test_a_key_is_kept_for_a_while_after_success_and_freed_by_every_other_end() -> None:
+    assert kept_until(Hold.UNIQUE, 60, Status.DONE, now=1_000) == 1_060
+    assert kept_until(Hold.UNIQUE, 0, Status.DONE, now=1_000) == 1_000
+    assert kept_until(Hold.JOB, 60, Status.DONE, now=1_000) == 1_060
+    assert kept_until(Hold.JOB, 0, Status.DONE, now=1_000) is None
+    for end in (Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED):
+        assert kept_until(Hold.UNIQUE, 60, end, now=1_000) == kept_until(Hold.JOB, 60, end, now=1_000) == 1_000
+
+
+def test_no_store_is_asked_to_keep_a_key_beyond_what_a_number_holds() -> None:
+    check_tasks(NewTasks(1, "walk", [b""], keys=[b"k"], hold=Hold.UNIQUE, keep=MAX_KEEP))
+    for keep in (-1, MAX_KEEP + 1):
+        with pytest.raises(BadPayload, match="keep="):
+            check_tasks(NewTasks(1, "walk", [b""], keys=[b"k"], hold=Hold.UNIQUE, keep=keep))

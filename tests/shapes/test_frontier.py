@@ -110,7 +110,10 @@ def test_a_finished_run_is_given_back_and_again_starts_the_next_generation(store
     end(store, first.run)
     finished = begin(store, ask(name="usr"))
     assert (finished.how, finished.run.id) == (How.FINISHED, first.run.id)
-    assert "had ended as cancelled (enough); again=True" in finished.said
+    assert (
+        "had ended as cancelled (enough); retry(cancelled=True) takes up what was cancelled, again=True"
+        in finished.said
+    )
     with pytest.raises(ConfigError, match=r"other roots.*Start it anew with again=True"):
         begin(store, ask(size.of("/var"), name="usr"))
     second = begin(store, ask(name="usr", again=True))
@@ -199,7 +202,7 @@ def test_a_start_whose_answer_was_lost_is_sent_again_and_started_once(
     away: Any = Away(store)
     begun = begin(away, ask(name=name))
     assert begun.how is How.NEW
-    add(away, begun.run.id, [size.of("/var")], away.reserve)
+    add(away, begun.run.id, [size.of("/var")], lambda many, above: away.reserve(many))
     assert away.lost == ["reserve", "start", "append"]
     assert len(store.reads.runs().rows) == 1
     assert len(store.reads.tasks(begun.run.id).rows) == 2
@@ -343,7 +346,7 @@ def test_an_ended_run_takes_no_more_tasks(store: Store) -> None:
     run = begin(store, ask()).run
     end(store, run)
     with pytest.raises(RunEnded):
-        add(store, run.id, [size.of("/var")], store.reserve)
+        add(store, run.id, [size.of("/var")], lambda many, above: store.reserve(many))
 
 
 def test_the_roots_remember_the_cap_and_the_first_few_in_words(store: Store) -> None:

@@ -314,6 +314,14 @@ class OpensFollowers(Damaged):
         return super().start(msgspec.structs.replace(run, follows=None), tasks, joins)
 
 
+@caught_by("start: a first task whose key is taken is dropped and answered with its holder")
+class ForgetsTheHolder(Damaged):
+    """Drops a root whose key is taken without a word."""
+
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+        return msgspec.structs.replace(super().start(run, tasks, joins), added=Appended())
+
+
 class Appending(Damaged):
     """An append that goes wrong in the first group."""
 

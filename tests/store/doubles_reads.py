@@ -13,8 +13,10 @@ from ramify.model.segment import Segment
 from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
 from ramify.store.memory.reads import MemoryReads
-from ramify.store.reads import Page, Result, Tail
+from ramify.store.reads import ErrorSummary, Page, Result, Tail
 from tests.store.doubles import Damaged, caught_by
+
+replace = msgspec.structs.replace
 
 
 class Misreading(Damaged):
@@ -51,6 +53,25 @@ class RemembersOldLives(Misreading):
                 if event.status is status and event.task > after
             ]
             return Page(found, after, False)
+
+
+@caught_by("reads: errors that differ in numbers and names are one group with an example and its times")
+class ForgetsWhenItFailed(Misreading):
+    """Tells of each group only when it was last seen."""
+
+    class misreads(MemoryReads):
+        def errors(self, run: int) -> ErrorSummary:
+            told = super().errors(run)
+            return replace(told, groups=[replace(group, first=group.last) for group in told.groups])
+
+
+@caught_by("reads: however many errors differ only so many groups are told apart")
+class DropsSmallGroups(Misreading):
+    """Leaves out what is in no large group, and does not say so."""
+
+    class misreads(MemoryReads):
+        def errors(self, run: int) -> ErrorSummary:
+            return replace(super().errors(run), others=0)
 
 
 @caught_by("reads: counters say what happened")

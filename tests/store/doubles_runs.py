@@ -242,6 +242,23 @@ class SettlesNothing(Reopening):
         marks[:] = [mark for mark in marks if mark.scope is not Scope.TASK]
 
 
+@caught_by("reopen: a cancelled run stays so until nothing of it is cancelled")
+class ForgetsThatItWasCancelled(Reopening):
+    """Lets a run that opens again begin with a clean record."""
+
+    def after(self, run: int, answer: Reopened) -> None:
+        self._place.runs[run].into = RunState.DONE
+
+
+@caught_by("reopen: a task cancelled by itself does not make its run a cancelled one")
+class AnyCancelledTaskCancelsItsRun(Damaged):
+    """Takes every run with a cancelled task for a cancelled one."""
+
+    def advance(self, run: int, round: int) -> Advanced:
+        self._place.runs[run].into = RunState.CANCELLED
+        return super().advance(run, round)
+
+
 @caught_by("vacuum: the rows of a live stream stay")
 class VacuumsLiveStreams(Damaged):
     """Takes staged rows for garbage."""

@@ -1,5 +1,6 @@
 """From a URL to a store."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,10 +46,12 @@ def test_the_default_is_ramify_db_in_this_folder() -> None:
     assert Path("ramify.db").exists()
 
 
-def test_memory_keeps_nothing_and_says_so() -> None:
-    store = open_store("memory:")
+@pytest.mark.parametrize("name", ["memory:", ":memory:"])
+def test_memory_keeps_nothing_and_says_so(name: str) -> None:
+    store = open_store(name)
     assert "nothing" in store.describe().keeps
     store.close()
+    assert os.listdir() == []
 
 
 def test_the_durability_is_said_at_start() -> None:

@@ -315,3 +315,23 @@ def test_workers_beside_the_test_see_what_advance_makes_due(bench: Workbench, li
         bench.advance(3600)
         assert run.wait(10)
     assert lines == ["remind ann"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "before", "after"), [(60, 59, 2), (0.5, 0.4, 0.2), (100 * 365 * 86_400, 86_400, None)]
+)
+def test_a_unique_key_is_kept_for_as_many_seconds_as_was_said(
+    bench: Workbench, keep: float, before: float, after: float | None
+) -> None:
+    call = shop.count_down.of(0).unique("k", keep=keep)
+    shop.engine.start(call)
+    bench.drain()
+    bench.advance(before)
+    kept = shop.engine.start(call)
+    bench.drain()
+    assert (kept.state, kept.counts.added, kept.counts.duplicates) == (RunState.DONE, 0, 1)
+    if after is not None:
+        bench.advance(after)
+        again = shop.engine.start(call)
+        bench.drain()
+        assert (again.counts.done, again.counts.duplicates) == (1, 0)

@@ -63,3 +63,39 @@ def add(two: Stream[int] = Stream()) -> int:
 def test_who_waits_for_a_task_that_forks_waits_for_its_continuation() -> None:
     run = engine.run(fibonacci.of(7))
     assert max(run.results(add)) == 13
+
+
+@engine.task
+def halve_by_a_child(n: int, waited_for: bool) -> int:
+    # A continuation waits for its members, not for the children that they make. A child that is to be waited for, and
+    # whose result is to be passed on, is made the member's own continuation: `spawn(then=...)`, with nobody before it.
+    child = square.of(n // 2)
+    current().spawn(then=child) if waited_for else current().spawn(child)
+    return n
+
+
+@engine.task
+def halves(top: int, waited_for: bool) -> None:
+    current().spawn(*(halve_by_a_child.of(n, waited_for) for n in range(top)), then=sum_up.of("halves"))
+
+
+def test_a_continuation_waits_for_its_members_and_not_for_what_they_make() -> None:
+    assert list(engine.run(halves.of(6, False)).results(sum_up)) == ["halves: 15, and 0 missing"]
+    assert list(engine.run(halves.of(6, True)).results(sum_up)) == ["halves: 10, and 0 missing"]
+
+
+@engine.task
+def fails_by_a_child(waited_for: bool) -> int:
+    child = square.of(-1)
+    current().spawn(then=child) if waited_for else current().spawn(child)
+    return 1
+
+
+@engine.task
+def report(waited_for: bool) -> None:
+    current().spawn(fails_by_a_child.of(waited_for), then=sum_up.of("report").always())
+
+
+def test_nor_does_it_hear_of_their_failures_unless_they_are_waited_for() -> None:
+    assert list(engine.run(report.of(False)).results(sum_up, partial=True)) == ["report: 1, and 0 missing"]
+    assert list(engine.run(report.of(True)).results(sum_up, partial=True)) == ["report: 0, and 1 missing"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ramify.errors import ConfigError
+from ramify.store.open import IN_MEMORY
 
 VARIABLE = "RAMIFY_URL"
 #: "Rmfy", the application id in the header of our SQLite files, and where it is.
@@ -48,7 +49,7 @@ def choose(given: str | None, folder: Path | None = None) -> Chosen:
 def existing(chosen: Chosen, folder: Path) -> Chosen:
     """The same choice, once it is known to be there."""
     path = file_of(chosen.url)
-    if chosen.url == "memory:":
+    if chosen.url in IN_MEMORY:
         raise ConfigError("memory: lives and ends inside one program; there is nothing to look at from here")
     if path is None:
         return chosen
@@ -68,7 +69,7 @@ def file_of(url: str) -> Path | None:
     """The file behind a store URL; None for one that is not a file."""
     if url.startswith("sqlite:///"):
         return Path(unquote(url.removeprefix("sqlite:///")))
-    return None if "://" in url or url == "memory:" else Path(url)
+    return None if "://" in url or url in IN_MEMORY else Path(url)
 
 
 def is_ours(path: Path) -> bool:

@@ -61,7 +61,8 @@ class Engine(Tasks):
     A relative file is in the folder in which the engine was made, for its worker processes too, wherever they go.
     `durability="power"`: every commit survives a power cut; `"process"`: everything but that, and faster. `version` is
     your own program's, shown with its processes. What tasks log is stored from `log_level` on ("DEBUG", or a number),
-    at most `log_lines` lines of each attempt.
+    at most `log_lines` lines of each attempt. The level of the root logger does not matter for that, one of
+    a logger's own does.
     """
 
     def __init__(
@@ -112,14 +113,14 @@ class Engine(Tasks):
                 self._ids = None
             return self._opened[0]
 
-    def take_ids(self, many: int) -> int:
-        """The first of so many contiguous ids of the store, for tasks that are added from outside."""
+    def take_ids(self, many: int, above: int) -> int:
+        """The first of so many contiguous ids of the store, for tasks added from outside to the run `above`."""
         with self._lock:
             store = self.store
             if self._ids is None:
                 self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
             ids = self._ids
-        return ids.take(many)
+        return ids.take(many, above)
 
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""
@@ -158,9 +159,14 @@ class Engine(Tasks):
         check_not_importing("run")
         _check_count("threads", threads)
         _check_count("processes", processes)
+        if processes and self.work_on is None:
+            from ramify.engine.supervise import place_for_others
+
+            # Before anything is stored: a run that was refused is not there.
+            place_for_others(self)
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
         begun = self._begin(ask)
-        run: Run[R] = Run(self, begun.run.id, begun.how)
+        run: Run[R] = Run(self, begun.run.id, begun.how, begun.roots)
         if self.on_begun is not None:
             self.on_begun(run)
         if begun.how is not How.FINISHED:
@@ -182,7 +188,7 @@ class Engine(Tasks):
         check_not_importing("start")
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=False)
         begun = self._begin(ask)
-        return Run(self, begun.run.id, begun.how)
+        return Run(self, begun.run.id, begun.how, begun.roots)
 
     def working(
         self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0

@@ -50,10 +50,11 @@ def _module_place(name: str, module: ModuleType) -> str:
         # `python -m package.module`; a package's own __main__ is named as such.
         return str(spec.name)
     file = getattr(module, "__file__", None)
-    if file is None:
+    # A program that is piped into Python says that its file is "<stdin>".
+    if file is None or not Path(file).is_file():
         raise ConfigError(
-            "processes=... starts programs that import your engine, and this one was typed at a prompt; "
-            "put it into a file, or use threads"
+            "processes=... starts programs that import your engine, and this one is in no file but was typed at a "
+            "prompt or piped in; put it into a file, or use threads"
         )
     return str(Path(file).resolve())
 

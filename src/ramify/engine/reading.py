@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ramify.inspect.show import tree_of
 from ramify.kernel.handler import Handler
 from ramify.model.codec.wire import Wire
 from ramify.model.event import Event, Status
@@ -31,7 +32,10 @@ _anything = Wire(Any)
 
 
 class TaskError(msgspec.Struct, frozen=True):
-    """A task that failed or was quarantined: which, with what arguments, and what its last attempt raised."""
+    """A task that failed or was quarantined: which, with what arguments, and what its last attempt raised.
+
+    Arguments that no longer fit their function, because its signature has changed, are as they were stored: plain JSON.
+    """
 
     task: int
     kind: str
@@ -76,7 +80,7 @@ class Reading:
         return [name for name in found if name in names]
 
     def results(self, run: int, kind: str | None) -> Iterator[list[Any]]:
-        """Pages of results of an ended run, kind by kind, in the order in which the tasks were added."""
+        """Pages of results of an ended run, kind by kind, by id."""
         for name in self.kinds(run, kind):
             after, more = 0, True
             while more:
@@ -101,8 +105,17 @@ class Reading:
             after, more = page.after, page.more
 
     def _error(self, row: Row, status: Status, value: bytes | None) -> TaskError:
-        args, kwargs = self.arguments(row.kind, row.body)
-        return TaskError(row.id, row.kind, key_text(row.key), status, (*args, *kwargs.values()), Failure.decode(value))
+        return TaskError(row.id, row.kind, key_text(row.key), status, self._values(row), Failure.decode(value))
+
+    def _values(self, row: Row) -> tuple[Any, ...]:
+        try:
+            args, kwargs = self.arguments(row.kind, row.body)
+        except Exception:  # noqa: BLE001  whatever decoding runs into, and types of users run too, the error must be told
+            tree = tree_of(row.body)
+            return (
+                tuple(tree) if isinstance(tree, list) else tuple(tree.values()) if isinstance(tree, dict) else (tree,)
+            )
+        return (*args, *kwargs.values())
 
     # of an open run
 

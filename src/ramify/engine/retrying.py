@@ -1,8 +1,8 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
-Promises: each chosen task begins one new life. A continuation that was skipped because a member failed is tried again
-together with that member, in one transaction, so that it waits for it. Everything is sent under the numbers of a short
-session of its own, so that a lost answer is asked for again and not guessed.
+Promises: each chosen task begins one new life. A continuation that was skipped because a member failed, or ran without
+it (`.always()`), is tried again together with that member, in one transaction, so that it waits for it. Everything is
+sent under the numbers of a short session of its own, so that a lost answer is asked for again and not guessed.
 
 A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
 """
@@ -16,12 +16,13 @@ from typing import Any
 
 import msgspec
 
-from ramify.engine.reading import Members, Reading
+from ramify.engine.reading import PAGE, Members, Reading
 from ramify.errors import ConfigError
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.event import Status
+from ramify.model.join import Join
 from ramify.store.contract import REOPEN_LIMIT, Store
 
 
@@ -49,11 +50,12 @@ def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str)
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """Which tasks: those named, or else those that failed, and with `quarantined` those as well."""
+    """Which tasks: those named, or else those that failed, and with `quarantined` or `cancelled` those as well."""
 
     tasks: tuple[int, ...] = ()
     failed: bool = True
     quarantined: bool = False
+    cancelled: bool = False
 
     def pages(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
         """What to reopen, some at a time."""
@@ -64,20 +66,26 @@ class Choice(msgspec.Struct, frozen=True):
             yield from _cut(iter(self.tasks))
             return
         for status in self._statuses():
-            yield from _cut(task for task, _ in reading.ended(run, status))
+            waiting: list[int] = []
+            yield from _cut(_apart(reading, run, (task for task, _ in reading.ended(run, status)), waiting))
+            yield from _cut(reversed(waiting))
 
     def _statuses(self) -> list[Status]:
-        asked = ((Status.FAILED, self.failed), (Status.QUARANTINED, self.quarantined))
-        return [status for status, wanted in asked if wanted]
+        asked = {
+            Status.FAILED: self.failed,
+            Status.QUARANTINED: self.quarantined,
+            Status.CANCELLED: self.cancelled,
+        }
+        return [status for status, wanted in asked.items() if wanted]
 
     def _with_continuations(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
-        """Skipped continuations, each together with one member that is tried again.
+        """Continuations that did not have all of their members, each together with one that is tried again.
 
         With that member the join is set back and waits for it; members that are reopened later are forgotten by the
         join one by one, because it has not fired yet.
         """
         page: list[int] = []
-        for join, _ in reading.ended(run, Status.SKIPPED):
+        for join in _broken_joins(reading, run):
             member = self._broken_member(reading, join)
             if member is not None:
                 page += (member, join)
@@ -94,6 +102,36 @@ class Choice(msgspec.Struct, frozen=True):
                 if task in self.tasks or (not self.tasks and status in wanted):
                     return task
         return None
+
+
+def _apart(reading: Reading, run: int, tasks: Iterator[int], waiting: list[int]) -> Iterator[int]:
+    """The tasks, by id, without continuations, which are put into `waiting`.
+
+    A continuation is reopened after its members, and an inner one, which is younger, before an outer one. The other way
+    round, a run whose workers are quick would be taken for one that waits for what never comes.
+    """
+    joins = (join.id for join in _joins(reading, run, fired=None))
+    join = next(joins, None)
+    for task in tasks:
+        while join is not None and join < task:
+            join = next(joins, None)
+        if join == task:
+            waiting.append(task)
+        else:
+            yield task
+
+
+def _broken_joins(reading: Reading, run: int) -> Iterator[int]:
+    """Joins of a run that fired although members had not ended well."""
+    return (join.id for join in _joins(reading, run, fired=True) if join.broken and join.task is not None)
+
+
+def _joins(reading: Reading, run: int, *, fired: bool | None) -> Iterator[Join]:
+    after, more = 0, True
+    while more:
+        page = reading.reads.joins(run, fired=fired, after=after, limit=PAGE)
+        yield from page.rows
+        after, more = page.after, page.more
 
 
 def _reopening(store: Store, run: int, page: Sequence[int], reason: str) -> Any:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -19,14 +19,14 @@ from ramify.engine.reading import Reading, TaskError
 from ramify.engine.retrying import Choice, Retried, retry
 from ramify.engine.stir import LONGEST, Patience
 from ramify.engine.task import Task
-from ramify.errors import ConfigError, RunFailed
+from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
 from ramify.model.mark import CancelAnswer
 from ramify.model.run import Run as StoredRun
 from ramify.model.run import RunState
-from ramify.shapes.frontier import How, Roots, add, decode_params, until_answered
-from ramify.store.reads import Table
+from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
+from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine
@@ -39,11 +39,16 @@ _GROUPS = 3
 
 
 class Run(Generic[R_co]):
-    """One run of an engine's store. `begun` tells what the start came to: new, continued or finished."""
+    """One run of an engine's store. `begun` tells what the start came to: new, continued or finished.
 
-    def __init__(self, engine: Engine, id: int, begun: How | None = None) -> None:
+    `roots` are what became of the roots of a new one, in order: each is a task now, or was left out because a task that
+    `roots` names has its key (`.unique()`, `.once()`).
+    """
+
+    def __init__(self, engine: Engine, id: int, begun: How | None = None, roots: Sequence[Added] = ()) -> None:
         self.id = id
         self.begun = begun
+        self.roots = tuple(roots)
         self._engine = engine
 
     # what it is
@@ -103,8 +108,13 @@ class Run(Generic[R_co]):
     def results(self, kind: Any = None, *, partial: bool = False) -> Iterator[Any]:
         """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
 
-        Of a run that has ended: kind by kind, in the order the tasks were added. Of one that has not: as they come,
-        until it ends. When tasks failed, RunFailed with the error groups, unless `partial` will do.
+        Of a run that has ended: kind by kind, by id. Roots, then what one program gave to `add`, come in the order they
+        were given, as do the children of one task, where they are alike in queue, lane and priority; the order of
+        children of different tasks says nothing. Of a run that has not ended: as they come, until it ends.
+
+        Unless `partial` will do: RunFailed with the error groups when tasks failed, and RunCancelled, which is one,
+        when the run was cancelled. (A run that was halted, by `max_tasks` or by a task of its own, gives what it came
+        to.)
         """
         return chain.from_iterable(self._pages(_kind_name(kind), partial))
 
@@ -122,7 +132,7 @@ class Run(Generic[R_co]):
                 yield result
 
     def errors(self) -> Iterator[TaskError]:
-        """Tasks that failed for good or were quarantined, as a stream."""
+        """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
         return self._reading().errors(self.id)
 
     def sql(self, query: str) -> Table:
@@ -161,17 +171,8 @@ class Run(Generic[R_co]):
 
     def _check_whole(self) -> None:
         found, counts = self.stored, self.counts
-        if not counts.failures and found.state is not RunState.FAILED:
-            return
-        groups = self._engine.store.reads.errors(self.id).groups
-        shown = "; ".join(f"{each.count} x {each.kind}: {each.type}: {each.text}" for each in groups[:_GROUPS])
-        rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
-        what = f"{counts.failures} of {counts.added} tasks failed" if counts.failures else str(found.reason)
-        raise RunFailed(
-            f"run {found.name or self.id}: {what}{': ' if shown else ''}{shown}{rest}. "
-            "results(partial=True) gives what there is, retry() tries them again",
-            groups,
-        )
+        if counts.failures or found.state in (RunState.FAILED, RunState.CANCELLED):
+            raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
         return Reading(self._engine.store.reads, self._engine.handlers())
@@ -212,11 +213,15 @@ class Run(Generic[R_co]):
 
     # steering
 
-    def add(self, *calls: Call[Any]) -> None:
-        """Add tasks from outside; in a run with rounds they go to the next one. RunEnded when it has ended."""
-        if calls:
-            self._engine.check_known(calls)
-            add(self._engine.store, self.id, calls, self._engine.take_ids)
+    def add(self, *calls: Call[Any]) -> tuple[Added, ...]:
+        """Add tasks from outside; in a run with rounds they go to the next one. RunEnded when it has ended.
+
+        Tells of each call which task it is now; one whose key was taken is not `created`, and the task has its key.
+        """
+        if not calls:
+            return ()
+        self._engine.check_known(calls)
+        return add(self._engine.store, self.id, calls, self._engine.take_ids)
 
     def pause(self) -> RunState:
         """Start nothing more of it until `resume`; what runs goes on to its end."""
@@ -232,13 +237,44 @@ class Run(Generic[R_co]):
             raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
         return until_answered(lambda: self._engine.store.cancel(self.id, task, below=below, reason=reason))
 
-    def retry(self, *tasks: int, failed: bool = True, quarantined: bool = False, reason: str = "") -> Retried:
-        """Try again: these tasks, or all that failed, and with `quarantined=True` those as well.
+    def retry(
+        self,
+        *tasks: int,
+        failed: bool = True,
+        quarantined: bool = False,
+        cancelled: bool = False,
+        reason: str = "",
+    ) -> Retried:
+        """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
+        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
-        choice = Choice(tasks, failed, quarantined)
+        choice = Choice(tasks, failed, quarantined, cancelled)
         return retry(self._engine.store, self._reading(), self.id, choice, reason)
+
+
+def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:
+    """What to raise for a run that did not come to all of its results."""
+    shown = "; ".join(map(_in_words, groups[:_GROUPS]))
+    rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
+    failed = f"{counts.failures} of {counts.added} tasks failed{': ' if shown else ''}{shown}{rest}"
+    what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
+    if run.state is RunState.CANCELLED:
+        because = f" ({run.reason})" if run.reason else ""
+        also = f", {failed}" if counts.failures else ""
+        return RunCancelled(
+            f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
+            f"{partial}, retry(cancelled=True) takes up what was cancelled",
+            groups,
+        )
+    why = failed if counts.failures else run.reason
+    return RunFailed(f"{what}: {why}. {partial}, retry() tries them again", groups)
+
+
+def _in_words(group: ErrorGroup) -> str:
+    alike = "" if group.example == group.text else " and the like"
+    return f"{group.count} x {group.kind}: {group.type}: {group.example}{alike}"
 
 
 def _kind_name(kind: object) -> str | None:

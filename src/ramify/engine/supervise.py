@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from ramify.engine.engine import Engine
 
 
+def place_for_others(engine: Engine) -> str:
+    """Where worker processes find this engine; ConfigError when they could not, or could not share its store."""
+    if engine.store.describe().name == "memory":
+        raise ConfigError(
+            "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
+        )
+    return place_of(engine)
+
+
 def crew_of(
     engine: Engine,
     processes: int,
@@ -30,15 +39,10 @@ def crew_of(
     queues: Iterable[str] | None = None,
 ) -> Crew:
     """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
-    about = engine.store.describe()
-    if about.name == "memory":
-        raise ConfigError(
-            "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
-        )
     orders = Orders(
-        place=place_of(engine),
+        place=place_for_others(engine),
         # Not as it was given: this process may have moved to another folder since, and a child begins there.
-        store=about.place,
+        store=engine.store.describe().place,
         path=tuple(each for each in sys.path if os.path.isabs(each)),
         durability=engine.durability,
         runs=None if runs is None else tuple(sorted(runs)),

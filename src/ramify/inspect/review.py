@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ramify.inspect.show import call_text
+from ramify.inspect.status import counts_of
 from ramify.model.outcome import Failure
 from ramify.store.reads import ErrorGroup, Reads
 
@@ -17,38 +18,37 @@ DETAILED = 20
 class Reviewed(msgspec.Struct, frozen=True):
     """One group, and the newest failure of its first example: what was called and where it was raised."""
 
-    kind: str
-    type: str
-    text: str
-    count: int
-    examples: Sequence[int]
+    group: ErrorGroup
     call: str | None = None
     frames: Sequence[str] = ()
 
 
 class Review(msgspec.Struct, frozen=True):
-    """All groups of a run. `complete` is False when there were too many failures to look at each."""
+    """The largest groups of a run, and the failures that are in none of them: `others`.
+
+    `looked_at` is how many failures that makes, of all `failures` of the run: the newest, when there are very many.
+    """
 
     groups: Sequence[Reviewed]
+    others: int
+    looked_at: int
     failures: int
-    complete: bool
 
 
 def review(reads: Reads, run: int) -> Review:
     """Group the failed and quarantined tasks of a run."""
+    failures = sum(counts.failures for counts in counts_of(reads, run).values())
     found = reads.errors(run)
     groups = [_reviewed(reads, group, number < DETAILED) for number, group in enumerate(found.groups)]
-    return Review(groups, sum(group.count for group in groups), found.complete)
+    looked_at = sum(group.count for group in found.groups) + found.others
+    return Review(groups, found.others, looked_at, looked_at if found.complete else max(failures, looked_at))
 
 
 def _reviewed(reads: Reads, group: ErrorGroup, detailed: bool) -> Reviewed:
-    plain = Reviewed(group.kind, group.type, group.text, group.count, group.examples)
     if not detailed or not group.examples:
-        return plain
+        return Reviewed(group)
     task = group.examples[0]
     row, events = reads.task(task), reads.events(task, task)
     if row is None or not events:
-        return plain
-    return msgspec.structs.replace(
-        plain, call=call_text(row.kind, row.body), frames=Failure.decode(events[-1].value).frames
-    )
+        return Reviewed(group)
+    return Reviewed(group, call_text(row.kind, row.body), Failure.decode(events[-1].value).frames)

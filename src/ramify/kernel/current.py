@@ -176,6 +176,9 @@ class Current:
 
         The continuation gets a `Stream` of their results. It is skipped when a member did not end well, unless it is
         `then=collect.of(...).always()`. If somebody waits for this task, they wait for the continuation instead.
+
+        A continuation waits for its members and not for what those yield or spawn. A member that wants to be waited for
+        until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
         """
         for call in calls if then is None else (*calls, then):
             if not isinstance(call, Call):

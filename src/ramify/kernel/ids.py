@@ -1,7 +1,7 @@
 """Ids from a block of one's own, so that the store is asked once in many tasks.
 
 Ids handed out one after the other follow on, which lets a store keep single tasks of one producer in one row. What is
-left of a block when the process ends, or when more are wanted at once than are left, is wasted: gaps are normal.
+left of a block when the process ends, or when more or larger ones are wanted than are left, is wasted: gaps are normal.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class Ids:
         self._next = self._end = 0
         self._turn = threading.Lock()
 
-    def take(self, many: int) -> int:
-        """The first of `many` contiguous ids that nobody else has."""
+    def take(self, many: int, above: int = 0) -> int:
+        """The first of `many` contiguous ids that nobody else has, all of them larger than `above`."""
         with self._turn:
-            if self._next + many > self._end:
+            if self._next + many > self._end or self._next <= above:
                 size = max(many, self._size)
                 # CRASH: between the two lines a block is wasted.
                 self._next = self._reserve(size)

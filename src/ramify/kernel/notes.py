@@ -5,6 +5,10 @@ leave so many lines; what is beyond that is counted and said once. Standard `log
 `run`, `kind`, `task` and `attempt` as attributes, whoever handles them. Records made outside of attempts are
 left as they would be without us: a program that never set up its logging still sees its warnings. So are those of a
 child that an attempt forked.
+
+The level of the root is the program's word on its own output, and stays as it is. What a logger says in an attempt is
+heard from the engine's level on, also below that of the root; such records go to the captures and to nobody else. A
+level on the logger itself or on one between it and the root counts, as do `propagate=False` and `logging.disable`.
 """
 
 from __future__ import annotations
@@ -151,13 +155,14 @@ class Tap:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._captures: list[Capture] = []
+        self._lowest = logging.CRITICAL
         self._put_back: Callable[[], None] = lambda: None
 
     def open(self, capture: Capture) -> None:
         """Let one more capture hear what is logged."""
         with self._lock:
             if not self._captures:
-                self._put_back = _mark_records(capture.whose)
+                self._put_back = _put_back_all(_mark_records(capture.whose), _widen(self, capture.whose))
             self._captures.append(capture)
             logging.getLogger().addHandler(capture)
             self._set_level()
@@ -172,8 +177,19 @@ class Tap:
             else:
                 self._put_back()
 
+    def wants(self, logger: logging.Logger, level: int) -> bool:
+        """Whether a record of that level would be heard here, though not by the program, if made in an attempt."""
+        return level >= self._lowest and logger.manager.disable < level and _is_left_to_the_root(logger)
+
+    def hear(self, record: logging.LogRecord) -> None:
+        """Give the captures a record that nobody else is to see."""
+        for capture in tuple(self._captures):
+            if record.levelno >= capture.level:
+                capture.handle(record)
+
     def _set_level(self) -> None:
-        logging.getLogger(TASK_LOGGER).setLevel(min(capture.level for capture in self._captures))
+        self._lowest = min(capture.level for capture in self._captures)
+        logging.getLogger(TASK_LOGGER).setLevel(self._lowest)
 
 
 _tap = Tap()
@@ -200,6 +216,53 @@ def _mark_records(whose: Callable[[], Whose | None]) -> Callable[[], None]:
 
     logging.setLogRecordFactory(made)
     return put_back
+
+
+def _widen(tap: Tap, whose: Callable[[], Whose | None]) -> Callable[[], None]:
+    """Let loggers speak in attempts below the level of the root, to the captures alone; the answer puts it back.
+
+    Loggers remember which levels are on, so neither a level nor a handler that differs by thread would do; what they
+    ask is put in place of it, and everywhere else answers as ever.
+    """
+    enabled, handle = logging.Logger.isEnabledFor, logging.Logger.handle
+
+    def is_enabled_for(self: logging.Logger, level: int) -> bool:
+        return enabled(self, level) or (not self.disabled and whose() is not None and tap.wants(self, level))
+
+    def handle_one(self: logging.Logger, record: logging.LogRecord) -> None:
+        if whose() is None or enabled(self, record.levelno) or not tap.wants(self, record.levelno):
+            handle(self, record)
+        elif not self.disabled and (passed := self.filter(record)):
+            tap.hear(passed if isinstance(passed, logging.LogRecord) else record)
+
+    def put_back() -> None:
+        # As with the factory: under somebody else's, ours stays, and is harmless.
+        if logging.Logger.isEnabledFor is is_enabled_for:
+            logging.Logger.isEnabledFor = enabled  # type: ignore[method-assign]
+        if logging.Logger.handle is handle_one:
+            logging.Logger.handle = handle  # type: ignore[method-assign]
+
+    logging.Logger.isEnabledFor = is_enabled_for  # type: ignore[method-assign]
+    logging.Logger.handle = handle_one  # type: ignore[method-assign]
+    return put_back
+
+
+def _is_left_to_the_root(logger: logging.Logger) -> bool:
+    """Whether only the root says from which level on this logger speaks, and what it says gets there."""
+    at = logger
+    while at.parent is not None:
+        if at.level or not at.propagate:
+            return False
+        at = at.parent
+    return True
+
+
+def _put_back_all(*steps: Callable[[], None]) -> Callable[[], None]:
+    def all_of_them() -> None:
+        for step in steps:
+            step()
+
+    return all_of_them
 
 
 @contextlib.contextmanager

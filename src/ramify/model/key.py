@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from enum import IntEnum
 from hashlib import blake2b
 
+from ramify.model.event import Status
+
 
 class Hold(IntEnum):
     """How long a key excludes others. The numbers are stored; never reuse one.
 
     LABEL   never: a name to find, group and join on.
     ONCE    for ever, within its run and kind.
-    UNIQUE  while the task is unfinished, plus `keep` seconds after success; across runs, per kind.
+    UNIQUE  while the task is unfinished, and for `keep` after success; across runs, per kind.
     JOB     while queued, running or done (until the result expires); a failed or cancelled job frees it; per kind.
     """
 
@@ -24,6 +26,13 @@ class Hold(IntEnum):
     ONCE = 1
     UNIQUE = 2
     JOB = 3
+
+
+def kept_until(hold: Hold, keep: int, status: Status, now: int) -> int | None:
+    """Until when the key of a task that ended is taken: `now` if it is free at once, None for good."""
+    if status is not Status.DONE or (hold is Hold.UNIQUE and not keep):
+        return now
+    return now + keep if keep else None
 
 
 def key_bytes(key: str) -> bytes:

@@ -5,6 +5,7 @@
     draining  cancelled or stopped; claims in flight finish, nothing new starts   -> cancelled or halted (advance)
     done, failed, cancelled, halted    ended           -> open (reopen)
 
+A run that was drained and opened again is cancelled or halted as before when it ends with cancelled tasks in it.
 `round` never decreases. In a run with `order="rounds"` a round opens only when no live work of an earlier one is left.
 """
 
@@ -14,6 +15,8 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
+
+from ramify.model.task import Appended
 
 
 class RunState(StrEnum):
@@ -70,7 +73,10 @@ class NewRun(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A run as stored. `round` is -1 until its first round opens."""
+    """A run as stored. `round` is -1 until its first round opens.
+
+    `reason` is why it drains or ended so; of one that is open again, why it had been cancelled.
+    """
 
     id: int
     name: str | None
@@ -88,6 +94,17 @@ class Run(msgspec.Struct, frozen=True):
     ended: int | None
 
 
+def ends_as(bound_for: RunState, *, failures: int, cancelled: int, stuck: int) -> RunState:
+    """How an open run without live work ends. `bound_for` is what it was last drained into; DONE if it never was.
+
+    A run that was cancelled stays so until nothing of it is cancelled, however many of its tasks were tried again. A
+    task that was cancelled by itself is no reason: somebody chose to go without it.
+    """
+    if bound_for is not RunState.DONE and cancelled:
+        return bound_for
+    return RunState.FAILED if failures or stuck else RunState.DONE
+
+
 def stalled(tasks: Sequence[int]) -> str:
     """Why a run ended although these tasks never ran."""
     named = ", ".join(map(str, tasks[:NAMED_TASKS])) + (", …" if len(tasks) > NAMED_TASKS else "")
@@ -95,10 +112,11 @@ def stalled(tasks: Sequence[int]) -> str:
 
 
 class Started(msgspec.Struct, frozen=True):
-    """The run that now exists under the id or name, and whether this call created it."""
+    """The run that now exists under the id or name, whether this call created it, and what then became of its tasks."""
 
     run: Run
     created: bool
+    added: Appended = Appended()
 
 
 class Advanced(msgspec.Struct, frozen=True):

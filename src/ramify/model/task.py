@@ -22,13 +22,16 @@ MAX_PAYLOAD = 1_048_576
 MAX_NAME = 255
 MAX_KEY = 8_192
 MAX_ID = 2**62
+#: The longest time a key is kept after success: a hundred years and a bit, so that adding it to a time of day fits.
+MAX_KEEP = 2**52
 
 
 class NewTasks(msgspec.Struct, frozen=True):
     """Columns of tasks to append, stage or commit as children.
 
     `bodies` are encoded arguments. `parents` is one parent for all or one each. `mores` are encoded extras (headers,
-    per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`. With a `join`, task i
+    per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
+    microseconds beyond success. With a `join`, task i
     is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
     `waits=True` publishes the tasks under their joins instead of offering them.
 
@@ -157,6 +160,8 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
         )
     if tasks.keys is not None and max(map(len, filter(None, tasks.keys)), default=0) > MAX_KEY:
         raise BadPayload(f"a key of a {tasks.kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
+    if not 0 <= tasks.keep <= MAX_KEEP:
+        raise BadPayload(f"keep={tasks.keep} of new {tasks.kind!r} tasks: give 0 to {MAX_KEEP} microseconds")
     if tasks.waits and tasks.due is not None:
         raise BadPayload(f"{tasks.kind!r} tasks wait for a join and have a due time; a task can have one of the two")
     return tasks

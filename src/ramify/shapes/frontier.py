@@ -82,13 +82,24 @@ class How(Enum):
     FINISHED = "finished"
 
 
+class Added(msgspec.Struct, frozen=True):
+    """What became of one call: the task it is now, or, when it was not `created`, the task that has its key.
+
+    `task` is None when that one has given up the key since.
+    """
+
+    task: int | None
+    created: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The run that is there now, what the start came to, and that in words."""
+    """The run that is there now, what the start came to, that in words, and what became of the roots of a new one."""
 
     run: Run
     how: How
     said: str
+    roots: tuple[Added, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +132,27 @@ def begin(store: Store, ask: Ask) -> Begun:
     return _start(store, ask, generation=known.generation + 1)
 
 
-def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int], int]) -> Appended:
-    """Add tasks from outside to an unfinished run; `take` gives ids that nobody else has."""
-    groups = as_groups(calls, take(len(calls)), store.now())
-    return until_answered(lambda: store.append(run, groups))
+def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int, int], int]) -> tuple[Added, ...]:
+    """Add tasks from outside to an unfinished run, and say what became of each; `take` gives ids, so many, above one.
+
+    Above that of the run, so that what is added comes after its roots.
+    """
+    groups = as_groups(calls, take(len(calls), run), store.now())
+    return _in_order(calls, until_answered(lambda: store.append(run, groups)))
+
+
+def _in_order(calls: Sequence[Call[Any]], appended: Appended) -> tuple[Added, ...]:
+    """What became of each call, in the order in which they were given; nothing when that is not known."""
+    if not appended.ids:
+        return ()
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(call.group for call in calls))}
+    seen = [0] * len(numbers)
+    found = []
+    for call in calls:
+        g = numbers[call.group]
+        i, seen[g] = seen[g], seen[g] + 1
+        found.append(Added(appended.ids[g][i] or None, (g, i) not in appended.taken))
+    return tuple(found)
 
 
 def chain(store: Store, run: Run) -> list[Run]:
@@ -232,8 +260,13 @@ def _start(store: Store, ask: Ask, generation: int) -> Begun:
     if started.run.id != run:
         # Somebody else started this name since we looked.
         return _existing(store, ask, started.run)
-    what = _called(started.run)
-    return Begun(started.run, How.NEW, f"{what} begins anew" if generation > 1 else f"{what} begins")
+    added = _in_order(ask.roots, started.added)
+    said = f"{_called(started.run)} begins{' anew' if generation > 1 else ''}"
+    holders = [str(each.task) for each in added if not each.created]
+    if holders:
+        others = ", ".join(holders[:SHOWN_ROOTS]) + (", …" if len(holders) > SHOWN_ROOTS else "")
+        said += f" without {len(holders)} of its {len(added)} roots, whose keys are taken by task {others}"
+    return Begun(started.run, How.NEW, said, added)
 
 
 def _existing(store: Store, ask: Ask, run: Run) -> Begun:
@@ -250,8 +283,13 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
         return Begun(run, How.CONTINUED, f"{what} {said}")
     why = f" ({run.reason})" if run.reason else ""
     advice = "again=True (`--again`) starts it anew"
-    if run.state is RunState.FAILED:
-        advice = f"retry() tries its failed tasks again, {advice}"
+    match run.state:
+        case RunState.FAILED:
+            advice = f"retry() tries its failed tasks again, {advice}"
+        case RunState.CANCELLED | RunState.HALTED:
+            advice = f"retry(cancelled=True) takes up what was cancelled, {advice}"
+        case _:
+            pass
     return Begun(run, How.FINISHED, f"{what} had ended as {run.state.value}{why}; {advice}")
 
 

@@ -166,7 +166,8 @@ class Store(Protocol):
     def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
         """Create a run with its first tasks in one transaction, and open its first round unless it follows another.
 
-        If the id, or the name in that generation, exists, answer with that run and change nothing.
+        A key that is taken drops its task and answers with the one that holds it. If the id, or the name in that
+        generation, exists, answer with that run and change nothing.
         """
 
     def append(
@@ -221,8 +222,9 @@ class Store(Protocol):
 
         Unless the run is open (or draining) and at `round`, say where it is. With live work of that round or an
         earlier one: not yet. Else open the lowest later round, if the run it follows allows it. With none left: end the
-        run, as failed when tasks failed or joins can never fill (stalled). Draining: sweep what nobody holds, and end
-        when nothing is held. When nothing changes, nothing is written.
+        run as `ends_as` of the model says: failed when tasks failed or joins can never fill (stalled), and as cancelled
+        or halted once more when it was that before and tasks of it still are. Draining: sweep what nobody holds, and
+        end when nothing is held. When nothing changes, nothing is written.
         """
 
     def cancel(
@@ -251,6 +253,7 @@ class Store(Protocol):
     ) -> Reopened:
         """Begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
 
+        A run that had been cancelled or halted is that again when it ends with cancelled tasks in it.
         Keys are taken again; one taken by another task since keeps its task closed (superseded). A join that has not
         fired forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is
         otherwise left alone. A reopened join task that somebody holds loses its row. With `settle`, each is marked to

@@ -1,7 +1,7 @@
 """From a URL to a store: the only table of backends.
 
     path.db, sqlite:///path    SQLite, the default
-    memory:                    the reference store, for tests
+    memory:                    the reference store, for tests; :memory:, as SQLite calls it, is the same
 
 Backends are imported when they are asked for, so that importing Ramify needs no driver but the default's, and that
 only when it is used.
@@ -19,6 +19,7 @@ from ramify.store.contract import Store
 
 Durability = Literal["power", "process"]
 
+IN_MEMORY = ("memory:", ":memory:")
 #: Schemes that will have stores of their own; named so that the answer is not "no such file".
 PLANNED = {
     "postgresql": "PostgreSQL",
@@ -48,7 +49,7 @@ def open_store(
     text = os.fspath(url)
     if not isinstance(text, str) or not text or "\0" in text:
         raise ConfigError(f"{text!r} is neither a file name nor a store URL")
-    if text == "memory:":
+    if text in IN_MEMORY:
         from ramify.store.memory import MemoryStore
 
         return MemoryStore(clock=clock)

@@ -106,7 +106,7 @@ def _of_run(reads: Reads, run: Run) -> Picture:
         "joins": joins,
         "members": [all_of(reads.members, join.id, start=-1) for join in joins],
         "results": [all_of(reads.results, run.id, status=status) for status in ENDS],
-        "errors": (list(errors.groups), errors.complete),
+        "errors": errors,
         "keys": [list(reads.find_tasks(run.id, kind, key)) for kind in KINDS for key in KEYS],
         "sweeps": list(reads.sweeps(run.id)),
         "marks": list(reads.marks(run.id)),

@@ -83,7 +83,7 @@ class Workshop:
         if choose.chance(2):
             options |= {"keys": [choose.one((*KEYS, *KEYS[1:], None)) for _ in range(count)]}
             options["hold"] = choose.one((*Hold, Hold.UNIQUE, Hold.JOB))
-            options["keep"] = choose.one((0, 100))
+            options["keep"] = choose.one((0, 100 * SECOND))
         if choose.chance(4):
             options["mores"] = [choose.one((None, b"", b"more")) for _ in range(count)]
         if parents:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import plural
+from ramify.cli.words import moment, plural, stamp
 from ramify.inspect.find import title
 from ramify.inspect.review import Reviewed, review
+from ramify.store.reads import ErrorGroup
 
 
 @click.command()
@@ -17,40 +18,60 @@ from ramify.inspect.review import Reviewed, review
 def errors(visit: Visit, run: str | None, frames: bool) -> None:
     """What failed in a run: tasks that failed alike are one group, the largest first.
 
+    Alike are errors of one kind of task and one type whose texts differ only in numbers, ids, quoted text and paths.
     Without RUN: the run that is open, or the newest one if none is.
     """
     found = visit.run(run)
     reviewed = review(visit.store.reads, found.id)
     if visit.out.as_json:
-        for group in reviewed.groups:
-            visit.out.json({"run": found.id, **_json(group)})
+        for each in reviewed.groups:
+            visit.out.json({"run": found.id, **_json(each)})
+        if reviewed.others:
+            visit.out.json(
+                {"run": found.id, **_json(Reviewed(ErrorGroup("", "", "", reviewed.others, ()))), **_NAMELESS}
+            )
         return
     if not reviewed.groups:
         visit.out.say(f"nothing failed in {title(found)}")
         return
-    for group in reviewed.groups:
-        _show(visit, group, frames)
-    many = f"{plural(reviewed.failures, 'task')} in {plural(len(reviewed.groups), 'group')}"
-    visit.out.say(("dim", many if reviewed.complete else f"the newest {many}; there are more"))
+    for each in reviewed.groups:
+        _show(visit, each, frames)
+    if reviewed.others:
+        visit.out.say(("bad", f"{reviewed.others:,} x"), " others, in more groups than are told apart")
+    many = f"{plural(reviewed.looked_at, 'task')} in {plural(len(reviewed.groups), 'group')}"
+    rest = reviewed.failures - reviewed.looked_at
+    visit.out.say(("dim", f"the newest {many}; there are {rest:,} more" if rest else many))
 
 
-def _show(visit: Visit, group: Reviewed, frames: bool) -> None:
-    error = f"{group.type}: {group.text}" if group.text else group.type
-    visit.out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", error)
+#: What a line for programs says of failures that are in no group.
+_NAMELESS = {"kind": None, "type": None, "text": None, "example": None, "first": None, "last": None}
+
+
+def _show(visit: Visit, each: Reviewed, frames: bool) -> None:
+    group = each.group
+    visit.out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", group.error)
+    if group.example != group.text:
+        visit.out.say("    such as ", group.example)
+    first, last = moment(group.first), moment(group.last)
+    when = first if first == last else f"{first} to {last}"
     examples = ", ".join(map(str, group.examples)) + (", …" if group.count > len(group.examples) else "")
-    visit.out.say("    tasks ", examples, *([f"   first {group.call}"] if group.call else []))
+    visit.out.say(f"    {when}   tasks ", examples, *([f"   first {each.call}"] if each.call else []))
     if frames:
-        for frame in group.frames:
+        for frame in each.frames:
             visit.out.say("      at ", frame)
 
 
-def _json(group: Reviewed) -> dict[str, object]:
+def _json(each: Reviewed) -> dict[str, object]:
+    group = each.group
     return {
         "kind": group.kind,
         "type": group.type,
         "text": group.text,
         "count": group.count,
+        "example": group.example,
+        "first": stamp(group.first),
+        "last": stamp(group.last),
         "examples": group.examples,
-        "call": group.call,
-        "frames": group.frames,
+        "call": each.call,
+        "frames": each.frames,
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import click
 
 from ramify.cli.visit import Visit, Wrong, on_store
@@ -11,29 +13,42 @@ from ramify.inspect.live import workers
 from ramify.inspect.status import Counts, counts_of
 
 
+class Scopes(NamedTuple):
+    """Which ended tasks are meant, besides those that are named."""
+
+    failed: bool
+    quarantined: bool
+    cancelled: bool
+
+
 @click.command()
 @click.argument("run")
 @click.argument("tasks", type=int, nargs=-1)
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
+@click.option("--cancelled", is_flag=True, help="All tasks that were cancelled, by themselves or with the run.")
 @click.option("--reason", default="", help="Kept in the events of the tasks.")
 @on_store
-def retry(visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, reason: str) -> None:
-    """Begin a new life for tasks that ended: those named, and all that --failed or --quarantined says.
+def retry(
+    visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, cancelled: bool, reason: str
+) -> None:
+    """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
 
-    What was skipped because of them waits for them again. A run that had ended is open again; the tasks run when a
-    process works on the store.
+    A continuation that was skipped because of them, or ran without them, waits for them and runs again. A run that had
+    ended is open again; the tasks run when a process works on the store.
     """
     found = visit.run(run)
-    if not tasks and not failed and not quarantined:
+    scopes = Scopes(failed, quarantined, cancelled)
+    if not tasks and not any(scopes):
         total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
         raise click.UsageError(
-            f"say which tasks: their ids, --failed ({total.failed:,} of them) or --quarantined ({total.quarantined:,})"
+            f"say which tasks: their ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
+            f"or --cancelled ({total.cancelled:,})"
         )
     for task in tasks:
         if visit.task(task).run != found.id:
             raise Wrong(f"task {task} is not a task of {title(found)}")
-    opened, superseded = _retry(visit, found.id, tasks, failed, quarantined, reason)
+    opened, superseded = _retry(visit, found.id, tasks, scopes, reason)
     if visit.out.as_json:
         visit.out.json({"run": found.id, "reopened": opened, "superseded": superseded})
         return
@@ -45,12 +60,12 @@ def retry(visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quaranti
 
 
 def _retry(
-    visit: Visit, run: int, tasks: tuple[int, ...], failed: bool, quarantined: bool, reason: str
+    visit: Visit, run: int, tasks: tuple[int, ...], scopes: Scopes, reason: str
 ) -> tuple[int, list[tuple[int, int]]]:
     from ramify.engine.reading import Reading
     from ramify.engine.retrying import Choice, retry
 
     choices = [Choice(tasks)] if tasks else []
-    choices += [Choice((), failed, quarantined)] if failed or quarantined else []
+    choices += [Choice((), *scopes)] if any(scopes) else []
     answers = [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason) for choice in choices]
     return sum(answer.tasks for answer in answers), [pair for answer in answers for pair in answer.superseded]

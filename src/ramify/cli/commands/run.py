@@ -21,7 +21,6 @@ from ramify.engine.run import Run
 from ramify.engine.stopping import Terminated
 from ramify.errors import BadPayload
 from ramify.inspect.find import typed
-from ramify.inspect.review import review
 from ramify.model.call import Call
 from ramify.model.run import Order, RunState
 
@@ -102,10 +101,9 @@ def _conclude(engine: Engine, done: Run[Any], out: Out) -> None:
     if not out.as_json:
         if stored.reason:
             out.say("because: ", stored.reason)
-        groups = review(engine.store.reads, stored.id).groups
+        groups = engine.store.reads.errors(stored.id).groups
         for group in groups[:GROUPS]:
-            error = f"{group.type}: {group.text}" if group.text else group.type
-            out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", error)
+            out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", group.error)
         if groups:
             out.say(
                 ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(engine.store.describe().place)}  says more")

@@ -57,7 +57,7 @@ def show(out: Out, status: RunStatus, pace: Pace) -> None:
     """A run in full: its lines, and a table of its kinds."""
     for line in lines_of(status, pace):
         out.say(*line)
-    if status.run.reason:
+    if status.run.reason and status.run.state not in (RunState.OPEN, RunState.PAUSED):
         out.say("  because: ", status.run.reason)
     if status.total.duplicates:
         out.say(f"  {plural(status.total.duplicates, 'call')} dropped: their keys were taken")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest
-from ramify.model.policy import SECOND
+from ramify.model.key import Hold, digest, kept_until
 from ramify.store.memory.place import KeyRow, Place, SpanRow
 
 
@@ -31,10 +30,11 @@ def release(place: Place, span: SpanRow, task: int, status: Status, now: int) ->
     row = place.keys.get(name)
     if row is None or row.task != task:
         return
-    if status is not Status.DONE or (span.hold is Hold.UNIQUE and not span.keep):
+    until = kept_until(span.hold, span.keep, status, now)
+    if until == now:
         del place.keys[name]
-    elif span.keep:
-        row.expires = now + span.keep * SECOND
+    else:
+        row.expires = until
 
 
 def retake(place: Place, span: SpanRow, task: int, now: int) -> int | None:

@@ -54,7 +54,9 @@ def reopen(
         _write_reopened(place, task, status, reason, process)
     at = run.round + 1
     if run.state.is_end:
-        run.state, run.ended, run.reason = RunState.OPEN, None, None
+        # What it was cancelled for is kept: it may end as cancelled again.
+        run.reason = None if run.into is RunState.DONE else run.reason
+        run.state, run.ended = RunState.OPEN, None
     _offer(place, run, [*ended, *again], at, now)
     if settle is not None:
         place.marks[run.new.id] += (

@@ -28,7 +28,7 @@ BEATS_KEPT = 4096
 
 @dataclass
 class RunRow:
-    """A run; `into` is where a draining one ends."""
+    """A run; `into` is what it was last drained into, and DONE if it never was."""
 
     new: NewRun
     state: RunState
@@ -36,7 +36,7 @@ class RunRow:
     round: int = -1
     reason: str | None = None
     ended: int | None = None
-    into: RunState = RunState.CANCELLED
+    into: RunState = RunState.DONE
 
     def state_for(self, round: int) -> SegmentState:
         """What a segment of that round is now: claimable, or behind the gate."""

@@ -20,7 +20,6 @@ from ramify.store.memory import joins
 from ramify.store.memory.place import JoinRow, Place, SegmentRow, SessionRow, SpanRow
 from ramify.store.memory.runs import as_run
 from ramify.store.reads import (
-    GROUP_SCAN,
     ErrorSummary,
     Page,
     Refusal,
@@ -149,13 +148,13 @@ class MemoryReads:
         """Failed tasks, grouped."""
         with self._place.lock:
             self._place.run(run)
+            ended = ((task, span.kind, self._place.events.get(task)) for span, task in self._published(run, None, 0))
             failed = [
-                (task, span.kind, self._place.events[task][-1].value)
-                for span, task in self._published(run, None, 0)
-                if self._place.events.get(task)
-                and self._place.events[task][-1].status in (Status.FAILED, Status.QUARANTINED)
+                (task, kind, events[-1].value, self._place.commits[events[-1].seq - 1][0].at)
+                for task, kind, events in ended
+                if events and events[-1].status in (Status.FAILED, Status.QUARANTINED)
             ]
-            return ErrorSummary(group_errors(failed[-GROUP_SCAN:]), len(failed) <= GROUP_SCAN)
+            return group_errors(reversed(failed))
 
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits."""

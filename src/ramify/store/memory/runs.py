@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, stalled
+from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
 from ramify.model.segment import SegmentState, tasks_in
 from ramify.store.memory import claims, commits, joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
@@ -85,17 +85,24 @@ def _ungate(run: RunRow, rows: list[SegmentRow]) -> bool:
 
 
 def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Advanced:
-    failures = sum(
-        count
-        for (owner, _, what, _), count in place.counters.items()
-        if owner == run.new.id and what in (Status.FAILED, Status.QUARANTINED)
+    stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
+    state = ends_as(
+        run.into,
+        failures=_count(place, run, Status.FAILED, Status.QUARANTINED),
+        cancelled=_count(place, run, Status.CANCELLED),
+        stuck=len(stuck),
     )
-    if waiting:
-        stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
-        run.reason = stalled(stuck)
-        sweep(place, run, waiting, now)
-    run.state = RunState.FAILED if waiting or failures else RunState.DONE
-    run.ended = now
+    sweep(place, run, waiting, now)
+    return _close(place, run, state, stalled(stuck) if stuck else run.reason if state is run.into else None, now)
+
+
+def _count(place: Place, run: RunRow, *statuses: Status) -> int:
+    counters = place.counters.items()
+    return sum(count for (owner, _, what, _), count in counters if owner == run.new.id and what in statuses)
+
+
+def _close(place: Place, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
+    run.state, run.reason, run.ended = state, reason, now
     place.marks.pop(run.new.id, None)
     return Advanced(run.state, run.round, moved=True)
 
@@ -106,9 +113,7 @@ def _drain(place: Place, run: RunRow, rows: list[SegmentRow], now: int) -> Advan
     held = [row for row in live(place, run.new.id) if row.state is SegmentState.CLAIMED]
     if held:
         return Advanced(run.state, run.round, bool(idle), sum(row.count for row in held))
-    run.state, run.ended = run.into, now
-    place.marks.pop(run.new.id, None)
-    return Advanced(run.state, run.round, moved=True)
+    return _close(place, run, run.into, run.reason, now)
 
 
 def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> None:

@@ -147,10 +147,10 @@ class MemoryStore:
                 raise BadPayload(f"run id {run.id} was not reserved from this store")
             self._check_adding(tasks, joins, ())
             row = runs.create(self._place, run, self.now())
-            self._add(run.id, tasks, joins, (), 0)
+            added = self._add(run.id, tasks, joins, (), 0)
             runs.advance(self._place, row, -1, self.now())
             self._place.wake()
-            return Started(runs.as_run(row), created=True)
+            return Started(runs.as_run(row), created=True, added=added)
 
     def append(
         self,

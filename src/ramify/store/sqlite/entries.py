@@ -27,9 +27,9 @@ def start(db: Db, run: NewRun, tasks: Sequence[NewTasks], new: Sequence[NewJoin]
     if not 0 < run.id < next_id:
         raise BadPayload(f"run id {run.id} was not reserved from this store")
     _check(db, tasks, new, ())
-    _add(db, runs.create(db, run, now), tasks, new, (), 0, now)
+    added = _add(db, runs.create(db, run, now), tasks, new, (), 0, now)
     runs.advance(db, rows.run_row(db, run.id), -1, now)
-    return Started(rows.run_row(db, run.id), created=True)
+    return Started(rows.run_row(db, run.id), created=True, added=added)
 
 
 def append(

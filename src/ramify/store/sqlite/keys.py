@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, digests
-from ramify.model.policy import SECOND
+from ramify.model.key import Hold, digest, digests, kept_until
 from ramify.store.sqlite import once
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SpanRow
@@ -97,10 +96,10 @@ def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int
         name = _name(db, span, task)
         if name is None:
             continue
-        if status is not Status.DONE or (span.hold is Hold.UNIQUE and not span.keep):
+        until = kept_until(span.hold, span.keep, status, now)
+        if until == now:
             db.execute("DELETE FROM key WHERE digest = ? AND task = ?", (name, task))
-        elif span.keep:
-            until = now + span.keep * SECOND
+        elif until is not None:
             db.execute("UPDATE key SET expires = ? WHERE digest = ? AND task = ?", (until, name, task))
 
 

@@ -53,7 +53,11 @@ def reopen(
     log.close()
     at = run.round + 1
     if run.state.is_end:
-        db.execute("UPDATE run SET state = ?, ended = NULL, reason = NULL WHERE id = ?", (RunState.OPEN.value, run.id))
+        # What it was cancelled for is kept: it may end as cancelled again.
+        db.execute(
+            "UPDATE run SET state = ?, ended = NULL, reason = iif(becomes = ?, NULL, reason) WHERE id = ?",
+            (RunState.OPEN.value, RunState.DONE.value, run.id),
+        )
         run = rows.run_row(db, run.id)
     _offer(db, run, [*ended, *again], at, now)
     if settle is not None:

@@ -194,13 +194,14 @@ class SqliteReads:
         with self._link.read() as db:
             rows.run_row(db, run)
             found = db.execute(
-                "SELECT e.task, s.kind, CAST(e.value AS BLOB) FROM span s CROSS JOIN event e INDEXED BY event_failed"
-                " ON e.task BETWEEN s.first AND s.last AND e.status IN (2, 5)"
+                "SELECT e.task, s.kind, CAST(e.value AS BLOB), c.at"
+                " FROM span s CROSS JOIN event e INDEXED BY event_failed"
+                " ON e.task BETWEEN s.first AND s.last AND e.status IN (2, 5) CROSS JOIN commits c ON c.seq = e.seq"
                 " WHERE s.run = ? AND s.published AND e.n = (SELECT max(n) FROM event WHERE task = e.task)"
                 " ORDER BY s.first DESC, e.task DESC LIMIT ?",
                 (run, GROUP_SCAN + 1),
-            ).fetchall()
-            return ErrorSummary(group_errors(reversed(found[:GROUP_SCAN])), len(found) <= GROUP_SCAN)
+            )
+            return group_errors(found)
 
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits."""

@@ -8,7 +8,7 @@ from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, stalled
+from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
@@ -30,7 +30,7 @@ def create(db: Db, new: NewRun, now: int) -> Run:
         "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,?)",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
-            new.roots, RunState.OPEN.value, now, RunState.CANCELLED.value,
+            new.roots, RunState.OPEN.value, now, RunState.DONE.value,
         ),
     )  # fmt: skip
     return rows.run_row(db, new.id)
@@ -129,17 +129,25 @@ def _ungate(db: Db, run: Run, round: int) -> bool:
 
 
 def _end(db: Db, run: Run, now: int) -> Advanced:
-    (failures,) = db.execute(
-        "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what IN (?, ?)",
-        (run.id, Status.FAILED, Status.QUARANTINED),
-    ).fetchall()[0]
+    counted = "SELECT what, sum(value) FROM counter WHERE run = ? GROUP BY what"
+    counts: dict[int, int] = dict(db.execute(counted, (run.id,)).fetchall())
     waiting = rows.segments(db, "WHERE run = ? AND state = 2 ORDER BY id", (run.id,))
-    reason = run.reason
-    if waiting:
-        stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
-        reason = stalled(stuck)
-        sweep(db, run, waiting, now)
-    return _close(db, run, RunState.FAILED if waiting or failures else RunState.DONE, reason, now)
+    stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
+    into = _into(db, run)
+    state = ends_as(
+        into,
+        failures=counts.get(Status.FAILED, 0) + counts.get(Status.QUARANTINED, 0),
+        cancelled=counts.get(Status.CANCELLED, 0),
+        stuck=len(stuck),
+    )
+    sweep(db, run, waiting, now)
+    return _close(db, run, state, stalled(stuck) if stuck else run.reason if state is into else None, now)
+
+
+def _into(db: Db, run: Run) -> RunState:
+    """What the run was last drained into, and DONE if it never was."""
+    (becomes,) = db.execute("SELECT becomes FROM run WHERE id = ?", (run.id,)).fetchall()[0]
+    return RunState(becomes)
 
 
 def _close(db: Db, run: Run, state: RunState, reason: str | None, now: int) -> Advanced:
@@ -154,8 +162,7 @@ def _drain(db: Db, run: Run, now: int) -> Advanced:
     held = _tasks(db, "run = ? AND state = 3", (run.id,))
     if held:
         return Advanced(run.state, run.round, bool(idle), held)
-    (becomes,) = db.execute("SELECT becomes FROM run WHERE id = ?", (run.id,)).fetchall()[0]
-    return _close(db, run, RunState(becomes), run.reason, now)
+    return _close(db, run, _into(db, run), run.reason, now)
 
 
 def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:

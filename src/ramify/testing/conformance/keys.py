@@ -13,6 +13,7 @@ from ramify.model.event import Status, Tally
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.key import Hold
 from ramify.model.task import NewTasks
+from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, only, want
 from ramify.testing.conformance.registry import case
 
@@ -54,7 +55,7 @@ def unique_holds_across_runs_until_the_end(house: House) -> None:
 @case("keys")
 def unique_is_kept_for_a_while_after_success(house: House) -> None:
     run = house.queue()
-    first = _keyed(house, Hold.UNIQUE, keep=60)
+    first = _keyed(house, Hold.UNIQUE, keep=60 * SECOND)
     house.add(run, first)
     _end(house, run, Status.DONE)
     house.clock.advance(59)
@@ -66,7 +67,7 @@ def unique_is_kept_for_a_while_after_success(house: House) -> None:
 @case("keys")
 def unique_is_not_kept_after_a_failure(house: House) -> None:
     run = house.queue()
-    house.add(run, _keyed(house, Hold.UNIQUE, keep=60))
+    house.add(run, _keyed(house, Hold.UNIQUE, keep=60 * SECOND))
     _end(house, run, Status.FAILED)
     assert not house.add(run, _keyed(house, Hold.UNIQUE)).taken
 
@@ -86,7 +87,7 @@ def unique_is_held_through_retries_releases_and_deaths(house: House) -> None:
 @case("keys")
 def a_done_job_keeps_its_key_until_its_result_expires(house: House) -> None:
     run, other = house.queue(), house.queue()
-    first = _keyed(house, Hold.JOB, keep=3_600)
+    first = _keyed(house, Hold.JOB, keep=3_600 * SECOND)
     house.add(run, first)
     assert house.add(other, _keyed(house, Hold.JOB)).ids == ((first.first,),)
     _end(house, run, Status.DONE)
@@ -100,7 +101,7 @@ def a_done_job_keeps_its_key_until_its_result_expires(house: House) -> None:
 def a_failed_or_cancelled_job_frees_its_key(house: House) -> None:
     for end in (Status.FAILED, Status.CANCELLED):
         run = house.queue()
-        house.add(run, _keyed(house, Hold.JOB, keep=3_600))
+        house.add(run, _keyed(house, Hold.JOB, keep=3_600 * SECOND))
         _end(house, run, end)
         assert not house.add(run, _keyed(house, Hold.JOB)).taken
         _end(house, run, Status.FAILED)

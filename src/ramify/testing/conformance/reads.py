@@ -13,7 +13,7 @@ from ramify.model.key import Hold
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
 from ramify.model.task import Row
-from ramify.store.reads import GROUP_SCAN, PAGE_LIMIT
+from ramify.store.reads import GROUP_SCAN, MOST_GROUPS, PAGE_LIMIT
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import MANY, House, only, refused
 from ramify.testing.conformance.registry import case
@@ -217,6 +217,36 @@ def errors_are_grouped_largest_first(house: House) -> None:
     ]
     assert set(summary.groups[0].examples) <= {claim.tasks[i] for i in (0, 1, 3)}
     assert summary.groups[0].examples
+
+
+@case("reads")
+def errors_that_differ_in_numbers_and_names_are_one_group_with_an_example_and_its_times(house: House) -> None:
+    run = house.any_run(house.tasks(3))
+    worker = house.worker()
+    claim = worker.take()
+    began = house.clock.now()
+    for task, text in zip(claim.tasks, ("row 7 of 'a.csv'", "row 8 of 'b.csv'", "row 9 of 'b.csv'"), strict=True):
+        worker.end(claim, [task], Status.FAILED, values=[Failure("ValueError", text).encode()])
+        house.clock.advance(1)
+    group = only(house.store.reads.errors(run).groups)
+    assert (group.text, group.count, group.examples) == ("row # of '…'", 3, tuple(claim.tasks))
+    assert group.example == "row 7 of 'a.csv'"
+    assert (group.first, group.last) == (began, began + 2 * SECOND)
+
+
+@case("reads")
+def however_many_errors_differ_only_so_many_groups_are_told_apart(house: House) -> None:
+    many = 2 * MOST_GROUPS + 10
+    run = house.run(house.tasks([b""] * many))
+    worker = house.worker()
+    texts = [f"{'x' * (i // 26)}{chr(97 + i % 26)} is unlike" for i in range(many - 2)] + ["often"] * 2
+    for claim in worker.claim(MANY):
+        worker.end(claim, status=Status.FAILED, values=[Failure("E", texts.pop()).encode() for _ in claim.tasks])
+    summary = house.store.reads.errors(run)
+    assert summary.complete
+    assert len(summary.groups) == MOST_GROUPS
+    assert (summary.groups[0].text, summary.groups[0].count) == ("often", 2)
+    assert summary.others + sum(group.count for group in summary.groups) == many
 
 
 @case("reads")

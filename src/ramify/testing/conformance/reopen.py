@@ -1,5 +1,6 @@
 """`reopen`: begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
 
+A run that had been cancelled or halted is that again when it ends with cancelled tasks in it.
 Keys are taken again; one taken by another task since keeps its task closed (superseded). A join that has not fired
 forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is otherwise left
 alone. A reopened join task that somebody holds loses its row. With `settle`, each is marked to end as that says. Two
@@ -166,8 +167,33 @@ def a_swept_task_lives_again(house: House) -> None:
     assert (list(claim.tasks), dict(claim.marks)) == ([tasks.first + 1], {})
     assert claim.history[tasks.first + 1].life == 2
     worker.done(claim)
-    assert house.settle(run).state is RunState.DONE
+    house.settle(run)
     assert (house.count(run, Status.CANCELLED), house.count(run, Status.DONE)) == (2, 1)
+
+
+@case("reopen")
+def a_cancelled_run_stays_so_until_nothing_of_it_is_cancelled(house: House) -> None:
+    for into in (RunState.CANCELLED, RunState.HALTED):
+        tasks = house.tasks(3)
+        run = house.run(tasks)
+        house.store.cancel(run, reason="enough", into=into)
+        worker = house.worker()
+        for reopened, end in (([tasks.first], into), ([tasks.first + 1, tasks.last], RunState.DONE)):
+            house.settle(run)
+            worker.reopen(run, reopened)
+            assert house.store.reads.run(run).state is RunState.OPEN
+            seen = house.finish(run)
+            assert (seen.state, seen.reason) == (end, "enough" if end is into else None)
+
+
+@case("reopen")
+def a_task_cancelled_by_itself_does_not_make_its_run_a_cancelled_one(house: House) -> None:
+    tasks = house.tasks(2)
+    run = house.run(tasks)
+    house.store.cancel(run, tasks.first)
+    assert house.finish(run).state is RunState.DONE
+    house.worker().reopen(run, [tasks.last])
+    assert house.finish(run).state is RunState.DONE
 
 
 @case("reopen")

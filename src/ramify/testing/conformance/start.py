@@ -126,3 +126,15 @@ def the_keys_of_first_tasks_are_taken(house: House) -> None:
     again = house.tasks(keys=[b"/"], hold=Hold.ONCE)
     assert house.add(run, again).ids == ((root.first,),)
     assert house.offered() == [root.first]
+
+
+@case("start")
+def a_first_task_whose_key_is_taken_is_dropped_and_answered_with_its_holder(house: House) -> None:
+    house.queue(held := house.tasks(keys=[b"k"], hold=Hold.UNIQUE))
+    tasks = house.tasks(3, keys=[b"a", b"k", b"b"], hold=Hold.UNIQUE)
+    started = house.store.start(NewRun(house.store.reserve(1)), [tasks])
+    assert started.created
+    assert started.added.ids == ((tasks.first, held.first, tasks.first + 1),)
+    assert started.added.taken == {(0, 1)}
+    again = house.store.start(NewRun(started.run.id), [tasks])
+    assert (again.created, again.added.ids) == (False, ())

@@ -6,6 +6,7 @@ from ramify.errors import Reaped
 from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.segment import SegmentState
+from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import DEAD_AFTER, House, refused
 from ramify.testing.conformance.registry import case
 
@@ -71,7 +72,7 @@ def published_tasks_and_their_events_stay(house: House) -> None:
 @case("vacuum")
 def expired_keys_are_removed_and_held_ones_stay(house: House) -> None:
     run = house.queue()
-    house.add(run, house.tasks(keys=[b"kept"], hold=Hold.UNIQUE, keep=60))
+    house.add(run, house.tasks(keys=[b"kept"], hold=Hold.UNIQUE, keep=60 * SECOND))
     house.finish(run)
     house.add(run, house.tasks(keys=[b"held"], hold=Hold.UNIQUE), house.tasks(keys=[b"ever"], hold=Hold.ONCE))
     assert house.store.vacuum().keys == 0

@@ -1,0 +1,140 @@
+"""Trying again: what a retry takes with it, and how the run ends then."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from ramify import Engine, RunCancelled, RunState, Stream, Tasks, current
+from ramify.engine import retrying
+from ramify.shapes.frontier import How
+from tests.engine import jobs as known
+from tests.engine.conftest import Make
+from tests.engine.jobs import collect, fork_always, fragile, jobs
+from tests.kernel.shop import wait_until
+
+nested = Tasks()
+#: `grow` stops its run when it comes to these.
+stops: set[int] = set()
+
+
+@nested.task
+def grow(n: int) -> int | None:
+    if n in stops:
+        current().run.stop("enough")
+    if n < 2:
+        return n
+    current().spawn(grow.of(n - 1), grow.of(n - 2), then=add.of())
+    return None
+
+
+@nested.task
+def add(two: Stream[int] = Stream()) -> int:
+    return sum(two)
+
+
+@pytest.fixture
+def engine(make: Make) -> Iterator[Engine]:
+    known.broken.clear()
+    yield make(jobs, nested)
+    known.broken.clear()
+    stops.clear()
+
+
+def test_a_cancelled_run_does_not_end_as_done_because_one_of_its_tasks_was_retried(engine: Engine) -> None:
+    known.broken |= {"x"}
+    run = engine.start(fragile.of("x"), name="r", order="any")
+    run.add(fragile.of("y").delay(1_000))
+    with engine.working(threads=1):
+        wait_until(lambda: run.counts.failed == 1)
+    run.cancel("enough")
+    assert run.state is RunState.CANCELLED
+    known.broken.clear()
+    assert run.retry().tasks == 1
+    with engine.working(threads=1):
+        assert run.wait(20)
+    assert (run.state, run.stored.reason, run.counts.done, run.counts.cancelled) == (
+        RunState.CANCELLED, "enough", 1, 1
+    )  # fmt: skip
+
+
+def test_results_of_a_cancelled_run_raise_unless_a_part_will_do(engine: Engine) -> None:
+    run = engine.start([fragile.of("x"), fragile.of("y")])
+    run.cancel("enough")
+    with pytest.raises(RunCancelled, match=r"was cancelled \(enough\): 2 of 2 tasks were cancelled"):
+        run.results()
+    assert list(run.results(partial=True)) == []
+
+
+def test_a_cancelled_run_also_says_what_had_failed(engine: Engine) -> None:
+    known.broken |= {"x"}
+    run = engine.start([fragile.of("x"), fragile.of("y").delay(1_000)], order="any")
+    with engine.working(threads=1):
+        wait_until(lambda: run.counts.failed == 1)
+    run.cancel()
+    with pytest.raises(RunCancelled, match=r"1 of 2 tasks were cancelled, 1 of 2 tasks failed: 1 x fragile") as raised:
+        run.results()
+    assert [group.text for group in raised.value.groups] == ["x is broken"]
+
+
+def test_a_continuation_that_ran_without_a_member_runs_again_when_the_member_is_retried(engine: Engine) -> None:
+    known.broken |= {"a", "b"}
+    run = engine.run(fork_always.of("c", "a", "b"), name="f")
+    assert list(run.results(collect, partial=True)) == ["some: c (1, 2 broken)"]
+    known.broken.clear()
+    assert run.retry().tasks == 3
+    engine.run(fork_always.of("c", "a", "b"), name="f")
+    assert list(run.results(collect)) == ["some: c a b (3, 0 broken)"]
+    assert run.counts.added == 5
+
+
+def test_a_continuation_whose_members_stay_as_they_are_is_left_alone(engine: Engine) -> None:
+    known.broken |= {"a", "x"}
+    roots = [fork_always.of("c", "a"), fragile.of("x")]
+    run = engine.run(roots, name="f")
+    known.broken -= {"x"}
+    (lone,) = (error.task for error in run.errors() if error.arguments == ("x",))
+    assert run.retry(lone).tasks == 1
+    assert engine.run(roots, name="f").counts.failed == 1
+    assert list(run.results(collect, partial=True)) == ["some: c (1, 1 broken)"]
+
+
+def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engine) -> None:
+    calls = [fragile.of("x"), fragile.of("y")]
+    run = engine.start(calls, name="r")
+    run.cancel("enough")
+    assert run.retry().tasks == 0
+    assert "retry(cancelled=True)" in said_by(engine, lambda: engine.start(calls, name="r"))
+    assert run.retry(cancelled=True, reason="on with it").tasks == 2
+    assert engine.run(calls, name="r").begun is How.CONTINUED
+    assert (run.state, run.stored.reason, sorted(run.results())) == (RunState.DONE, None, ["x", "y"])
+
+
+@pytest.mark.parametrize("limit", [2, 3, 8192])
+@pytest.mark.parametrize("at_work", [False, True])
+def test_continuations_that_were_cancelled_wait_for_their_members_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int, at_work: bool
+) -> None:
+    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    stops.add(4)
+    run = engine.run(grow.of(6), name="fibonacci")
+    assert (run.state, run.counts.cancelled) == (RunState.HALTED, 7)
+    stops.clear()
+    if at_work:
+        # Workers are quick enough to finish a page before the next one is asked for.
+        with engine.working(threads=1):
+            retried = run.retry(cancelled=True)
+            assert run.wait(20)
+    else:
+        retried = run.retry(cancelled=True)
+        engine.run(grow.of(6), name="fibonacci")
+    assert retried.tasks == 7
+    assert (run.state, run.counts.cancelled, max(run.results(add))) == (RunState.DONE, 0, 8)
+
+
+def said_by(engine: Engine, act: Callable[[], object]) -> str:
+    """What the engine says meanwhile."""
+    heard: list[str] = []
+    before, engine.say = engine.say, heard.append
+    act()
+    engine.say = before
+    return " ".join(heard)
