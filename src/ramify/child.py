@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ramify.engine.chorus import words_of
 from ramify.engine.crew import NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.importing import importing
@@ -62,7 +63,7 @@ class Report:
         self.say(f"trouble {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
 
     def __call__(self, signal: Signal) -> None:
-        """Tell the crew under which number this process works, and when it saves what it has, to leave."""
+        """Tell the crew under which number this process works, when it saves, and what people should hear."""
         match signal:
             case Entered(process):
                 self._has_entered.set()
@@ -70,7 +71,9 @@ class Report:
             case Stopping("saving"):
                 self.say("saving")
             case _:
-                pass
+                words = words_of(signal)
+                if words is not None:
+                    self.say(f"signal {words}")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -107,7 +110,7 @@ def _engine(orders: Orders, report: Report) -> Engine:
     with importing(orders.place):
         engine = load_engine(orders.place)
     engine.url, engine.durability = orders.store, orders.durability
-    engine.say = report.relay
+    engine.say, engine.teller = report.relay, report
     return engine
 
 
@@ -123,9 +126,7 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         supervised=True,
         on_beat=lambda: report.say("beat"),
     )
-    kernel = engine.kernel(settings)
-    kernel.signals.listen(report)
-    return kernel
+    return engine.kernel(settings)
 
 
 def _stop_on_signals(kernel: Kernel) -> None:

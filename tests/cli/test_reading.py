@@ -8,6 +8,7 @@ from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
+from ramify.model.process import NewProcess, new_process_id
 from tests.cli.conftest import HOSTILE, RAW, Desk
 
 
@@ -205,6 +206,15 @@ def test_a_run_that_is_not_there_is_answered_with_those_that_are(desk: Desk, com
 @pytest.mark.parametrize("command", [["why", "777"], ["events", "777"], ["resolve", "777", "--skip"]])
 def test_a_task_that_is_not_there_is_said(desk: Desk, command: list[str]) -> None:
     assert "no task 777" in desk.err(*command, code=2)
+
+
+def test_a_kind_that_nobody_knows_is_told_by_status_and_doctor(desk: Desk) -> None:
+    desk.house.run(desk.house.tasks(3), name="walk")
+    desk.house.store.enter(NewProcess(new_process_id(), kinds=("measure",)))
+    words = "3 tasks of kind 'walk' wait: no task of that name here"
+    assert f"{words}; rename it back or give aliases=('walk',)" in desk.out("status")
+    assert desk.json("status")[0]["unknown_kinds"] == {"walk": 3}
+    assert words in desk.out("doctor", code=1)
 
 
 def test_no_store_ends_with_three(desk: Desk) -> None:

@@ -155,6 +155,35 @@ def test_workers_beside_the_program_may_be_processes(program: Program) -> None:
     assert f"sum: {sum(range(41))} 41 finished" in text
 
 
+RENAMED = """
+import threading
+from ramify import Engine
+
+engine = Engine("renamed.db")
+engine.say = lambda text: print("said:", text, flush=True)
+
+@engine.task(name="after")
+def step(n: int) -> int:
+    return n
+
+if __name__ == "__main__":
+    before = Engine("renamed.db")
+    before.task(name="before")(step.fn)
+    before.start(before.table()["before"].of(1), name="chain")
+    before.close()
+    with engine.working(processes=2):
+        threading.Event().wait()
+"""
+
+
+def test_worker_processes_say_once_together_that_nobody_knows_a_kind(program: Program) -> None:
+    process = program(RENAMED)
+    read_until(
+        process,
+        "said: 1 task of kind 'before' waits: no task of that name here; rename it back or give aliases=('before',)",
+    )
+
+
 def test_a_run_at_the_top_of_a_module_is_refused_in_a_worker_with_one_clear_line(program: Program) -> None:
     unguarded = CHAIN.replace('if __name__ == "__main__":', "if True:").replace(
         "step.of(0),", "step.of(0), processes=1,"

@@ -18,6 +18,7 @@ from ramify.cli.words import SECOND, duration, number, plural, rate, stamp
 from ramify.errors import RamifyError, StoreUnavailable
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import RunStatus, status_of, waits_in_words
+from ramify.inspect.unknown import unknown_in_words
 from ramify.store.contract import Store
 
 #: Seconds between two looks: on a terminal, and elsewhere.
@@ -54,6 +55,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "left": live.run,
         "round_waits_for": live.round,
         "waits": waits_in_words(status),
+        "unknown_kinds": status.unknown,
         "added_per_second": pace.added,
         "ended_per_second": pace.ended,
         "eta_seconds": pace.eta(total.pending),
@@ -74,6 +76,7 @@ def lines_of(status: RunStatus, pace: Pace) -> list[list[Piece]]:
         lines.append(["  ", speed])
     if waits := waits_of(status):
         lines.append(["  ", waits])
+    lines += [["  ", ("bad", unknown_in_words(kind, count))] for kind, count in status.unknown.items()]
     return lines
 
 

@@ -21,6 +21,7 @@ from typing import IO
 
 import msgspec
 
+from ramify.engine.chorus import Chorus
 from ramify.errors import ConfigError, RamifyError
 from ramify.kernel.signals import Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
@@ -97,6 +98,7 @@ class Crew:
         self._size = size
         self._store = store
         self.signals = signals
+        self._chorus = Chorus(signals.send)
         self._hung_after = hung_after
         self._clock = clock
         self._say = say
@@ -208,6 +210,7 @@ class Crew:
         code = member.child.wait()
         listener.join(timeout=0.2)
         _close(member.child.stdin)
+        self._chorus.forget(member)
         with self._changed:
             self._members.discard(member)
             self._ended(member, code)
@@ -224,6 +227,8 @@ class Crew:
                     member.is_over = True
                 elif word == "trouble":
                     member.last_words.append(rest)
+                elif word == "signal":
+                    self._chorus.hear(member, rest)
                 elif word == "said":
                     # Whoever should be told may be gone; that is no reason to hear no more of this child.
                     with contextlib.suppress(Exception):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ramify.engine.cap import Cap
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
+from ramify.engine.lookout import Lookout
 from ramify.engine.resource import close_all
 from ramify.engine.run import Run
 from ramify.engine.stir import Stir
@@ -92,7 +93,9 @@ class Engine(Tasks):
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
         self._ids: Ids | None = None
-        self._listeners: list[Listener] = [Teller(self._tell)]
+        #: Puts signals into words; a worker process hands them to its crew instead.
+        self.teller: Listener = Teller(lambda text: self.say(text), self._warn)
+        self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._users = 0
         self._let_go = weakref.finalize(self, _close, self._opened)
@@ -215,8 +218,9 @@ class Engine(Tasks):
         made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
         made.signals.listen(Cap(self.store, settings.runs))
         made.signals.listen(self.stir)
-        for listener in self._listeners:
+        for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
+        made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
         return made
 
     def listen(self, listener: Listener) -> None:
@@ -226,7 +230,7 @@ class Engine(Tasks):
     def signals(self) -> Signals:
         """Signals that this engine's listeners hear, for workers in other processes."""
         made = Signals()
-        for listener in self._listeners:
+        for listener in (self.teller, *self._listeners):
             made.listen(listener)
         return made
 
@@ -337,8 +341,11 @@ class Engine(Tasks):
         finally:
             _busy.difference_update(mark)
 
-    def _tell(self, text: str) -> None:
-        self.say(text)
+    def _warn(self, text: str) -> None:
+        if self.say is _say:
+            _say(text, logging.WARNING)
+        else:
+            self.say(text)
 
     def _place(self) -> object:
         about = self.store.describe()
@@ -372,8 +379,9 @@ def _close(opened: list[Store]) -> None:
         opened.pop().close()
 
 
-def _say(text: str) -> None:
-    """Log it, and show it to a person if one is there."""
-    _log.info(text)
-    if sys.stderr is not None and sys.stderr.isatty():
+def _say(text: str, level: int = logging.INFO) -> None:
+    """Log it, and show it to a person if one is there. A warning is seen also where nobody has set up logging."""
+    _log.log(level, text)
+    is_shown = level >= logging.WARNING and not _log.hasHandlers()
+    if sys.stderr is not None and sys.stderr.isatty() and not is_shown:
         sys.stderr.write(f"ramify: {text}\n")

@@ -16,6 +16,7 @@ import msgspec
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
 from ramify.inspect.live import ROWS, is_alive, rows_of, width, workers
+from ramify.inspect.unknown import unknown_among, unknown_in_words
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import RunState
@@ -71,6 +72,7 @@ def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> 
     findings = [
         *_files(store.describe()),
         *_processes(processes, rows, (clock or SystemClock()).monotonic()),
+        *_unknown(reads),
         *_kinds(reads, rows, store.now()),
         *_claims(rows, processes, store.now()),
         *_garbage(rows),
@@ -122,6 +124,12 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
         yield Finding(Weight.FINE, "process", f"{gone:,} sessions have ended and are remembered for a day")
 
 
+def _unknown(reads: Reads) -> Iterator[Finding]:
+    for kind, count in unknown_among(reads, every_run(reads, RunState.OPEN)).items():
+        text, _, advice = unknown_in_words(kind, count).partition("; ")
+        yield Finding(Weight.WRONG, "kind", text, advice)
+
+
 def _kinds(reads: Reads, rows: Sequence[Segment], now: int) -> Iterator[Finding]:
     ready: Counter[tuple[str, str]] = Counter()
     for row in rows:
@@ -136,10 +144,7 @@ def _kinds(reads: Reads, rows: Sequence[Segment], now: int) -> Iterator[Finding]
             yield Finding(
                 Weight.LOOK, "kind", f"{count:,} {kind!a} tasks are ready and nobody works", "start a process"
             )
-        elif not knowing:
-            text = f"{count:,} {kind!a} tasks are ready and no live process knows that kind"
-            yield Finding(Weight.WRONG, "kind", text, "start a program that has this task, or use `aliases=`")
-        elif not any(process.queues is None or queue in process.queues for process in knowing):
+        elif knowing and not any(process.queues is None or queue in process.queues for process in knowing):
             text = f"{count:,} {kind!a} tasks are ready in queue {queue!a}, which no live process serves"
             yield Finding(Weight.WRONG, "kind", text, "start one with that queue")
 

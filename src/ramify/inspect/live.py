@@ -6,7 +6,7 @@ lower bounds, and `complete` says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 
 import msgspec
@@ -103,9 +103,8 @@ def workers(reads: Reads) -> list[Process]:
     return [process for process in reads.processes() if is_alive(process) and process.kinds != ()]
 
 
-def look(reads: Reads, run: Run, now: int, limit: int = ROWS) -> Live:
-    """Count what is left of a run."""
-    working = workers(reads)
+def look(reads: Reads, run: Run, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:
+    """Count what is left of a run, on whose store these work."""
     alive = {process.id for process in working}
     all_of_it: dict[str, int] = {}
     this_round: dict[str, int] = {}

@@ -17,7 +17,8 @@ from enum import StrEnum
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.live import Amounts, Live, look
+from ramify.inspect.live import Amounts, Live, look, workers
+from ramify.inspect.unknown import unknown_among
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
 from ramify.model.run import Order, Run, RunState
@@ -76,7 +77,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class RunStatus(msgspec.Struct, frozen=True):
-    """A run at one moment. `at` is the store's time."""
+    """A run at one moment. `at` is the store's time; `unknown` are kinds with tasks left that no live process knows."""
 
     run: Run
     title: str
@@ -86,6 +87,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     live: Live
     at: int
     gated_by: Run | None = None
+    unknown: Mapping[str, int] = {}
 
     @property
     def seconds(self) -> float:
@@ -109,14 +111,17 @@ def status_of(store: Store, run: int) -> RunStatus:
     # Counters before the state: a run seen as ended then has counts that are a little old at worst, never too new.
     kinds = counts_of(reads, run)
     found = reads.run(run)
+    unknown: Mapping[str, int] = {}
     if found.state.is_end:
         kinds = counts_of(reads, run)
         live = Live(Amounts(), Amounts())
     else:
-        live = look(reads, found, now)
+        working = workers(reads)
+        live = look(reads, found, now, working)
+        unknown = unknown_among(reads, [found], working)
     total = sum(kinds.values(), Counts())
     leader = leader_in_the_way(reads, found, live)
-    return RunStatus(found, title(found), _phase(found, live, leader), total, kinds, live, now, leader)
+    return RunStatus(found, title(found), _phase(found, live, leader), total, kinds, live, now, leader, unknown)
 
 
 def leader_in_the_way(reads: Reads, run: Run, live: Live) -> Run | None:
