@@ -1,9 +1,15 @@
 """Commands that look: what they say, in words and as JSON."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from subprocess import PIPE
 
 import pytest
 
+from ramify.inspect import held_up
 from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.log import LogLine
@@ -215,6 +221,36 @@ def test_a_kind_that_nobody_knows_is_told_by_status_and_doctor(desk: Desk) -> No
     assert f"{words}; rename it back or give aliases=('walk',)" in desk.out("status")
     assert desk.json("status")[0]["unknown_kinds"] == {"walk": 3}
     assert words in desk.out("doctor", code=1)
+
+
+FROZEN = """
+import os, sys
+from ramify.model.process import NewProcess, new_process_id
+from ramify.store.sqlite import SqliteStore
+store = SqliteStore("walk.db")
+store.enter(NewProcess(new_process_id(), pid=os.getpid(), kinds=("walk",)))
+with store._link.write():
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_process_frozen_inside_a_write_is_named_by_status_and_doctor(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_up, "LONG_WRITE", 0.0)
+    desk.house.run(desk.house.tasks(3), name="walk")
+    with subprocess.Popen([sys.executable, "-c", FROZEN], stdin=PIPE, stdout=PIPE, text=True) as frozen:
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == "writing\n"
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            words = f"pid {frozen.pid} has held the lock for writing for "
+            assert words in desk.out("status")
+            assert desk.json("status")[0]["held_up"][0]["pid"] == frozen.pid
+            assert words in desk.out("doctor", code=1)
+        finally:
+            frozen.kill()
 
 
 def test_no_store_ends_with_three(desk: Desk) -> None:

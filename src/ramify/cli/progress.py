@@ -56,6 +56,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "round_waits_for": live.round,
         "waits": waits_in_words(status),
         "unknown_kinds": status.unknown,
+        "held_up": status.held_up,
         "added_per_second": pace.added,
         "ended_per_second": pace.ended,
         "eta_seconds": pace.eta(total.pending),
@@ -77,6 +78,7 @@ def lines_of(status: RunStatus, pace: Pace) -> list[list[Piece]]:
     if waits := waits_of(status):
         lines.append(["  ", waits])
     lines += [["  ", ("bad", unknown_in_words(kind, count))] for kind, count in status.unknown.items()]
+    lines += [["  ", ("bad", each.text)] for each in status.held_up]
     return lines
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
+from ramify.inspect.held_up import held_up
 from ramify.inspect.live import ROWS, is_alive, rows_of, width, workers
 from ramify.inspect.unknown import unknown_among, unknown_in_words
 from ramify.model.policy import SECOND
@@ -33,6 +34,8 @@ REFUSALS = 1_000
 MEGA = 1_000_000
 #: The store empties its write-ahead log long before this size, unless a reader is in the way.
 LARGE_LOG = 256 * MEGA
+#: With less room than this on the disk, a commit may not fit.
+LITTLE_ROOM = MEGA
 
 
 class Weight(StrEnum):
@@ -69,9 +72,11 @@ def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> 
     reads = store.reads
     rows = list(rows_of(reads, None))
     processes = reads.processes()
+    monotonic = (clock or SystemClock()).monotonic()
     findings = [
         *_files(store.describe()),
-        *_processes(processes, rows, (clock or SystemClock()).monotonic()),
+        *_processes(processes, rows, monotonic),
+        *(Finding(Weight.WRONG, "writing", each.text, each.advice) for each in held_up(processes, monotonic)),
         *_unknown(reads),
         *_kinds(reads, rows, store.now()),
         *_claims(rows, processes, store.now()),
@@ -99,6 +104,13 @@ def _files(store: Description) -> Iterator[Finding]:
         yield Finding(Weight.LOOK, "file", text, advice)
     else:
         yield Finding(Weight.FINE, "file", text)
+    disk = os.statvfs(store.place)
+    free = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and free < LITTLE_ROOM:
+        text = f"the disk is full: {free / MEGA:,.1f} MB are free where the store is"
+        yield Finding(
+            Weight.WRONG, "disk", text, "free some space; work waits and goes on by itself when there is room"
+        )
 
 
 def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic: int) -> Iterator[Finding]:

@@ -100,7 +100,12 @@ def is_alive(process: Process) -> bool:
 
 def workers(reads: Reads) -> list[Process]:
     """The live processes that may do tasks; one that said it knows no kinds, such as a command, does none."""
-    return [process for process in reads.processes() if is_alive(process) and process.kinds != ()]
+    return at_work(reads.processes())
+
+
+def at_work(processes: Sequence[Process]) -> list[Process]:
+    """Those of these that are alive and may do tasks."""
+    return [process for process in processes if is_alive(process) and process.kinds != ()]
 
 
 def look(reads: Reads, run: Run, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:

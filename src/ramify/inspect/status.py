@@ -11,17 +11,19 @@ Counts come from counters, so they cost the same for a hundred tasks and for a h
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.live import Amounts, Live, look, workers
+from ramify.inspect.held_up import HeldUp, held_up
+from ramify.inspect.live import Amounts, Live, at_work, look
 from ramify.inspect.unknown import unknown_among
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
 from ramify.model.run import Order, Run, RunState
+from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
@@ -77,7 +79,10 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class RunStatus(msgspec.Struct, frozen=True):
-    """A run at one moment. `at` is the store's time; `unknown` are kinds with tasks left that no live process knows."""
+    """A run at one moment. `at` is the store's time.
+
+    `unknown` are kinds with tasks left that no live process knows, `held_up` is what keeps processes from writing.
+    """
 
     run: Run
     title: str
@@ -88,6 +93,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     at: int
     gated_by: Run | None = None
     unknown: Mapping[str, int] = {}
+    held_up: Sequence[HeldUp] = ()
 
     @property
     def seconds(self) -> float:
@@ -105,23 +111,27 @@ def counts_of(reads: Reads, run: int) -> dict[str, Counts]:
     return {kind: Counts.of(counters) for kind, counters in reads.counts(run).items()}
 
 
-def status_of(store: Store, run: int) -> RunStatus:
+def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
     """Look at one run; UnknownRun when there is none."""
     reads, now = store.reads, store.now()
     # Counters before the state: a run seen as ended then has counts that are a little old at worst, never too new.
     kinds = counts_of(reads, run)
     found = reads.run(run)
     unknown: Mapping[str, int] = {}
+    in_the_way: Sequence[HeldUp] = ()
     if found.state.is_end:
         kinds = counts_of(reads, run)
         live = Live(Amounts(), Amounts())
     else:
-        working = workers(reads)
+        processes = reads.processes()
+        working = at_work(processes)
         live = look(reads, found, now, working)
         unknown = unknown_among(reads, [found], working)
+        in_the_way = tuple(held_up(processes, (clock or SystemClock()).monotonic()))
     total = sum(kinds.values(), Counts())
     leader = leader_in_the_way(reads, found, live)
-    return RunStatus(found, title(found), _phase(found, live, leader), total, kinds, live, now, leader, unknown)
+    phase = _phase(found, live, leader)
+    return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way)
 
 
 def leader_in_the_way(reads: Reads, run: Run, live: Live) -> Run | None:

@@ -60,8 +60,18 @@ class Blame(StrEnum):
     TASK = "task"
 
 
+class Away(msgspec.Struct, frozen=True):
+    """A store that cannot be written, for one process: since when, by the monotonic clock, and why."""
+
+    since: int
+    why: str
+
+
 class Process(msgspec.Struct, frozen=True):
-    """A process as people see it."""
+    """A process as people see it. `writing` is since when it holds the store's only lock for writing, if it does.
+
+    `beat`, `writing` and `away` are monotonic times; stores that cannot tell them leave them out.
+    """
 
     id: int
     pid: int
@@ -74,6 +84,8 @@ class Process(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
     version: str = ""
+    writing: int | None = None
+    away: Away | None = None
 
 
 class Reap(msgspec.Struct, frozen=True):

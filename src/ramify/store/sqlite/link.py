@@ -27,7 +27,7 @@ from typing import Literal, TypeVar
 import apsw
 
 from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
-from ramify.store.sqlite import forks, trouble
+from ramify.store.sqlite import forks, founding, trouble
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
 from ramify.store.sqlite.place import check_place, check_sqlite_version, live_folder
@@ -72,6 +72,8 @@ class Link:
         check_sqlite_version(apsw.sqlite_lib_version())
         #: Hears when this link gets the write lock (True) and when it lets it go (False).
         self.on_writing: Callable[[bool], None] | None = None
+        #: Hears why nothing can be written, and None when something was.
+        self.on_outcome: Callable[[str | None], None] | None = None
         #: Says in words who is writing, for the text of a time-out.
         self.holder: Callable[[], str | None] | None = None
         self._prepare, self._vfs = on_first_open, vfs
@@ -113,6 +115,7 @@ class Link:
                 self._begin(db)
                 yield db
                 self._commit(db)
+                self._tell_outcome(None)
             except BaseException:
                 self._roll_back(db)
                 raise
@@ -248,36 +251,13 @@ class Link:
             for name, value in seat.settings.items():
                 db.execute(f"PRAGMA {name}={value}").fetchall()
             if self._writer.opens == 0:
-                self._create_or_check(db)
+                founding.found(db, self.path, self._prepare)
             if seat is self._writer:
                 self._settle(db)
         except BaseException:
             db.close(True)
             raise
         return db
-
-    def _create_or_check(self, db: apsw.Connection) -> None:
-        if db.pragma("page_count") == 0:
-            # Only possible before the first page is written.
-            db.execute("PRAGMA page_size=4096")
-            db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            self._use_wal(db)
-        if self._prepare is not None:
-            # A file that has its tables is only read, so that it opens also while somebody writes for long. A file of
-            # another program is refused here, before anything of it is changed.
-            db.execute("BEGIN DEFERRED" if db.pragma("user_version") else "BEGIN IMMEDIATE")
-            try:
-                self._prepare(db)
-                db.execute("COMMIT")
-            except BaseException:
-                self._roll_back(db)
-                raise
-        self._use_wal(db)
-
-    def _use_wal(self, db: apsw.Connection) -> None:
-        mode = db.pragma("journal_mode", "wal")
-        if mode != "wal":
-            raise StoreRefused(f"{self.path}: SQLite cannot keep a write-ahead log here (it answers {mode!r})")
 
     def _settle(self, db: apsw.Connection) -> None:
         """Make sure of the log: that it is the one with a name, and after an I/O error that the disk has it."""
@@ -374,7 +354,14 @@ class Link:
         if seat is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
             return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
         waited = self._waited() if isinstance(error, trouble.BUSY) else ""
-        return trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
+        told = trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
+        if seat is self._writer:
+            self._tell_outcome(str(told).removeprefix(f"{self.path}").lstrip(": "))
+        return told
+
+    def _tell_outcome(self, why: str | None) -> None:
+        if self.on_outcome is not None and not self._orphaned:
+            self.on_outcome(why)
 
     def _waited(self) -> str:
         who = None

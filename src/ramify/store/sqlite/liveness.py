@@ -6,7 +6,8 @@ Each process holds a `flock` on a file of its own, `<database>-live/<process>.lo
     lock held                 not known; the beat decides, for a forked child may have kept the lock
 
 A beat is a small write to that file (monotonic time, boot id, pid), not to the database: it waits behind no commit and
-costs no fsync. The file also tells whether its process is inside a write transaction, and since when.
+costs no fsync. The file also tells people whether its process is inside a write transaction and since when, and since
+when and why it cannot write at all; it is written in place, so that a full disk does not keep it from saying so.
 
 A process may call others dead for their silence only if it has itself beaten without a gap for as long
 (`clean_window`): after a suspended laptop or a stalled disk everybody looks silent to whoever wakes first.
@@ -28,6 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
+from ramify.model.process import Away
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE
 from ramify.store.sqlite import forks
@@ -35,8 +37,8 @@ from ramify.store.sqlite import forks
 SECOND = 1_000_000
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-#: beat, since, writing since (-1: not writing), pid, boot id; a checksum follows.
-_RECORD = struct.Struct("<qqqq40s")
+#: beat, since, writing since (-1: not writing), pid, boot id, away since (-1: not away), why; a checksum follows.
+_RECORD = struct.Struct("<qqqq40sq200s")
 _CHECK = struct.Struct("<I")
 #: A record may be read while it is written; then it is read again.
 _READS = 8
@@ -51,6 +53,7 @@ class Alive:
     boot_id: str
     pid: int = 0
     writing: int | None = None
+    away: Away | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ class _Held:
     gaps: Gaps
     file: int = -1
     writing: int | None = None
+    away: Away | None = None
 
 
 class Liveness:
@@ -183,6 +187,16 @@ class Liveness:
                 with suppress(StoreUnavailable):
                     self._write(held)
 
+    def away(self, process: int, why: str | None) -> None:
+        """Note why this process cannot write, or with None that it can; it stays away since the first time."""
+        with self._mine():
+            held = self._held.get(process)
+            if held is None or (why is None) == (held.away is None):
+                return
+            held.away = None if why is None else Away(self._clock.monotonic(), why)
+            with suppress(StoreUnavailable):
+                self._write(held)
+
     def probe(self, process: int) -> Alive | Dead:
         """What the lock file of any process tells."""
         try:
@@ -204,10 +218,10 @@ class Liveness:
         finally:
             os.close(file)
 
-    def last_beat(self, process: int) -> int | None:
-        """When a process last beat, by the monotonic clock; None when it is dead."""
+    def alive(self, process: int) -> Alive | None:
+        """What a living process tells; None when it is dead."""
         found = self.probe(process)
-        return found.beat if isinstance(found, Alive) else None
+        return found if isinstance(found, Alive) else None
 
     def clean_window(self, process: int, dead_after: float) -> bool:
         """Whether this process has beaten without a gap for `dead_after` seconds, and so may judge others by theirs."""
@@ -314,6 +328,8 @@ class Liveness:
             -1 if held.writing is None else held.writing,
             held.pid,
             self._boot_id.encode()[:40],
+            -1 if held.away is None else held.away.since,
+            b"" if held.away is None else held.away.why.encode("utf-8", "replace")[:200],
         )
         return record + _CHECK.pack(zlib.crc32(record))
 
@@ -334,8 +350,15 @@ def _read(file: int) -> Alive | None:
         content = os.pread(file, _RECORD.size + _CHECK.size, 0)
         record, check = content[: _RECORD.size], content[_RECORD.size :]
         if len(check) == _CHECK.size and _CHECK.unpack(check)[0] == zlib.crc32(record):
-            beat, since, writing, pid, boot_id = _RECORD.unpack(record)
-            return Alive(beat, since, boot_id.rstrip(b"\0").decode(), pid, None if writing < 0 else writing)
+            beat, since, writing, pid, boot_id, away, why = _RECORD.unpack(record)
+            return Alive(
+                beat,
+                since,
+                boot_id.rstrip(b"\0").decode(),
+                pid,
+                None if writing < 0 else writing,
+                None if away < 0 else Away(away, why.rstrip(b"\0").decode("utf-8", "ignore")),
+            )
     return None
 
 

@@ -280,11 +280,13 @@ class SqliteReads:
             ).fetchall()
         return [
             Process(
-                number, pid, host, entered, self._liveness.last_beat(number), bool(gone), last,
+                number, pid, host, entered, told.beat if told else None, bool(gone), last,
                 None if not announced else Blame.NOBODY if blame is None else Blame.TASK,
-                _names(kinds), _names(queues), version,
+                _names(kinds), _names(queues), version, told.writing if told else None,
+                told.away if told else None,
             )
             for number, pid, host, entered, gone, last, announced, blame, kinds, queues, version in found
+            for told in [self._liveness.alive(number)]
         ]  # fmt: skip
 
     def sql(self, query: str, values: dict[str, Any]) -> Table:

@@ -68,7 +68,7 @@ class SqliteStore:
         self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=schema.prepare, vfs=vfs)
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
-        self._link.on_writing = self._note_writing
+        self._link.on_writing, self._link.on_outcome = self._note_writing, self._note_outcome
         self._entered: int | None = None
         self._turn = 0
         self._idle = True
@@ -161,6 +161,11 @@ class SqliteStore:
         if self._entered is not None:
             self._liveness.writing(self._entered, self._clock.monotonic() if writing else None)
 
+    def _note_outcome(self, trouble: str | None) -> None:
+        """Let others see since when nothing can be written, and when it can again."""
+        if self._entered is not None:
+            self._liveness.away(self._entered, trouble)
+
     def _is_dead(self, reaper: int, process: int, dead_after: float) -> Dead | None:
         found = self._liveness.probe(process)
         if isinstance(found, Dead):
@@ -207,6 +212,8 @@ class SqliteStore:
                 again = processes.consumed(db, stamp)
                 nothing = claims.look(db, stamp.process, want, self.now()) if again is None else None
                 if nothing is not None:
+                    # Who wants nothing written has no trouble with it.
+                    self._note_outcome(None)
                     return answers.claimed(db, answers.of_claim(nothing), want, self.now())
         with self._link.write() as db:
             again = processes.consumed(db, stamp)
