@@ -10,10 +10,11 @@ from subprocess import PIPE
 import pytest
 
 from ramify.inspect import held_up
-from ramify.model.commit import Part
+from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
+from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, new_process_id
 from tests.cli.conftest import HOSTILE, RAW, Desk
 
@@ -221,6 +222,27 @@ def test_a_kind_that_nobody_knows_is_told_by_status_and_doctor(desk: Desk) -> No
     assert f"{words}; rename it back or give aliases=('walk',)" in desk.out("status")
     assert desk.json("status")[0]["unknown_kinds"] == {"walk": 3}
     assert words in desk.out("doctor", code=1)
+
+
+def test_a_run_that_was_killed_while_it_waited_says_what_is_due_and_that_nobody_works(desk: Desk) -> None:
+    house = desk.house
+    run = house.run(house.tasks(2), name="walk")
+    worker = house.worker()
+    claim = worker.take()
+    due = house.store.now() + 3600 * SECOND
+    worker.end(claim, status=Status.DEFERRED, later=[Later(claim.tasks, due)])
+    assert "walk · open, waiting · round 0" in desk.out("status")
+    worker.store.close()
+    told = desk.out("status", str(run))
+    assert "walk · open, unattended · round 0" in told
+    assert "2 deferrals" in told
+    assert "2 due later (next in 59 min" in told
+    assert "nobody is working on it; start it again with the same line" in told
+    (found,) = desk.json("status")
+    assert (found["phase"], found["workers"], found["left"]["later"]) == ("unattended", 0, 2)
+    assert found["next_due"].endswith("Z")
+    house.run(house.tasks(1), name="copy")
+    assert "nobody is working on them; start them again with the same lines" in desk.out("status")
 
 
 FROZEN = """

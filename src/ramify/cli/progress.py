@@ -55,6 +55,8 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "left": live.run,
         "round_waits_for": live.round,
         "waits": waits_in_words(status),
+        "next_due": stamp(live.next_due),
+        "workers": live.workers,
         "unknown_kinds": status.unknown,
         "held_up": status.held_up,
         "added_per_second": pace.added,
@@ -72,6 +74,8 @@ def lines_of(status: RunStatus, pace: Pace) -> list[list[Piece]]:
             counts += [" · ", ("bad" if word == "failed" else "look", f"{number(count)} {word}")]
     if total.retries:
         counts.append(f" · {plural(total.retries, 'retry', 'retries')}")
+    if total.deferrals:
+        counts.append(f" · {plural(total.deferrals, 'deferral')}")
     lines = [headline(status), ["  ", *counts]]
     if speed := _speed(status, pace):
         lines.append(["  ", speed])

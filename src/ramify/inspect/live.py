@@ -11,6 +11,7 @@ from heapq import merge
 
 import msgspec
 
+from ramify.model.policy import PARKED
 from ramify.model.process import Process
 from ramify.model.run import Order, Run
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState
@@ -125,7 +126,7 @@ def look(reads: Reads, run: Run, now: int, working: Sequence[Process], limit: in
             wait = "stranded"
         count = width(row)
         all_of_it[wait] = all_of_it.get(wait, 0) + count
-        if wait == "later" and row.due is not None:
+        if wait == "later" and row.due is not None and row.due < PARKED:
             next_due = row.due if next_due is None else min(next_due, row.due)
         if wait != "joining" and (run.order is not Order.ROUNDS or row.round <= run.round):
             this_round[wait] = this_round.get(wait, 0) + count

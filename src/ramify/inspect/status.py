@@ -7,6 +7,7 @@ Counts come from counters, so they cost the same for a hundred tasks and for a h
     waiting         nothing can be claimed now: due later, behind a join, paused, or behind another run
     round complete  this round has no work left and a later one has; somebody will open it
     exhausted       no work is left
+    unattended      there is work left, and no live process works on this store: whoever did was stopped or killed
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ class Phase(StrEnum):
     WAITING = "waiting"
     ROUND_COMPLETE = "round complete"
     EXHAUSTED = "exhausted"
+    UNATTENDED = "unattended"
+
+
+#: Said of a run that has not ended while nobody works on its store.
+NOBODY = "nobody is working on it; start it again with the same line"
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -152,11 +158,12 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
     if run.state is RunState.PAUSED:
         return "paused; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
     if status.gated_by is not None:
-        return f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
+        leader = f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
+        return leader if live.workers else f"{leader}; {NOBODY}"
     amounts = live.round
-    if not amounts.total:
-        return f"{live.run.joining:,} behind joins" if live.run.joining and not live.run.gated else None
-    words = [
+    joining = [f"{live.run.joining:,} behind joins"] if live.run.joining and not live.run.gated else []
+    words = [] if amounts.total else joining
+    words += [
         f"{count:,} {what}"
         for count, what in (
             (amounts.held, "held"),
@@ -168,8 +175,8 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
         )
         if count
     ]
-    idle = "" if live.workers or not amounts.total else "; nobody works on this store"
-    return ("at least " if not live.complete else "") + ", ".join(words) + idle
+    counted = ("at least " if words and not live.complete else "") + ", ".join(words)
+    return "; ".join(filter(None, (counted, None if live.workers else NOBODY))) or None
 
 
 def _phase(run: Run, live: Live, leader: Run | None) -> Phase:
@@ -177,7 +184,11 @@ def _phase(run: Run, live: Live, leader: Run | None) -> Phase:
         return Phase.RUNNING
     if run.state.is_end or not live.run.total:
         return Phase.EXHAUSTED
-    if run.state is RunState.PAUSED or leader is not None:
+    if run.state is RunState.PAUSED:
+        return Phase.WAITING
+    if not live.workers:
+        return Phase.UNATTENDED
+    if leader is not None:
         return Phase.WAITING
     if live.run.ready or live.run.suspect or live.run.stranded:
         return Phase.PULLING
