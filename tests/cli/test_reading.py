@@ -7,6 +7,7 @@ import subprocess
 import sys
 from subprocess import PIPE
 
+import apsw
 import pytest
 
 from ramify.inspect import held_up
@@ -243,6 +244,25 @@ def test_a_run_that_was_killed_while_it_waited_says_what_is_due_and_that_nobody_
     assert found["next_due"].endswith("Z")
     house.run(house.tasks(1), name="copy")
     assert "nobody is working on them; start them again with the same lines" in desk.out("status")
+
+
+@pytest.mark.parametrize("table", ["label", "run"])
+def test_a_damaged_file_is_found_by_the_full_doctor(desk: Desk, table: str) -> None:
+    """`label` is read by nothing else of the doctor, `run` by all of it."""
+    desk.house.run(desk.house.tasks([b"[]"] * 2_000, keys=[b"%d" % n for n in range(2_000)]), name="walk")
+    desk.house.close()
+    assert "every page, row and index of it is whole" in desk.out("doctor", "--full")
+    db = apsw.Connection("walk.db")
+    where = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'"
+    page = next(number for (number,) in db.execute(where, (table,)))
+    db.close()
+    with open("walk.db", "r+b") as file:
+        file.seek((page - 1) * 4096 + (0 if table == "run" else 3))
+        file.write(b"\xff" * 60)
+    told = desk.out("doctor", "--full", code=1)
+    assert "damaged" in told
+    assert "restore a backup" in told
+    assert "Traceback" not in told
 
 
 FROZEN = """

@@ -1,7 +1,8 @@
 """The doctor: what a store is, who works on it, and what a person should look at.
 
 Each finding is a fact with a weight: `wrong` needs somebody, `look` may be as it should, `fine` is said because people
-ask. It looks at a bounded part of the live rows and reads no log, unless the audit of the log is asked for.
+ask. It looks at a bounded part of the live rows and reads no log, unless it is asked to look at everything: then the
+store checks its own bytes, and if they are whole the log is audited.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
+from ramify.errors import StoreBroken
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
 from ramify.inspect.held_up import held_up
@@ -68,12 +70,27 @@ class Checkup(msgspec.Struct, frozen=True):
 
 
 def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> Checkup:
-    """Look a store over; `full` also audits the log of every run, which reads all of it."""
+    """Look a store over; `full` also lets it check its bytes and audits the log of every run, which reads all of it."""
+    try:
+        findings = _look_over(store, clock or SystemClock())
+    except StoreBroken as error:
+        findings = [Finding(Weight.WRONG, "file", str(error))]
+    if full:
+        damage = list(_damage(store.reads))
+        # What is damaged tells lies, so there is nothing to audit.
+        findings += damage or [
+            Finding(Weight.FINE, "file", "every page, row and index of it is whole"),
+            *_log(store.reads),
+        ]
+    return Checkup(store.describe(), findings)
+
+
+def _look_over(store: Store, clock: Clock) -> list[Finding]:
     reads = store.reads
     rows = list(rows_of(reads, None))
     processes = reads.processes()
-    monotonic = (clock or SystemClock()).monotonic()
-    findings = [
+    monotonic = clock.monotonic()
+    return [
         *_files(store.describe()),
         *_processes(processes, rows, monotonic),
         *(Finding(Weight.WRONG, "writing", each.text, each.advice) for each in held_up(processes, monotonic)),
@@ -84,9 +101,19 @@ def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> 
         *_refusals(reads, store.now()),
         *_runs(reads),
     ]
-    if full:
-        findings += _log(reads)
-    return Checkup(store.describe(), findings)
+
+
+def _damage(reads: Reads) -> Iterator[Finding]:
+    advice = "stop all processes, copy the file together with its -wal away, and restore a backup"
+    try:
+        found = reads.damage()
+    except StoreBroken as error:
+        yield Finding(Weight.WRONG, "file", str(error), advice)
+        return
+    for text in found[:NAMED]:
+        yield Finding(Weight.WRONG, "file", f"damaged: {text}", advice)
+    if len(found) > NAMED:
+        yield Finding(Weight.WRONG, "file", f"and {len(found) - NAMED} damages more", advice)
 
 
 def _files(store: Description) -> Iterator[Finding]:

@@ -219,6 +219,12 @@ class Reads(Protocol):
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts (page)."""
 
+    def damage(self) -> Sequence[str]:
+        """What the store finds wrong with its own bytes, having read all of them; nothing when they are whole (exact).
+
+        Damage so bad that it cannot be told is StoreBroken.
+        """
+
 
 def group_errors(failures: Iterable[tuple[int, str, bytes | None]]) -> Sequence[ErrorGroup]:
     """Group `(task, kind, value)` of failed tasks by kind, error type and text; largest first."""
