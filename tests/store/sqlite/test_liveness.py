@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
 from ramify.store.clock import SystemClock
 from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Alive, Dead, Gaps, Liveness, Writer, this_boot
+from ramify.store.sqlite.liveness import Dead, Gaps, Liveness, Writer, this_boot
+from ramify.store.sqlite.lock_record import Alive
 from ramify.testing.clock import SECOND, FakeClock
 from tests.store.sqlite.real import Child, in_forked_child, one_table, with_own_mounts
 
@@ -226,7 +227,8 @@ import os, sys
 from pathlib import Path
 from ramify.errors import StoreUnavailable
 from ramify.store.clock import SystemClock
-from ramify.store.sqlite.liveness import Alive, Liveness
+from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.lock_record import Alive
 folder = Path(sys.argv[1])
 mine, theirs = (Liveness(folder / "a.db-live", SystemClock()) for _ in range(2))
 mine.enter(1, 77)

@@ -39,7 +39,15 @@ def found(db: apsw.Connection, path: Path, prepare: Callable[[apsw.Connection], 
     if is_new:
         # CRASH: tables that are only in the log -> the log is beside the file, as after any kill.
         with suppress(*BUSY):
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            renew_log(db)
+
+
+def renew_log(db: apsw.Connection) -> None:
+    """Bring all that the log holds into the database, and begin a fresh log with a header of its own."""
+    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(f"PRAGMA user_version={int(db.pragma('user_version'))}")
+    db.execute("COMMIT")
 
 
 def _use_wal(db: apsw.Connection, path: Path) -> None:

@@ -30,7 +30,7 @@ from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailabl
 from ramify.store.sqlite import forks, founding, trouble
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
-from ramify.store.sqlite.place import check_place, check_sqlite_version, live_folder
+from ramify.store.sqlite.place import check_live_folder, check_place, check_sqlite_version, make_live_folder
 from ramify.store.sqlite.seat import Seat
 from ramify.store.sqlite.turn import Patience, Turn, nap
 
@@ -97,9 +97,11 @@ class Link:
         self._seats = (self._watcher, self._copier, self._reader, self._writer)
         forks.register(self)
         try:
-            live_folder(self.path)
+            check_live_folder(self.path)
             with self._seated(self._writer):
                 pass
+            # Only now: beside a file that is refused, nothing of ours is left.
+            make_live_folder(self.path)
         except BaseException:
             self.close()
             raise
@@ -264,10 +266,7 @@ class Link:
         if self._doubtful:
             # After a failed sync the system may take unwritten pages for written, so a second sync of the same log
             # proves nothing. Its content goes to the database, and a fresh log with a header of its own replaces it.
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            db.execute("BEGIN IMMEDIATE")
-            db.execute(f"PRAGMA user_version={int(db.pragma('user_version'))}")
-            db.execute("COMMIT")
+            founding.renew_log(db)
             self._doubtful = False
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         self._wal = _id_at(self._wal_path)

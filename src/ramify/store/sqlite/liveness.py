@@ -20,9 +20,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-import struct
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -33,27 +31,11 @@ from ramify.model.process import Away
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE
 from ramify.store.sqlite import forks
+from ramify.store.sqlite.lock_record import Alive, read
 
 SECOND = 1_000_000
+UNKNOWN_BOOT = "unknown"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-#: beat, since, writing since (-1: not writing), pid, boot id, away since (-1: not away), why; a checksum follows.
-_RECORD = struct.Struct("<qqqq40sq200s")
-_CHECK = struct.Struct("<I")
-#: A record may be read while it is written; then it is read again.
-_READS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """The lock is held. `beat` is when its process last said so, `since` when its beats last had a gap."""
-
-    beat: int
-    since: int
-    boot_id: str
-    pid: int = 0
-    writing: int | None = None
-    away: Away | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +98,7 @@ class _Held:
     file: int = -1
     writing: int | None = None
     away: Away | None = None
+    number: int = 0
 
 
 class Liveness:
@@ -187,6 +170,13 @@ class Liveness:
                 with suppress(StoreUnavailable):
                     self._write(held)
 
+    def numbered(self, process: int, number: int) -> None:
+        """Note which verb of this process was committed last; it is written with whatever is written next."""
+        with self._mine():
+            held = self._held.get(process)
+            if held is not None:
+                held.number = number
+
     def away(self, process: int, why: str | None) -> None:
         """Note why this process cannot write, or with None that it can; it stays away since the first time."""
         with self._mine():
@@ -209,11 +199,11 @@ class Liveness:
             # Shared, so that two who probe at once do not take each other for the process.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _read(file) or Alive(0, 0, "")
+            return read(file) or Alive(0, 0, "")
         except OSError as error:
             raise self._trouble(error) from error
         else:
-            found = _read(file)
+            found = read(file)
             return Dead(certain=True, same_boot=found is not None and found.boot_id == self._boot_id)
         finally:
             os.close(file)
@@ -260,6 +250,28 @@ class Liveness:
                 if name.endswith(".lock"):
                     found.append(int(name.removesuffix(".lock"), 16))
         return found
+
+    def committed(self) -> dict[int, Alive]:
+        """What processes of this boot, dead or alive, noted as committed: the database must hold as much.
+
+        Only of this boot: when the machine goes down, a note may outlive a commit that was not made safe for that.
+        """
+        found = {}
+        for process in self.known():
+            with suppress(OSError):
+                file = os.open(self._path(process), os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    told = read(file)
+                finally:
+                    os.close(file)
+                if told is not None and told.number and told.boot_id == self._boot_id != UNKNOWN_BOOT:
+                    found[process] = told
+        return found
+
+    def forget_dead(self) -> None:
+        """Remove the lock files of all dead processes: what they worked on is no more."""
+        for process in self.known():
+            self.forget(process)
 
     def forget(self, process: int) -> None:
         """Remove the lock file of a dead process; that of a living one stays."""
@@ -322,16 +334,11 @@ class Liveness:
             raise self._trouble(error) from error
 
     def _record(self, held: _Held) -> bytes:
-        record = _RECORD.pack(
-            held.gaps.last,
-            held.gaps.since(self._longest_gap),
-            -1 if held.writing is None else held.writing,
-            held.pid,
-            self._boot_id.encode()[:40],
-            -1 if held.away is None else held.away.since,
-            b"" if held.away is None else held.away.why.encode("utf-8", "replace")[:200],
+        gaps = held.gaps
+        told = Alive(
+            gaps.last, gaps.since(self._longest_gap), self._boot_id, held.pid, held.writing, held.away, held.number
         )
-        return record + _CHECK.pack(zlib.crc32(record))
+        return told.encode()
 
     def _trouble(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(f"{self._folder}: a lock file cannot be used ({error.strerror}); try again")
@@ -342,24 +349,7 @@ def this_boot() -> str:
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
-        return "unknown"
-
-
-def _read(file: int) -> Alive | None:
-    for _ in range(_READS):
-        content = os.pread(file, _RECORD.size + _CHECK.size, 0)
-        record, check = content[: _RECORD.size], content[_RECORD.size :]
-        if len(check) == _CHECK.size and _CHECK.unpack(check)[0] == zlib.crc32(record):
-            beat, since, writing, pid, boot_id, away, why = _RECORD.unpack(record)
-            return Alive(
-                beat,
-                since,
-                boot_id.rstrip(b"\0").decode(),
-                pid,
-                None if writing < 0 else writing,
-                None if away < 0 else Away(away, why.rstrip(b"\0").decode("utf-8", "ignore")),
-            )
-    return None
+        return UNKNOWN_BOOT
 
 
 def _is_at(file: int, path: Path) -> bool:
