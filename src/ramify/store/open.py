@@ -30,9 +30,16 @@ PLANNED = {
 
 
 def open_store(
-    url: str | os.PathLike[str] = "ramify.db", *, durability: Durability = "power", clock: Clock | None = None
+    url: str | os.PathLike[str] = "ramify.db",
+    *,
+    durability: Durability = "power",
+    clock: Clock | None = None,
+    reading: bool = False,
 ) -> Store:
-    """The store behind a URL or a file name. ConfigError says what can be given."""
+    """The store behind a URL or a file name. ConfigError says what can be given.
+
+    Who only looks says `reading`: nothing is created then, and it works where nothing can be written.
+    """
     if durability not in ("power", "process"):
         raise ConfigError(
             f'durability={durability!r}: give "power" (every commit survives a power cut) or "process" '
@@ -48,7 +55,7 @@ def open_store(
     path = _sqlite_path(text) if isinstance(url, str) else text
     from ramify.store.sqlite import SqliteStore
 
-    return SqliteStore(path, durability=durability, clock=clock)
+    return SqliteStore(path, durability=durability, clock=clock, reading=reading)
 
 
 def _sqlite_path(url: str) -> str:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import pytest
 
 from ramify.engine.crew import Crew, Orders
+from ramify.engine.telling import Teller
 from ramify.kernel.signals import Replaced, Signal, Signals
 from tests.crash.clients import LIMIT, STORE, wait_until
 from tests.crash.engine.scene import Scene, children_of, is_alive, let_pass
@@ -97,10 +98,11 @@ class Watched:
         self.said: list[str] = []
         signals = Signals()
         signals.listen(self._hear)
+        signals.listen(Teller(self.said.append, self.said.append))
         orders = Orders(
             place=PLACE, store=str(scene.folder / STORE), runs=(run,), until_ended=True, threads=1, beat_every=0.05
         )
-        self.crew = Crew(orders, size, scene.store, signals, hung_after=hung_after, say=self.said.append)
+        self.crew = Crew(orders, size, scene.store, signals, hung_after=hung_after)
 
     def _hear(self, signal: Signal) -> None:
         if isinstance(signal, Replaced):

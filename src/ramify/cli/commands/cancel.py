@@ -6,7 +6,7 @@ from typing import assert_never
 
 import click
 
-from ramify.cli.visit import Visit, Wrong, entered, on_store
+from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change
 from ramify.inspect.find import title
 from ramify.model.mark import CancelAnswer
 
@@ -16,7 +16,7 @@ from ramify.model.mark import CancelAnswer
 @click.argument("task", type=int, required=False)
 @click.option("--below", is_flag=True, help="Also everything the task has grown into, or will.")
 @click.option("--reason", default="", help="Why; kept with what is cancelled.")
-@on_store
+@on_store_to_change
 def cancel(visit: Visit, run: str, task: int | None, below: bool, reason: str) -> None:
     """Cancel a run, one of its tasks, or with --below a task and all its descendants.
 

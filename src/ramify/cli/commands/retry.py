@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.visit import Visit, Wrong, on_store
+from ramify.cli.visit import Visit, Wrong, on_store_to_change
 from ramify.cli.words import plural
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
@@ -17,7 +17,7 @@ from ramify.inspect.status import Counts, counts_of
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
 @click.option("--reason", default="", help="Kept in the events of the tasks.")
-@on_store
+@on_store_to_change
 def retry(visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, reason: str) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed or --quarantined says.
 

@@ -42,6 +42,17 @@ def found(db: apsw.Connection, path: Path, prepare: Callable[[apsw.Connection], 
             renew_log(db)
 
 
+def check(db: apsw.Connection, prepare: Callable[[apsw.Connection], None] | None) -> None:
+    """Check that the file is a store, where nothing can be written."""
+    if prepare is not None:
+        db.execute("BEGIN DEFERRED")
+        try:
+            prepare(db)
+        finally:
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
+
 def renew_log(db: apsw.Connection) -> None:
     """Bring all that the log holds into the database, and begin a fresh log with a header of its own."""
     db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -30,6 +30,7 @@ from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailabl
 from ramify.store.sqlite import forks, founding, trouble
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
+from ramify.store.sqlite.looking import can_write, check_to_read, read_only_name
 from ramify.store.sqlite.place import check_live_folder, check_place, check_sqlite_version, make_live_folder
 from ramify.store.sqlite.seat import Seat
 from ramify.store.sqlite.turn import Patience, Turn, nap
@@ -43,6 +44,7 @@ _EMPTYING_PATIENCE = 0.05
 _EMPTYING_PAUSE = 1.0
 _STATEMENTS = 256
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+_LOOKING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
 
 _SETTINGS = {
     "fullfsync": "ON",
@@ -67,8 +69,12 @@ class Link:
         on_first_open: Callable[[apsw.Connection], None] | None = None,
         wal_limit: int = WAL_LIMIT,
         vfs: str | None = None,
+        reading: bool = False,
     ) -> None:
-        """Open the file, creating it if it is missing. `on_first_open` makes or checks the schema, in a transaction."""
+        """Open the file, creating it if it is missing. `on_first_open` makes or checks the schema, in a transaction.
+
+        For `reading` a file must exist, and may be where nothing can be written.
+        """
         check_sqlite_version(apsw.sqlite_lib_version())
         #: Hears when this link gets the write lock (True) and when it lets it go (False).
         self.on_writing: Callable[[bool], None] | None = None
@@ -80,7 +86,8 @@ class Link:
         self._busy_timeout, self._wal_limit = busy_timeout, wal_limit
         self._doubtful = self._closed = self._orphaned = False
         self._next_emptying = 0.0
-        self.path, self._file = guard.admit(path, check_place)
+        self.path, self._file = guard.admit(path, check_to_read if reading else check_place)
+        self._only_looks = reading and not can_write(self.path)
         self._path, self._wal_path = str(self.path), f"{self.path}-wal"
         self._wal: FileId | None = None
         self._turn = Turn(f"{self.path}-live/turn")
@@ -98,10 +105,11 @@ class Link:
         forks.register(self)
         try:
             check_live_folder(self.path)
-            with self._seated(self._writer):
+            with self._seated(self._reader if self._only_looks else self._writer):
                 pass
-            # Only now: beside a file that is refused, nothing of ours is left.
-            make_live_folder(self.path)
+            if not self._only_looks:
+                # Only now: beside a file that is refused, nothing of ours is left.
+                make_live_folder(self.path)
         except BaseException:
             self.close()
             raise
@@ -246,13 +254,18 @@ class Link:
         seat.opens += 1
 
     def _connect(self, seat: Seat) -> apsw.Connection:
-        db = apsw.Connection(self._path, flags=_FLAGS, vfs=self._vfs, statementcachesize=_STATEMENTS)
+        if self._only_looks and seat is self._writer:
+            raise StoreRefused(f"{self.path} was opened to look at it only, and cannot be changed here")
+        name, flags = (read_only_name(self.path), _LOOKING) if self._only_looks else (self._path, _FLAGS)
+        db = apsw.Connection(name, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
         try:
             db.set_busy_handler(seat.patience)
             db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             for name, value in seat.settings.items():
                 db.execute(f"PRAGMA {name}={value}").fetchall()
-            if self._writer.opens == 0:
+            if self._only_looks:
+                founding.check(db, self._prepare)
+            elif self._writer.opens == 0:
                 founding.found(db, self.path, self._prepare)
             if seat is self._writer:
                 self._settle(db)

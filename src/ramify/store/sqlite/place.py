@@ -82,9 +82,15 @@ def check_place(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] 
         if not os.path.lexists(place):
             _check_not_left_behind(place)
             _create(place)
+        return check_file(place, fs_type=ask)
+
+
+def check_file(place: Path, *, wanted: int = os.R_OK | os.W_OK, fs_type: Callable[[Path], int] | None = None) -> Path:
+    """The same path, once it is known to name a regular file with one name that may be opened as a database."""
+    with guard.lock:
         found = _check_file(place)
-        _check_file_system(place, ask)
-        _check_permission(place, "file", os.R_OK | os.W_OK)
+        _check_file_system(place, fs_type if fs_type is not None else file_system_type)
+        _check_permission(place, "file", wanted)
         if not guard.is_live((found.st_dev, found.st_ino)):
             _check_first_bytes(place)
     return place
@@ -160,7 +166,9 @@ def _check_file_system(path: Path, fs_type: Callable[[Path], int]) -> None:
 
 def _check_permission(path: Path, what: str, wanted: int) -> None:
     if not os.access(path, wanted):
-        raise StoreRefused(f"{path}: this user may not write this {what}, or its file system is read-only")
+        verb = "write" if wanted & os.W_OK else "read"
+        reason = ", or its file system is read-only" if wanted & os.W_OK else ""
+        raise StoreRefused(f"{path}: this user may not {verb} this {what}{reason}")
 
 
 def _check_not_left_behind(place: Path) -> None:

@@ -61,11 +61,14 @@ class SqliteStore:
         clock: Clock | None = None,
         busy_timeout: float = 30.0,
         vfs: str | None = None,
+        reading: bool = False,
     ) -> None:
-        """Open the file, creating it if it is missing. `vfs` names a file layer registered with SQLite, for tests."""
+        """Open the file, creating it if it is missing (not for `reading`). `vfs`: a file layer of SQLite, for tests."""
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
-        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, vfs=vfs)
+        self._link = Link(
+            path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, vfs=vfs, reading=reading
+        )
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
