@@ -20,7 +20,7 @@ from ramify.engine.crew import NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.importing import importing
 from ramify.engine.place import load_engine
-from ramify.errors import RamifyError
+from ramify.errors import RamifyError, StoreBroken
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
@@ -60,7 +60,8 @@ class Report:
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
-        self.say(f"trouble {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
+        how = "broken" if isinstance(error, StoreBroken) else "trouble"
+        self.say(f"{how} {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
 
     def __call__(self, signal: Signal) -> None:
         """Tell the crew under which number this process works, when it saves, and what people should hear."""
@@ -110,6 +111,8 @@ def _engine(orders: Orders, report: Report) -> Engine:
     with importing(orders.place):
         engine = load_engine(orders.place)
     engine.url, engine.durability = orders.store, orders.durability
+    # The crew has it open: where there is none, it was taken away.
+    engine.creates = False
     engine.say, engine.teller = report.relay, report
     return engine
 

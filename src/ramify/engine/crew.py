@@ -22,7 +22,7 @@ from typing import IO
 import msgspec
 
 from ramify.engine.chorus import Chorus
-from ramify.errors import ConfigError, RamifyError
+from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.signals import Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store.contract import Store
@@ -76,6 +76,8 @@ class Member:
     #: Whether it said that the runs it was to work on have ended.
     is_over: bool = False
     last_words: list[str] = field(default_factory=list)
+    #: Whether it ended because a person must look at the store.
+    met_damage: bool = False
 
 
 class Crew:
@@ -106,7 +108,7 @@ class Crew:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._is_saving = False
-        self._failure: str | None = None
+        self._failure: RamifyError | None = None
         self._pauses = 0
         self._troubles = 0
         self._timers: set[threading.Timer] = set()
@@ -128,7 +130,7 @@ class Crew:
             half_started.pop_all()
 
     def wait(self) -> None:
-        """Watch until every child has ended by itself or was stopped; ConfigError when they cannot start."""
+        """Watch until every child has ended by itself or was stopped; raises what keeps them from working."""
         with self._changed:
             self._looked = self._clock()
             while self._members or self._timers:
@@ -137,7 +139,7 @@ class Crew:
         if self._is_stopping:
             self.signals.send(Stopping("done"))
         if self._failure is not None:
-            raise ConfigError(self._failure)
+            raise self._failure
 
     def stop(self) -> None:
         """Ask every child to stop; those that do not within the grace period are killed, blamed for nothing."""
@@ -225,8 +227,9 @@ class Crew:
                     member.process = int(rest)
                 elif word == "over":
                     member.is_over = True
-                elif word == "trouble":
+                elif word in ("trouble", "broken"):
                     member.last_words.append(rest)
+                    member.met_damage = word == "broken"
                 elif word == "signal":
                     self._chorus.hear(member, rest)
                 elif word == "said":
@@ -248,9 +251,10 @@ class Crew:
             return
         lived = self._clock() - member.started
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
-        if code == NOT_STARTED or self._troubles >= MOST_TROUBLES:
+        if code == NOT_STARTED or self._troubles >= MOST_TROUBLES or member.met_damage:
             words = " ".join(member.last_words) or "see what it wrote above"
-            self._failure = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
+            text = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
+            self._failure = StoreBroken(text) if member.met_damage else ConfigError(text)
             self._is_stopping = True
             for other in self._members:
                 _send(other, signal.SIGTERM)

@@ -81,6 +81,8 @@ class Engine(Tasks):
         self.version = version
         self.durability: Durability = durability
         self._log_level, self._log_lines = _level(log_level), log_lines
+        #: Whether a store that is not there is made; a worker process makes none.
+        self.creates = True
         #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
         self.say: Callable[[str], None] = _say
         #: Hears of the run that `run` is about to work on, before the work begins.
@@ -107,7 +109,7 @@ class Engine(Tasks):
         """The store, opened on first use."""
         with self._lock:
             if not self._opened:
-                self._opened.append(open_store(self.url, durability=self.durability))
+                self._opened.append(open_store(self.url, durability=self.durability, create=self.creates))
                 self._ids = None
             return self._opened[0]
 

@@ -35,10 +35,12 @@ def open_store(
     durability: Durability = "power",
     clock: Clock | None = None,
     reading: bool = False,
+    create: bool = True,
 ) -> Store:
     """The store behind a URL or a file name. ConfigError says what can be given.
 
-    Who only looks says `reading`: nothing is created then, and it works where nothing can be written.
+    Who only looks says `reading`: nothing is created then, and it works where nothing can be written. With
+    `create=False` a file that is not there is StoreBroken: it was, and somebody took it away.
     """
     if durability not in ("power", "process"):
         raise ConfigError(
@@ -55,7 +57,7 @@ def open_store(
     path = _sqlite_path(text) if isinstance(url, str) else text
     from ramify.store.sqlite import SqliteStore
 
-    return SqliteStore(path, durability=durability, clock=clock, reading=reading)
+    return SqliteStore(path, durability=durability, clock=clock, reading=reading, create=create)
 
 
 def _sqlite_path(url: str) -> str:

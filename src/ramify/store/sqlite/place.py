@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ramify.errors import StoreRefused
+from ramify.errors import StoreBroken, StoreRefused
 from ramify.store.clock import SystemClock
 from ramify.store.sqlite.guard import guard
 from ramify.store.sqlite.liveness import Liveness
@@ -66,6 +66,15 @@ def check_sqlite_version(version: str) -> None:
         raise StoreRefused(
             f"SQLite {version} can corrupt a database that two processes write (its WAL-reset bug); "
             f"{oldest} or newer is needed: pip install --upgrade apsw"
+        )
+
+
+def check_there(path: str | os.PathLike[str]) -> None:
+    """StoreBroken when a file that was there is not any more."""
+    if not os.path.lexists(path):
+        raise StoreBroken(
+            f"{os.path.abspath(path)} was moved or deleted while work was going on. Stop all processes that use it and "
+            "put the file back together with its -wal, or restore a backup; no new store is made in its place"
         )
 
 

@@ -46,6 +46,7 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Dead, Liveness
 from ramify.store.sqlite.noting import Noting, witnessed
+from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.rows import CommitLog
 
@@ -62,8 +63,11 @@ class SqliteStore:
         busy_timeout: float = 30.0,
         vfs: str | None = None,
         reading: bool = False,
+        create: bool = True,
     ) -> None:
         """Open the file, creating it if it is missing (not for `reading`). `vfs`: a file layer of SQLite, for tests."""
+        if not create:
+            check_there(path)
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
         self._link = Link(
