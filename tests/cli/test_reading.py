@@ -265,6 +265,22 @@ def test_a_damaged_file_is_found_by_the_full_doctor(desk: Desk, table: str) -> N
     assert "Traceback" not in told
 
 
+def test_a_huge_text_is_cut_for_people_and_whole_in_json(desk: Desk) -> None:
+    house, huge = desk.house, "x" * 500_000
+    run = house.run(house.tasks([json.dumps([huge]).encode()] * 2), name="walk")
+    worker = house.worker()
+    claim = worker.take()
+    statuses = [Status.DONE, Status.FAILED]
+    values = [json.dumps(huge).encode(), Failure("ValueError", huge, (huge,)).encode()]
+    worker.commit(Part(claim.token, claim.tasks, statuses, values))
+    done, failed = desk.ids(run)
+    for line in ("tasks", "errors --frames", f"events {done}", f"events {failed}", "events walk", f"why {failed}"):
+        told = desk.out(*line.split())
+        assert len(told) < 10_000, line
+        assert "characters; --json has all of them)" in told, line
+    assert desk.json("tasks")[0]["arguments"] == [huge]
+
+
 FROZEN = """
 import os, sys
 from ramify.model.process import NewProcess, new_process_id

@@ -444,6 +444,8 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]
+        (lambda: engine.run(tree.of("a", 1), processes=99_999_999_999), "at most 1,000"),
+        (lambda: engine.working(threads=99_999_999_999), "at most 10,000"),
         (lambda: engine.working(threads=0), "1 or more"),
         (lambda: engine.working(queues="default"), "list of names"),
     ]

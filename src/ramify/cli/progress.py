@@ -230,6 +230,9 @@ class Progress:
                     return
             except StoreUnavailable:
                 pass
+            except OSError:
+                # Nobody reads it any more; the work goes on.
+                return
             except RamifyError:
                 # Whoever does the work meets it too, and says so.
                 return
@@ -269,6 +272,9 @@ class Progress:
         try:
             if last is None or not last.run.state.is_end:
                 self.look()
+        except OSError:
+            # Nobody reads it any more; whoever prints next meets it again.
+            pass
         except RamifyError:
             # What went wrong with the work itself matters more.
             if error is None:

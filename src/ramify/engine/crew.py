@@ -126,7 +126,8 @@ class Crew:
         with contextlib.ExitStack() as half_started:
             half_started.callback(self.kill)
             for _ in range(self._size):
-                self._hire()
+                if not self._is_stopping:
+                    self._hire()
             half_started.pop_all()
 
     def wait(self) -> None:

@@ -33,7 +33,7 @@ from ramify.engine.telling import StopTeller, Teller
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
 from ramify.kernel.ids import Ids
-from ramify.kernel.settings import Settings
+from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.run import Follows, Order
@@ -157,8 +157,8 @@ class Engine(Tasks):
         if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
         """
         check_not_importing("run")
-        _check_count("threads", threads)
-        _check_count("processes", processes)
+        _check_count("threads", threads, MOST_THREADS)
+        _check_count("processes", processes, MOST_PROCESSES)
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
         begun = self._begin(ask)
         run: Run[R] = Run(self, begun.run.id, begun.how)
@@ -193,8 +193,8 @@ class Engine(Tasks):
         They serve every run of the store, in threads of this process, or in so many processes of their own.
         """
         check_not_importing("working")
-        _check_count("threads", threads)
-        _check_count("processes", processes)
+        _check_count("threads", threads, MOST_THREADS)
+        _check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
         if isinstance(queues, str):
@@ -371,9 +371,11 @@ def _level(given: object) -> int:
     return level
 
 
-def _check_count(option: str, value: object) -> None:
+def _check_count(option: str, value: object, most: int | None = None) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
+    if most is not None and isinstance(value, int) and value > most:
+        raise ConfigError(f"{option}={value!r}: give at most {most:,}")
 
 
 def _close(opened: list[Store]) -> None:

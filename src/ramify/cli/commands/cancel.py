@@ -6,6 +6,7 @@ from typing import assert_never
 
 import click
 
+from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change
 from ramify.inspect.find import title
 from ramify.model.mark import CancelAnswer
@@ -13,7 +14,7 @@ from ramify.model.mark import CancelAnswer
 
 @click.command()
 @click.argument("run")
-@click.argument("task", type=int, required=False)
+@click.argument("task", type=TASK, required=False)
 @click.option("--below", is_flag=True, help="Also everything the task has grown into, or will.")
 @click.option("--reason", default="", help="Why; kept with what is cancelled.")
 @on_store_to_change

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from ramify.cli.numbers import TASK
 from ramify.cli.visit import Session, Visit, Wrong, entered, on_store_to_change
 from ramify.inspect.find import typed
 from ramify.inspect.live import workers
@@ -20,7 +21,7 @@ REACH = 1_000
 
 
 @click.command()
-@click.argument("task", type=int)
+@click.argument("task", type=TASK)
 @click.option("--result", metavar="JSON", help="It counts as done, with this result.")
 @click.option("--skip", is_flag=True, help="It counts as skipped.")
 @click.option("--reason", default="", help="Why; kept in its event.")

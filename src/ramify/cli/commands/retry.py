@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, on_store_to_change
 from ramify.cli.words import plural
 from ramify.inspect.find import title
@@ -13,7 +14,7 @@ from ramify.inspect.status import Counts, counts_of
 
 @click.command()
 @click.argument("run")
-@click.argument("tasks", type=int, nargs=-1)
+@click.argument("tasks", type=TASK, nargs=-1)
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
 @click.option("--reason", default="", help="Kept in the events of the tasks.")
