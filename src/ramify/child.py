@@ -15,12 +15,13 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from ramify.engine.chorus import words_of
 from ramify.engine.crew import NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
 from ramify.engine.place import load_engine
-from ramify.errors import RamifyError
+from ramify.errors import RamifyError, StoreBroken
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
@@ -74,10 +75,11 @@ class Report:
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
-        self.say(f"trouble {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
+        how = "broken" if isinstance(error, StoreBroken) else "trouble"
+        self.say(f"{how} {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
 
     def __call__(self, signal: Signal) -> None:
-        """Tell the crew under which number this process works, and when it saves what it has, to leave."""
+        """Tell the crew under which number this process works, when it saves, and what people should hear."""
         match signal:
             case Entered(process):
                 self._has_entered.set()
@@ -85,7 +87,9 @@ class Report:
             case Stopping("saving"):
                 self.say("saving")
             case _:
-                pass
+                words = words_of(signal)
+                if words is not None:
+                    self.say(f"signal {words}")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -128,7 +132,9 @@ def _load(orders: Orders) -> Engine:
 def _engine(orders: Orders, report: Report) -> Engine:
     engine = _load(orders)
     engine.url, engine.durability = orders.store, orders.durability
-    engine.say = report.relay
+    # The crew has it open: where there is none, it was taken away.
+    engine.creates = False
+    engine.say, engine.teller = report.relay, report
     return engine
 
 
@@ -145,7 +151,6 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         on_beat=lambda: report.say(f"beat {kernel.core.leases.adapters[False].target}"),
     )
     kernel = engine.kernel(settings)
-    kernel.signals.listen(report)
     return kernel
 
 

@@ -88,6 +88,48 @@ def test_a_reader_that_goes_away_is_no_trouble(desk: Desk) -> None:
     assert "Traceback" not in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("end", "code", "words"),
+    [
+        ("| head -1 > /dev/null; exit ${PIPESTATUS[0]}", 141, ""),
+        (">&-", 3, "ramify: standard output is closed, so there is nowhere to answer"),
+        ("> /dev/full", 3, "ramify: the answer could not be written (No space left on device)"),
+        (">&- 2>&-", 3, ""),
+    ],
+    ids=["reader gone", "closed", "full", "both closed"],
+)
+@pytest.mark.parametrize("how", ["", "--json"])
+def test_an_output_that_cannot_be_written_ends_in_one_line_and_a_code(
+    desk: Desk, end: str, code: int, words: str, how: str
+) -> None:
+    desk.house.run(desk.house.tasks(5000), name="walk")
+    shell = f"{sys.executable} -m ramify -s walk.db tasks walk -n 5000 {how} {end}"
+    found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr.strip()) == (code, words)
+
+
+HUGE = "9" * 30
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"why {HUGE}", f"events {HUGE}", f"events walk --after {HUGE}", f"events walk -n {HUGE}",
+        f"tasks --after {HUGE}", f"cancel walk {HUGE}", f"resolve {HUGE} --skip", f"retry walk {HUGE}",
+        f"logs walk --task {HUGE}", f"logs walk --after {HUGE}", f"runs -n {HUGE}", f"status {HUGE}", "why abc",
+        "why -- -5", "resolve 3", "stauts", f"run p.py:engine work --processes={HUGE}",
+        f"run p.py:engine work --threads={HUGE}", f"run p.py:engine work --max-tasks={HUGE}",
+        f"worker p.py:engine --processes={HUGE}",
+    ],
+)  # fmt: skip
+def test_what_names_nothing_ends_in_one_line_and_with_two(desk: Desk, line: str) -> None:
+    desk.house.run(desk.house.tasks(3), name="walk")
+    found = desk.type("-s", "walk.db", *line.split(), code=2)
+    assert found.stdout == ""
+    (said,) = found.stderr.splitlines()
+    assert said.startswith("ramify: ")
+
+
 def on_a_terminal(*args: str, **environment: str) -> str:
     """What a command sends to a terminal of its own."""
     ours, theirs = pty.openpty()

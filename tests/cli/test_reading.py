@@ -1,15 +1,24 @@
 """Commands that look: what they say, in words and as JSON."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 from datetime import datetime
+from subprocess import PIPE
 
+import apsw
 import pytest
 
-from ramify.model.commit import Part
+from ramify.inspect import held_up
+from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
+from ramify.model.policy import SECOND
+from ramify.model.process import NewProcess, new_process_id
 from ramify.store.reads import MOST_GROUPS
 from tests.cli.conftest import HOSTILE, RAW, Desk
 
@@ -237,6 +246,101 @@ def test_a_run_that_is_not_there_is_answered_with_those_that_are(desk: Desk, com
 @pytest.mark.parametrize("command", [["why", "777"], ["events", "777"], ["resolve", "777", "--skip"]])
 def test_a_task_that_is_not_there_is_said(desk: Desk, command: list[str]) -> None:
     assert "no task 777" in desk.err(*command, code=2)
+
+
+def test_a_kind_that_nobody_knows_is_told_by_status_and_doctor(desk: Desk) -> None:
+    desk.house.run(desk.house.tasks(3), name="walk")
+    desk.house.store.enter(NewProcess(new_process_id(), kinds=("measure",)))
+    words = "3 tasks of kind 'walk' wait: no task of that name here"
+    assert f"{words}; rename it back or give aliases=('walk',)" in desk.out("status")
+    assert desk.json("status")[0]["unknown_kinds"] == {"walk": 3}
+    assert words in desk.out("doctor", code=1)
+
+
+def test_a_run_that_was_killed_while_it_waited_says_what_is_due_and_that_nobody_works(desk: Desk) -> None:
+    house = desk.house
+    run = house.run(house.tasks(2), name="walk")
+    worker = house.worker()
+    claim = worker.take()
+    due = house.store.now() + 3600 * SECOND
+    worker.end(claim, status=Status.DEFERRED, later=[Later(claim.tasks, due)])
+    assert "walk · open, waiting · round 0" in desk.out("status")
+    worker.store.close()
+    told = desk.out("status", str(run))
+    assert "walk · open, unattended · round 0" in told
+    assert "2 deferrals" in told
+    assert "2 due later (next in 59 min" in told
+    assert "nobody is working on it; start it again with the same line" in told
+    (found,) = desk.json("status")
+    assert (found["phase"], found["workers"], found["left"]["later"]) == ("unattended", 0, 2)
+    assert found["next_due"].endswith("Z")
+    house.run(house.tasks(1), name="copy")
+    assert "nobody is working on them; start them again with the same lines" in desk.out("status")
+
+
+@pytest.mark.parametrize("table", ["label", "run"])
+def test_a_damaged_file_is_found_by_the_full_doctor(desk: Desk, table: str) -> None:
+    """`label` is read by nothing else of the doctor, `run` by all of it."""
+    desk.house.run(desk.house.tasks([b"[]"] * 2_000, keys=[b"%d" % n for n in range(2_000)]), name="walk")
+    desk.house.close()
+    assert "every page, row and index of it is whole" in desk.out("doctor", "--full")
+    db = apsw.Connection("walk.db")
+    where = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = 'leaf'"
+    page = next(number for (number,) in db.execute(where, (table,)))
+    db.close()
+    with open("walk.db", "r+b") as file:
+        file.seek((page - 1) * 4096 + (0 if table == "run" else 3))
+        file.write(b"\xff" * 60)
+    told = desk.out("doctor", "--full", code=1)
+    assert "damaged" in told
+    assert "restore a backup" in told
+    assert "Traceback" not in told
+
+
+def test_a_huge_text_is_cut_for_people_and_whole_in_json(desk: Desk) -> None:
+    house, huge = desk.house, "x" * 500_000
+    run = house.run(house.tasks([json.dumps([huge]).encode()] * 2), name="walk")
+    worker = house.worker()
+    claim = worker.take()
+    statuses = [Status.DONE, Status.FAILED]
+    values = [json.dumps(huge).encode(), Failure("ValueError", huge, (huge,)).encode()]
+    worker.commit(Part(claim.token, claim.tasks, statuses, values))
+    done, failed = desk.ids(run)
+    for line in ("tasks", "errors --frames", f"events {done}", f"events {failed}", "events walk", f"why {failed}"):
+        told = desk.out(*line.split())
+        assert len(told) < 10_000, line
+        assert "characters; --json has all of them)" in told, line
+    assert desk.json("tasks")[0]["arguments"] == [huge]
+
+
+FROZEN = """
+import os, sys
+from ramify.model.process import NewProcess, new_process_id
+from ramify.store.sqlite import SqliteStore
+store = SqliteStore("walk.db")
+store.enter(NewProcess(new_process_id(), pid=os.getpid(), kinds=("walk",)))
+with store._link.write():
+    print("writing", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_process_frozen_inside_a_write_is_named_by_status_and_doctor(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_up, "LONG_WRITE", 0.0)
+    desk.house.run(desk.house.tasks(3), name="walk")
+    with subprocess.Popen([sys.executable, "-c", FROZEN], stdin=PIPE, stdout=PIPE, text=True) as frozen:
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == "writing\n"
+        os.kill(frozen.pid, signal.SIGSTOP)
+        try:
+            words = f"pid {frozen.pid} has held the lock for writing for "
+            assert words in desk.out("status")
+            assert desk.json("status")[0]["held_up"][0]["pid"] == frozen.pid
+            assert words in desk.out("doctor", code=1)
+        finally:
+            frozen.kill()
 
 
 def test_no_store_ends_with_three(desk: Desk) -> None:

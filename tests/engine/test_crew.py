@@ -161,6 +161,14 @@ def wait_until(true: Callable[[], object], what: str) -> None:
         never.wait(0.01)
 
 
+def test_a_stop_while_children_are_started_starts_no_more_of_them(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, MODULE, size=1_000)
+    watched.crew.stop()
+    watched.crew.start()
+    assert watched.crew.pids == []
+    watched.store.close()
+
+
 def test_children_that_cannot_go_on_end_the_crew_with_their_words(
     watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Whole programs that use an engine: killed, interrupted, forked, with worker processes."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -154,6 +155,65 @@ def test_workers_beside_the_program_may_be_processes(program: Program) -> None:
     )
     text, _ = program(beside).communicate(timeout=120)
     assert f"sum: {sum(range(41))} 41 finished" in text
+
+
+NAPS = """
+import threading
+from ramify import Engine
+
+engine = Engine("naps.db")
+
+@engine.task
+def nap(n: int) -> int:
+    print("napping", flush=True)
+    threading.Event().wait(0.05)
+    return n
+
+if __name__ == "__main__":
+    engine.run([nap.of(n) for n in range(3000)], name="naps", processes=2)
+"""
+
+
+def test_a_store_that_is_deleted_under_worker_processes_is_named_as_such(program: Program, tmp_path: Path) -> None:
+    process = program(NAPS)
+    read_until(process, "napping")
+    for path in tmp_path.glob("naps.db*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    text, _ = process.communicate(timeout=60)
+    last = text.splitlines()[-1]
+    assert last.startswith("ramify.errors.StoreBroken: ")
+    assert "naps.db" in last
+    assert "deleted while" in last
+    assert not (tmp_path / "naps.db").exists()
+
+
+RENAMED = """
+import threading
+from ramify import Engine
+
+engine = Engine("renamed.db")
+engine.say = lambda text: print("said:", text, flush=True)
+
+@engine.task(name="after")
+def step(n: int) -> int:
+    return n
+
+if __name__ == "__main__":
+    before = Engine("renamed.db")
+    before.task(name="before")(step.fn)
+    before.start(before.table()["before"].of(1), name="chain")
+    before.close()
+    with engine.working(processes=2):
+        threading.Event().wait()
+"""
+
+
+def test_worker_processes_say_once_together_that_nobody_knows_a_kind(program: Program) -> None:
+    process = program(RENAMED)
+    read_until(
+        process,
+        "said: 1 task of kind 'before' waits: no task of that name here; rename it back or give aliases=('before',)",
+    )
 
 
 def test_a_run_at_the_top_of_a_module_is_refused_in_a_worker_with_one_clear_line(program: Program) -> None:

@@ -493,6 +493,8 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), processes=2), "no module-level variable|cannot be shared"),
         (lambda: engine.run([tree.of("a", 1)] * 2, max_tasks=1), "2 roots"),
+        (lambda: engine.run(tree.of("a", 1), processes=99_999_999_999), "at most 1,000"),
+        (lambda: engine.working(threads=99_999_999_999), "at most 10,000"),
         (lambda: engine.working(threads=0), "1 or more"),
         (lambda: engine.working(queues="default"), "list of names"),
     ]

@@ -177,7 +177,7 @@ def test_the_doctor_finds_kinds_and_queues_that_nobody_does(house: House) -> Non
     house.store.enter(NewProcess(new_process_id(), kinds=("copy",), queues=("default",)))
     found = examine(house.store, clock=house.clock)
     assert not found.healthy
-    assert "3 'walk' tasks are ready and no live process knows that kind" in said(found, "kind")
+    assert "3 tasks of kind 'walk' wait: no task of that name here" in said(found, "kind")
     assert "2 'copy' tasks are ready in queue 'mail', which no live process serves" in said(found, "kind")
 
 

@@ -5,7 +5,7 @@ from ramify.model.commit import Later, Part
 from ramify.model.death import Death
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
-from ramify.model.policy import SECOND
+from ramify.model.policy import PARKED, SECOND
 from ramify.model.run import Follows, RunState
 from ramify.testing.conformance import House
 
@@ -81,6 +81,7 @@ def test_a_paused_run_says_how_to_go_on(house: House) -> None:
 def test_a_run_that_follows_another_says_which(house: House) -> None:
     leader = house.run(house.tasks(), name="leader")
     run = house.run(house.tasks(), follows=Follows(leader))
+    house.worker()
     status = status_of(house.store, run)
     assert (status.phase, status.gated_by and status.gated_by.id) == (Phase.WAITING, leader)
     assert waits_in_words(status) == "waits for run leader, which is at round 0"
@@ -95,4 +96,35 @@ def test_tasks_behind_a_join_are_told(house: House) -> None:
 
 def test_nobody_at_work_is_said(house: House) -> None:
     run = house.run(house.tasks(2))
-    assert waits_in_words(status_of(house.store, run)) == "2 ready; nobody works on this store"
+    status = status_of(house.store, run)
+    assert status.phase is Phase.UNATTENDED
+    assert waits_in_words(status) == "2 ready; nobody is working on it; start it again with the same line"
+
+
+def test_a_run_whose_only_program_was_killed_does_not_look_as_if_it_worked(house: House) -> None:
+    due = house.clock.now() + 60 * SECOND
+    run = house.run(house.tasks(3))
+    worker = house.worker()
+    claim = worker.take(2)
+    worker.end(claim, claim.tasks[:1], status=Status.DEFERRED, later=[Later(claim.tasks[:1], due)])
+    assert status_of(house.store, run).phase is Phase.RUNNING
+    worker.store.leave(worker.process)
+    status = status_of(house.store, run)
+    assert (status.phase, status.live.next_due) == (Phase.UNATTENDED, due)
+    assert (waits_in_words(status, "in 60 s") or "").endswith(
+        "1 due later (next in 60 s); nobody is working on it; start it again with the same line"
+    )
+
+
+def test_a_run_that_was_left_before_its_end_was_noticed_is_said_to_be_left(house: House) -> None:
+    run = house.run(house.tasks(1))
+    worker = house.worker()
+    worker.done(worker.take())
+    worker.store.leave(worker.process)
+    assert waits_in_words(status_of(house.store, run)) == "nobody is working on it; start it again with the same line"
+
+
+def test_what_is_parked_is_not_due(house: House) -> None:
+    run = house.run(house.tasks(2, due=PARKED))
+    status = status_of(house.store, run)
+    assert (status.live.round.later, status.live.next_due) == (2, None)

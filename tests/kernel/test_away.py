@@ -14,6 +14,8 @@ from ramify.kernel import kernel as kernel_module
 from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
 from ramify.kernel.nursery import PIECE
+from ramify.kernel.session import Session
+from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Entered, Saved, Signals, StoreAway, StoreBack
 from ramify.kernel.stream import Stream
 from ramify.model.call import Call
@@ -73,6 +75,30 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(quick: Shop) -> None:
     away.come_back()
     assert kernel.join(LONG)
     assert quick.results(run) == [1]
+
+
+def test_a_store_that_several_threads_miss_is_told_once_and_once_when_all_have_it_back(quick: Shop) -> None:
+    ear, signals, give_up = Ear(), Signals(), threading.Event()
+    signals.listen(ear)
+    session = Session(quick.store, Settings(), signals, give_up)
+    tried, back = threading.Semaphore(0), threading.Event()
+
+    def verb() -> int:
+        tried.release()
+        if not back.is_set():
+            raise StoreUnavailable("the disk is full")
+        return 1
+
+    threads = [threading.Thread(target=session.until_answered, args=(verb,)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(6):
+        assert tried.acquire(timeout=LONG)
+    back.set()
+    for thread in threads:
+        thread.join(LONG)
+    assert ear.of(StoreAway) == [StoreAway("the disk is full")]
+    assert len(ear.of(StoreBack)) == 1
 
 
 def test_a_store_that_goes_away_while_a_task_streams_children_gets_all_of_them(shop: Shop) -> None:

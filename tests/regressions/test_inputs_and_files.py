@@ -13,6 +13,7 @@ from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.model.task import NewTasks
 from ramify.store.memory import MemoryStore
+from ramify.store.sqlite import link
 from ramify.testing import oracle
 from ramify.testing.clock import FakeClock
 from tests.crash.clients import STORE, wait_until
@@ -67,13 +68,17 @@ def test_r13_tasks_of_the_future_are_not_held_by_anybody_until_they_are_due(engi
     assert len(starts) == len(set(starts)) == tasks
 
 
-def test_r16_the_log_of_the_store_does_not_grow_with_the_work(engine: ToldEngine, tmp_path: Path) -> None:
+def test_r16_the_log_of_the_store_does_not_grow_with_the_work(
+    engine: ToldEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that it should have been begun anew several times; with the usual setting that takes far more work.
+    monkeypatch.setitem(link._SETTINGS, "wal_autocheckpoint", "100")
     sizes = []
     for _ in range(4):
         run = engine.start([leaf.of(number) for number in range(4_000)])
         work(engine, run)
         sizes.append((tmp_path / f"{STORE}-wal").stat().st_size)
-    assert sizes[-1] <= 2 * max(sizes[:2])
+    assert sizes[-1] <= 1.5 * max(sizes[:2])
     assert sizes[-1] < 64 * 2**20
     assert oracle.check(engine.store) == []
 

@@ -38,6 +38,15 @@ class LosesARowBetweenPages(Misreading):
             return super().tasks(run, kind=kind, after=after + 1 if after else 0, limit=limit)
 
 
+@caught_by("reads: a store that was only used is whole")
+class SeesDamageWhereThereIsNone(Misreading):
+    """Cries wolf."""
+
+    class misreads(MemoryReads):
+        def damage(self) -> Sequence[str]:
+            return ["page 7 is damaged"]
+
+
 @caught_by("reads: results tell the present life")
 class RemembersOldLives(Misreading):
     """Lists a task as failed although it lives again."""

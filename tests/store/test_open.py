@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ramify.errors import ConfigError, StoreRefused
+from ramify.errors import ConfigError, StoreBroken, StoreRefused
 from ramify.store.open import open_store
 
 
@@ -89,3 +89,15 @@ def test_a_durability_nobody_offers_is_refused() -> None:
 def test_a_folder_that_is_missing_is_named() -> None:
     with pytest.raises(StoreRefused, match="create missing first"):
         open_store("missing/walk.db")
+
+
+def test_a_store_that_was_taken_away_is_not_made_anew_by_who_makes_none(tmp_path: Path) -> None:
+    with pytest.raises(StoreBroken, match="moved or deleted while work was going on"):
+        open_store(tmp_path / "walk.db", create=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_only_looks_creates_nothing(tmp_path: Path) -> None:
+    with pytest.raises(StoreRefused, match="cannot be looked at"):
+        open_store(tmp_path / "walk.db", reading=True)
+    assert list(tmp_path.iterdir()) == []

@@ -74,8 +74,10 @@ def file_of(url: str) -> Path | None:
 
 def is_ours(path: Path) -> bool:
     """Whether a file is a Ramify store, without opening one that may be in use."""
-    if not path.is_file() or path.is_symlink():
+    if not path.is_file():
         return False
+    # A link to a store is followed: the files that belong to it are beside the real one.
+    path = path.resolve()
     if os.path.isdir(f"{path}-live"):
         return True
     try:

@@ -5,6 +5,7 @@
     2    the command line was wrong
     3    the store or the configuration was
     130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on
+    141  whoever read the output went away, as with `ramify tasks | head`
 
 Commands are imported when they are asked for, so that help comes at once.
 """
@@ -16,10 +17,10 @@ from importlib import import_module
 import click
 
 from ramify import __version__
-from ramify.cli.out import tell
+from ramify.cli.out import hush, tell
 from ramify.errors import RamifyError
 
-FAILED, USAGE, TROUBLE, INTERRUPTED = 1, 2, 3, 130
+FAILED, USAGE, TROUBLE, INTERRUPTED, UNREAD = 1, 2, 3, 130, 141
 
 #: Each command with the line that `ramify --help` shows, in the order people meet them.
 COMMANDS = {
@@ -71,6 +72,13 @@ class Commands(click.Group):
         except RamifyError as error:
             tell(f"ramify: {error}")
             ctx.exit(TROUBLE)
+        except click.UsageError as error:
+            path = error.ctx.command_path if error.ctx is not None else ctx.command_path
+            tell(f"ramify: {error.format_message().rstrip('.')}; see `{path} --help`")
+            ctx.exit(USAGE)
+        except BrokenPipeError:
+            hush()
+            ctx.exit(UNREAD)
         except KeyboardInterrupt:
             tell("interrupted")
             ctx.exit(INTERRUPTED)

@@ -4,12 +4,14 @@ There is one seam to standard output, and it is here: a line is built from piece
 module adds the colours. So no text of a task can reach the terminal raw, whichever command prints it. Markup is not
 interpreted anywhere: a task may be called `[bold]`.
 
-JSON is one object a line, in ASCII, so it is safe on a terminal too.
+JSON is one object a line, in ASCII, so it is safe on a terminal too. It is whole; for people, a very long text is cut.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,9 +22,13 @@ import msgspec
 
 from ramify.cli import config
 from ramify.cli.text import columns, safe_text, shortened
+from ramify.errors import ConfigError
 
 #: A piece of a line: plain text, or text with a style of `STYLES`.
 Piece = str | tuple[str, str]
+
+#: A text of a task that is longer is cut in what people read, and never in JSON.
+LONGEST = 1_000
 
 STYLES: Mapping[str, Mapping[str, Any]] = {
     "name": {"bold": True},
@@ -73,7 +79,7 @@ class Out:
         for place, (piece, text, width) in enumerate(zip(row, texts, widths, strict=True)):
             shown = text if place < len(row) - 1 or room is None else shortened(text, room)
             gap = " " * (width - columns(shown)) if place < len(row) - 1 or place in right else ""
-            styled = self._styled((piece[0], shown) if isinstance(piece, tuple) else shown)
+            styled = self._painted(piece, shown)
             line.append(gap + styled if place in right else styled + gap)
         return "  ".join(line).rstrip()
 
@@ -84,28 +90,47 @@ class Out:
         return max(10, shutil.get_terminal_size().columns - used)
 
     def _styled(self, piece: Piece) -> str:
-        if isinstance(piece, str):
-            return safe_text(piece)
-        style, text = piece
-        return click.style(safe_text(text), **STYLES[style]) if self._colourful() else safe_text(text)
+        return self._painted(piece, _text(piece))
+
+    def _painted(self, piece: Piece, safe: str) -> str:
+        return click.style(safe, **STYLES[piece[0]]) if isinstance(piece, tuple) and self._colourful() else safe
 
     def _colourful(self) -> bool:
         return self.is_terminal and config.wants_colour()
 
     def _stream(self) -> IO[str]:
-        return self._file if self._file is not None else sys.stdout
+        stream = self._file if self._file is not None else sys.stdout
+        if stream is None:
+            raise ConfigError("standard output is closed, so there is nowhere to answer")
+        return stream
 
     def _write(self, line: str) -> None:
         stream = self._stream()
         # A terminal of another encoding must not end the command: what it cannot show is escaped as well.
         encoding = getattr(stream, "encoding", None) or "utf-8"
-        stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        stream.flush()
+        try:
+            stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            hush()
+            raise ConfigError(f"the answer could not be written ({error.strerror})") from error
+
+
+def hush() -> None:
+    """Nobody reads standard output any more: what is left of it must not be a trouble when this process ends."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def tell(text: str) -> None:
-    """One line on standard error, safe."""
+    """One line on standard error, safe; nothing where there is none."""
     stream = sys.stderr
+    if stream is None:
+        return
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(safe_text(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
     stream.flush()
@@ -127,4 +152,7 @@ def plain(value: Any) -> Any:
 
 
 def _text(piece: Piece) -> str:
-    return safe_text(piece if isinstance(piece, str) else piece[1])
+    text = piece if isinstance(piece, str) else piece[1]
+    if len(text) <= LONGEST:
+        return safe_text(text)
+    return f"{safe_text(text[:LONGEST])}… ({len(text):,} characters; --json has all of them)"

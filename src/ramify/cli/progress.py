@@ -18,6 +18,7 @@ from ramify.cli.words import SECOND, duration, number, plural, rate, stamp
 from ramify.errors import RamifyError, StoreUnavailable
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import RunStatus, status_of, waits_in_words
+from ramify.inspect.unknown import unknown_in_words
 from ramify.store.contract import Store
 
 #: Seconds between two looks: on a terminal, and elsewhere.
@@ -54,6 +55,10 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "left": live.run,
         "round_waits_for": live.round,
         "waits": waits_in_words(status),
+        "next_due": stamp(live.next_due),
+        "workers": live.workers,
+        "unknown_kinds": status.unknown,
+        "held_up": status.held_up,
         "added_per_second": pace.added,
         "ended_per_second": pace.ended,
         "eta_seconds": pace.eta(total.pending),
@@ -69,11 +74,15 @@ def lines_of(status: RunStatus, pace: Pace) -> list[list[Piece]]:
             counts += [" · ", ("bad" if word == "failed" else "look", f"{number(count)} {word}")]
     if total.retries:
         counts.append(f" · {plural(total.retries, 'retry', 'retries')}")
+    if total.deferrals:
+        counts.append(f" · {plural(total.deferrals, 'deferral')}")
     lines = [headline(status), ["  ", *counts]]
     if speed := _speed(status, pace):
         lines.append(["  ", speed])
     if waits := waits_of(status):
         lines.append(["  ", waits])
+    lines += [["  ", ("bad", unknown_in_words(kind, count))] for kind, count in status.unknown.items()]
+    lines += [["  ", ("bad", each.text)] for each in status.held_up]
     return lines
 
 
@@ -221,6 +230,9 @@ class Progress:
                     return
             except StoreUnavailable:
                 pass
+            except OSError:
+                # Nobody reads it any more; the work goes on.
+                return
             except RamifyError:
                 # Whoever does the work meets it too, and says so.
                 return
@@ -260,6 +272,9 @@ class Progress:
         try:
             if last is None or not last.run.state.is_end:
                 self.look()
+        except OSError:
+            # Nobody reads it any more; whoever prints next meets it again.
+            pass
         except RamifyError:
             # What went wrong with the work itself matters more.
             if error is None:

@@ -103,27 +103,35 @@ def entered(store: Store) -> Iterator[Session]:
 
 
 def on_store(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options `-s` and `--json`, and its store as the argument `visit`."""
+    """Give a command that looks the options `-s` and `--json`, and its store as the argument `visit`."""
+    return _visiting(command, reading=True)
 
+
+def on_store_to_change(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that changes something."""
+    return _visiting(command, reading=False)
+
+
+def _visiting(command: Callable[..., None], *, reading: bool) -> Callable[..., None]:
     @click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
     @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
     @click.pass_context
     def visiting(context: click.Context, /, url: str | None, as_json: bool, **given: Any) -> None:
-        with opened(url or context.obj) as store:
+        with opened(url or context.obj, reading=reading) as store:
             command(Visit(store, Out(as_json=as_json)), **given)
 
     return update_wrapper(visiting, command)
 
 
 @contextmanager
-def opened(url: str | None) -> Iterator[Store]:
+def opened(url: str | None, *, reading: bool) -> Iterator[Store]:
     """The store that is meant, open for the length of a block; it must exist."""
     chosen = config.choose(url)
     if not url:
         tell(f"store: {chosen.shown} ({chosen.because})")
     from ramify.store.open import open_store
 
-    store = open_store(chosen.url)
+    store = open_store(chosen.url, reading=reading)
     try:
         yield store
     finally:

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from ramify.engine.chorus import Chorus
 from ramify.engine.obituary import Obituary
-from ramify.errors import ConfigError, RamifyError
+from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store import forks
@@ -91,6 +92,8 @@ class Member:
     #: Whether it said that the runs it was to work on have ended.
     is_over: bool = False
     last_words: list[str] = field(default_factory=list)
+    #: Whether it ended because a person must look at the store.
+    met_damage: bool = False
 
 
 class Crew:
@@ -113,6 +116,7 @@ class Crew:
         self._size = size
         self._store = store
         self.signals = signals
+        self._chorus = Chorus(signals.send)
         self._hung_after = hung_after
         self._clock = clock
         self._say = say
@@ -120,7 +124,7 @@ class Crew:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._is_saving = False
-        self._failure: str | None = None
+        self._failure: RamifyError | None = None
         self._pauses = 0
         self._troubles = 0
         self._timers: set[threading.Timer] = set()
@@ -139,11 +143,12 @@ class Crew:
         with contextlib.ExitStack() as half_started:
             half_started.callback(self.kill)
             for _ in range(self._size):
-                self._hire()
+                if not self._is_stopping:
+                    self._hire()
             half_started.pop_all()
 
     def wait(self) -> None:
-        """Watch until every child has ended by itself or was stopped; ConfigError when they cannot start."""
+        """Watch until every child has ended by itself or was stopped; raises what keeps them from working."""
         with self._changed:
             self._looked = self._clock()
             while self._members or self._timers:
@@ -152,7 +157,7 @@ class Crew:
         if self._is_stopping:
             self.signals.send(Stopping("done"))
         if self._failure is not None:
-            raise ConfigError(self._failure)
+            raise self._failure
 
     def stop(self) -> None:
         """Ask every child to stop; those that do not within the grace period are killed, blamed for nothing."""
@@ -223,6 +228,7 @@ class Crew:
         code = member.child.wait()
         listener.join(timeout=0.2)
         self._bury(member, code)
+        self._chorus.forget(member)
         with self._changed:
             self._members.discard(member)
             self._ended(member, code)
@@ -249,8 +255,11 @@ class Crew:
                     member.obituary.beat()
                 elif word == "over":
                     member.is_over = True
-                elif word == "trouble":
+                elif word in ("trouble", "broken"):
                     member.last_words.append(rest)
+                    member.met_damage = word == "broken"
+                elif word == "signal":
+                    self._chorus.hear(member, rest)
                 elif word == "said":
                     # Whoever should be told may be gone; that is no reason to hear no more of this child.
                     with contextlib.suppress(Exception):
@@ -270,9 +279,10 @@ class Crew:
             return
         lived = self._clock() - member.started
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
-        if code == NOT_STARTED or self._troubles >= MOST_TROUBLES:
+        if code == NOT_STARTED or self._troubles >= MOST_TROUBLES or member.met_damage:
             words = " ".join(member.last_words) or "see what it wrote above"
-            self._failure = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
+            text = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
+            self._failure = StoreBroken(text) if member.met_damage else ConfigError(text)
             self._is_stopping = True
             for other in self._members:
                 _send(other, signal.SIGTERM)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from ramify.engine.cap import Cap
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
+from ramify.engine.lookout import Lookout
 from ramify.engine.place import folder_now
 from ramify.engine.resource import close_all
 from ramify.engine.run import Run
@@ -33,7 +34,7 @@ from ramify.engine.telling import StopTeller, Teller
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
 from ramify.kernel.ids import Ids
-from ramify.kernel.settings import Settings
+from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.run import Follows, Order
@@ -85,6 +86,8 @@ class Engine(Tasks):
         self.version = version
         self.durability: Durability = durability
         self._log_level, self._log_lines = _level(log_level), log_lines
+        #: Whether a store that is not there is made; a worker process makes none.
+        self.creates = True
         #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
         self.say: Callable[[str], None] = _say
         #: Hears of the run that `run` is about to work on, before the work begins.
@@ -97,7 +100,9 @@ class Engine(Tasks):
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
         self._ids: Ids | None = None
-        self._listeners: list[Listener] = [Teller(self._tell)]
+        #: Puts signals into words; a worker process hands them to its crew instead.
+        self.teller: Listener = Teller(lambda text: self.say(text), self._warn)
+        self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._users = 0
         self._let_go = weakref.finalize(self, _close, self._opened)
@@ -109,7 +114,8 @@ class Engine(Tasks):
         """The store, opened on first use."""
         with self._lock:
             if not self._opened:
-                self._opened.append(open_store(self.url, durability=self.durability, folder=self._folder))
+                opened = open_store(self.url, durability=self.durability, create=self.creates, folder=self._folder)
+                self._opened.append(opened)
                 self._ids = None
             return self._opened[0]
 
@@ -157,8 +163,8 @@ class Engine(Tasks):
         if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
         """
         check_not_importing("run")
-        _check_count("threads", threads)
-        _check_count("processes", processes)
+        _check_count("threads", threads, MOST_THREADS)
+        _check_count("processes", processes, MOST_PROCESSES)
         if processes and self.work_on is None:
             from ramify.engine.supervise import place_for_others
 
@@ -198,8 +204,8 @@ class Engine(Tasks):
         They serve every run of the store, in threads of this process, or in so many processes of their own.
         """
         check_not_importing("working")
-        _check_count("threads", threads)
-        _check_count("processes", processes)
+        _check_count("threads", threads, MOST_THREADS)
+        _check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
         if isinstance(queues, str):
@@ -225,8 +231,9 @@ class Engine(Tasks):
         made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
         made.signals.listen(Cap(self.store, settings.runs))
         made.signals.listen(self.stir)
-        for listener in self._listeners:
+        for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
+        made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
         return made
 
     def listen(self, listener: Listener) -> None:
@@ -236,7 +243,7 @@ class Engine(Tasks):
     def signals(self) -> Signals:
         """Signals that this engine's listeners hear, for workers in other processes."""
         made = Signals()
-        for listener in self._listeners:
+        for listener in (self.teller, *self._listeners):
             made.listen(listener)
         return made
 
@@ -347,8 +354,11 @@ class Engine(Tasks):
         finally:
             _busy.difference_update(mark)
 
-    def _tell(self, text: str) -> None:
-        self.say(text)
+    def _warn(self, text: str) -> None:
+        if self.say is _say:
+            _say(text, logging.WARNING)
+        else:
+            self.say(text)
 
     def _place(self) -> object:
         about = self.store.describe()
@@ -372,9 +382,11 @@ def _level(given: object) -> int:
     return level
 
 
-def _check_count(option: str, value: object) -> None:
+def _check_count(option: str, value: object, most: int | None = None) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
         raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
+    if most is not None and isinstance(value, int) and value > most:
+        raise ConfigError(f"{option}={value!r}: give at most {most:,}")
 
 
 def _close(opened: list[Store]) -> None:
@@ -382,8 +394,9 @@ def _close(opened: list[Store]) -> None:
         opened.pop().close()
 
 
-def _say(text: str) -> None:
-    """Log it, and show it to a person if one is there."""
-    _log.info(text)
-    if sys.stderr is not None and sys.stderr.isatty():
+def _say(text: str, level: int = logging.INFO) -> None:
+    """Log it, and show it to a person if one is there. A warning is seen also where nobody has set up logging."""
+    _log.log(level, text)
+    is_shown = level >= logging.WARNING and not _log.hasHandlers()
+    if sys.stderr is not None and sys.stderr.isatty() and not is_shown:
         sys.stderr.write(f"ramify: {text}\n")

@@ -1,5 +1,7 @@
 """Telling people what the kernel signals: a store that is away, a worker that was replaced, a stop on its way.
 
+What keeps the work from going on is a warning; the rest is said for those who look.
+
 Only what somebody who waits would want to know is said; changes of concurrency go to the log. Whoever wants every
 signal listens: `engine.listen(print)`.
 """
@@ -9,22 +11,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ramify.kernel.signals import Adapted, Buried, Replaced, Signal, Stopping, StoreAway, StoreBack
+from ramify.inspect.unknown import unknown_in_words
+from ramify.kernel.signals import Adapted, Buried, NobodyKnows, Replaced, Signal, Stopping, StoreAway, StoreBack
 
 _log = logging.getLogger("ramify")
+#: How many kinds that nobody knows are named.
+_NAMED = 5
 
 
 class Teller:
     """A listener that puts signals into words."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Callable[[str], None], warn: Callable[[str], None]) -> None:
         self._say = say
+        self._warn = warn
 
     def __call__(self, signal: Signal) -> None:
         """Hear a signal."""
         match signal:
             case StoreAway(why):
-                self._say(f"the store does not answer ({why}); work waits and goes on by itself")
+                self._warn(f"the store does not answer ({why}); work waits and goes on by itself")
+            case NobodyKnows(kinds):
+                for kind, count in kinds[:_NAMED]:
+                    self._warn(unknown_in_words(kind, count))
+                if len(kinds) > _NAMED:
+                    self._warn(f"and so do tasks of {len(kinds) - _NAMED} more kinds; `ramify doctor` names them")
             case StoreBack(after):
                 self._say(f"the store answers again, after {after:.1f} s")
             case Buried(processes, tasks):

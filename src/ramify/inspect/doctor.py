@@ -1,7 +1,8 @@
 """The doctor: what a store is, who works on it, and what a person should look at.
 
 Each finding is a fact with a weight: `wrong` needs somebody, `look` may be as it should, `fine` is said because people
-ask. It looks at a bounded part of the live rows and reads no log, unless the audit of the log is asked for.
+ask. It looks at a bounded part of the live rows and reads no log, unless it is asked to look at everything: then the
+store checks its own bytes, and if they are whole the log is audited.
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from enum import StrEnum
 
 import msgspec
 
+from ramify.errors import StoreBroken
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
+from ramify.inspect.held_up import held_up
 from ramify.inspect.live import ROWS, is_alive, rows_of, width, workers
+from ramify.inspect.unknown import unknown_among, unknown_in_words
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import RunState
@@ -32,6 +36,8 @@ REFUSALS = 1_000
 MEGA = 1_000_000
 #: The store empties its write-ahead log long before this size, unless a reader is in the way.
 LARGE_LOG = 256 * MEGA
+#: With less room than this on the disk, a commit may not fit.
+LITTLE_ROOM = MEGA
 
 
 class Weight(StrEnum):
@@ -64,22 +70,50 @@ class Checkup(msgspec.Struct, frozen=True):
 
 
 def examine(store: Store, *, full: bool = False, clock: Clock | None = None) -> Checkup:
-    """Look a store over; `full` also audits the log of every run, which reads all of it."""
+    """Look a store over; `full` also lets it check its bytes and audits the log of every run, which reads all of it."""
+    try:
+        findings = _look_over(store, clock or SystemClock())
+    except StoreBroken as error:
+        findings = [Finding(Weight.WRONG, "file", str(error))]
+    if full:
+        damage = list(_damage(store.reads))
+        # What is damaged tells lies, so there is nothing to audit.
+        findings += damage or [
+            Finding(Weight.FINE, "file", "every page, row and index of it is whole"),
+            *_log(store.reads),
+        ]
+    return Checkup(store.describe(), findings)
+
+
+def _look_over(store: Store, clock: Clock) -> list[Finding]:
     reads = store.reads
     rows = list(rows_of(reads, None))
     processes = reads.processes()
-    findings = [
+    monotonic = clock.monotonic()
+    return [
         *_files(store.describe()),
-        *_processes(processes, rows, (clock or SystemClock()).monotonic()),
+        *_processes(processes, rows, monotonic),
+        *(Finding(Weight.WRONG, "writing", each.text, each.advice) for each in held_up(processes, monotonic)),
+        *_unknown(reads),
         *_kinds(reads, rows, store.now()),
         *_claims(rows, processes, store.now()),
         *_garbage(rows),
         *_refusals(reads, store.now()),
         *_runs(reads),
     ]
-    if full:
-        findings += _log(reads)
-    return Checkup(store.describe(), findings)
+
+
+def _damage(reads: Reads) -> Iterator[Finding]:
+    advice = "stop all processes, copy the file together with its -wal away, and restore a backup"
+    try:
+        found = reads.damage()
+    except StoreBroken as error:
+        yield Finding(Weight.WRONG, "file", str(error), advice)
+        return
+    for text in found[:NAMED]:
+        yield Finding(Weight.WRONG, "file", f"damaged: {text}", advice)
+    if len(found) > NAMED:
+        yield Finding(Weight.WRONG, "file", f"and {len(found) - NAMED} damages more", advice)
 
 
 def _files(store: Description) -> Iterator[Finding]:
@@ -97,6 +131,13 @@ def _files(store: Description) -> Iterator[Finding]:
         yield Finding(Weight.LOOK, "file", text, advice)
     else:
         yield Finding(Weight.FINE, "file", text)
+    disk = os.statvfs(store.place)
+    free = disk.f_bavail * disk.f_frsize
+    if disk.f_blocks and free < LITTLE_ROOM:
+        text = f"the disk is full: {free / MEGA:,.1f} MB are free where the store is"
+        yield Finding(
+            Weight.WRONG, "disk", text, "free some space; work waits and goes on by itself when there is room"
+        )
 
 
 def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic: int) -> Iterator[Finding]:
@@ -122,6 +163,12 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
         yield Finding(Weight.FINE, "process", f"{gone:,} sessions have ended and are remembered for a day")
 
 
+def _unknown(reads: Reads) -> Iterator[Finding]:
+    for kind, count in unknown_among(reads, every_run(reads, RunState.OPEN)).items():
+        text, _, advice = unknown_in_words(kind, count).partition("; ")
+        yield Finding(Weight.WRONG, "kind", text, advice)
+
+
 def _kinds(reads: Reads, rows: Sequence[Segment], now: int) -> Iterator[Finding]:
     ready: Counter[tuple[str, str]] = Counter()
     for row in rows:
@@ -136,10 +183,7 @@ def _kinds(reads: Reads, rows: Sequence[Segment], now: int) -> Iterator[Finding]
             yield Finding(
                 Weight.LOOK, "kind", f"{count:,} {kind!a} tasks are ready and nobody works", "start a process"
             )
-        elif not knowing:
-            text = f"{count:,} {kind!a} tasks are ready and no live process knows that kind"
-            yield Finding(Weight.WRONG, "kind", text, "start a program that has this task, or use `aliases=`")
-        elif not any(process.queues is None or queue in process.queues for process in knowing):
+        elif knowing and not any(process.queues is None or queue in process.queues for process in knowing):
             text = f"{count:,} {kind!a} tasks are ready in queue {queue!a}, which no live process serves"
             yield Finding(Weight.WRONG, "kind", text, "start one with that queue")
 

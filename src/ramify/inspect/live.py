@@ -6,11 +6,12 @@ lower bounds, and `complete` says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 
 import msgspec
 
+from ramify.model.policy import PARKED
 from ramify.model.process import Process
 from ramify.model.run import Order, Run
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState
@@ -100,12 +101,16 @@ def is_alive(process: Process) -> bool:
 
 def workers(reads: Reads) -> list[Process]:
     """The live processes that may do tasks; one that said it knows no kinds, such as a command, does none."""
-    return [process for process in reads.processes() if is_alive(process) and process.kinds != ()]
+    return at_work(reads.processes())
 
 
-def look(reads: Reads, run: Run, now: int, limit: int = ROWS) -> Live:
-    """Count what is left of a run."""
-    working = workers(reads)
+def at_work(processes: Sequence[Process]) -> list[Process]:
+    """Those of these that are alive and may do tasks."""
+    return [process for process in processes if is_alive(process) and process.kinds != ()]
+
+
+def look(reads: Reads, run: Run, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:
+    """Count what is left of a run, on whose store these work."""
     alive = {process.id for process in working}
     all_of_it: dict[str, int] = {}
     this_round: dict[str, int] = {}
@@ -121,7 +126,7 @@ def look(reads: Reads, run: Run, now: int, limit: int = ROWS) -> Live:
             wait = "stranded"
         count = width(row)
         all_of_it[wait] = all_of_it.get(wait, 0) + count
-        if wait == "later" and row.due is not None:
+        if wait == "later" and row.due is not None and row.due < PARKED:
             next_due = row.due if next_due is None else min(next_due, row.due)
         if wait != "joining" and (run.order is not Order.ROUNDS or row.round <= run.round):
             this_round[wait] = this_round.get(wait, 0) + count

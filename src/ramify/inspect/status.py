@@ -7,20 +7,24 @@ Counts come from counters, so they cost the same for a hundred tasks and for a h
     waiting         nothing can be claimed now: due later, behind a join, paused, or behind another run
     round complete  this round has no work left and a later one has; somebody will open it
     exhausted       no work is left
+    unattended      there is work left, and no live process works on this store: whoever did was stopped or killed
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.live import Amounts, Live, look
+from ramify.inspect.held_up import HeldUp, held_up
+from ramify.inspect.live import Amounts, Live, at_work, look
+from ramify.inspect.unknown import unknown_among
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
 from ramify.model.run import Order, Run, RunState
+from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
@@ -33,6 +37,11 @@ class Phase(StrEnum):
     WAITING = "waiting"
     ROUND_COMPLETE = "round complete"
     EXHAUSTED = "exhausted"
+    UNATTENDED = "unattended"
+
+
+#: Said of a run that has not ended while nobody works on its store.
+NOBODY = "nobody is working on it; start it again with the same line"
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -76,7 +85,10 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class RunStatus(msgspec.Struct, frozen=True):
-    """A run at one moment. `at` is the store's time."""
+    """A run at one moment. `at` is the store's time.
+
+    `unknown` are kinds with tasks left that no live process knows, `held_up` is what keeps processes from writing.
+    """
 
     run: Run
     title: str
@@ -86,6 +98,8 @@ class RunStatus(msgspec.Struct, frozen=True):
     live: Live
     at: int
     gated_by: Run | None = None
+    unknown: Mapping[str, int] = {}
+    held_up: Sequence[HeldUp] = ()
 
     @property
     def seconds(self) -> float:
@@ -103,20 +117,27 @@ def counts_of(reads: Reads, run: int) -> dict[str, Counts]:
     return {kind: Counts.of(counters) for kind, counters in reads.counts(run).items()}
 
 
-def status_of(store: Store, run: int) -> RunStatus:
+def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
     """Look at one run; UnknownRun when there is none."""
     reads, now = store.reads, store.now()
     # Counters before the state: a run seen as ended then has counts that are a little old at worst, never too new.
     kinds = counts_of(reads, run)
     found = reads.run(run)
+    unknown: Mapping[str, int] = {}
+    in_the_way: Sequence[HeldUp] = ()
     if found.state.is_end:
         kinds = counts_of(reads, run)
         live = Live(Amounts(), Amounts())
     else:
-        live = look(reads, found, now)
+        processes = reads.processes()
+        working = at_work(processes)
+        live = look(reads, found, now, working)
+        unknown = unknown_among(reads, [found], working)
+        in_the_way = tuple(held_up(processes, (clock or SystemClock()).monotonic()))
     total = sum(kinds.values(), Counts())
     leader = leader_in_the_way(reads, found, live)
-    return RunStatus(found, title(found), _phase(found, live, leader), total, kinds, live, now, leader)
+    phase = _phase(found, live, leader)
+    return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way)
 
 
 def leader_in_the_way(reads: Reads, run: Run, live: Live) -> Run | None:
@@ -137,11 +158,12 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
     if run.state is RunState.PAUSED:
         return "paused; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
     if status.gated_by is not None:
-        return f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
+        leader = f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
+        return leader if live.workers else f"{leader}; {NOBODY}"
     amounts = live.round
-    if not amounts.total:
-        return f"{live.run.joining:,} behind joins" if live.run.joining and not live.run.gated else None
-    words = [
+    joining = [f"{live.run.joining:,} behind joins"] if live.run.joining and not live.run.gated else []
+    words = [] if amounts.total else joining
+    words += [
         f"{count:,} {what}"
         for count, what in (
             (amounts.held, "held"),
@@ -153,8 +175,8 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
         )
         if count
     ]
-    idle = "" if live.workers or not amounts.total else "; nobody works on this store"
-    return ("at least " if not live.complete else "") + ", ".join(words) + idle
+    counted = ("at least " if words and not live.complete else "") + ", ".join(words)
+    return "; ".join(filter(None, (counted, None if live.workers else NOBODY))) or None
 
 
 def _phase(run: Run, live: Live, leader: Run | None) -> Phase:
@@ -162,7 +184,11 @@ def _phase(run: Run, live: Live, leader: Run | None) -> Phase:
         return Phase.RUNNING
     if run.state.is_end or not live.run.total:
         return Phase.EXHAUSTED
-    if run.state is RunState.PAUSED or leader is not None:
+    if run.state is RunState.PAUSED:
+        return Phase.WAITING
+    if not live.workers:
+        return Phase.UNATTENDED
+    if leader is not None:
         return Phase.WAITING
     if live.run.ready or live.run.suspect or live.run.stranded:
         return Phase.PULLING

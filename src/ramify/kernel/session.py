@@ -32,6 +32,39 @@ BLOCK = 262_144
 FIRST_BLOCK = 4_096
 
 
+class Absence:
+    """A store that does not answer, as the threads of one kernel meet it: told once, and once when all have it back."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._since = 0.0
+
+    def begins(self, why: str) -> None:
+        """A thread gets no answer."""
+        with self._lock:
+            self._threads += 1
+            is_first = self._threads == 1
+            if is_first:
+                self._since = time.monotonic()
+        if is_first:
+            self._signals.send(StoreAway(why))
+
+    def ends(self) -> None:
+        """A thread got its answer."""
+        with self._lock:
+            self._threads -= 1
+            is_last = not self._threads
+        if is_last:
+            self._signals.send(StoreBack(time.monotonic() - self._since))
+
+    def given_up(self) -> None:
+        """A thread waits no longer; the store is not back for it."""
+        with self._lock:
+            self._threads -= 1
+
+
 class Session:
     """One incarnation. `give_up` is set when nobody wants an answer any more; `kinds` are told to people who ask."""
 
@@ -47,11 +80,10 @@ class Session:
         self.process = 0
         self._kinds = None if kinds is None else tuple(sorted(kinds))
         self._settings = settings
-        self._signals = signals
         self._give_up = give_up
         self._n = 0
         self._turn = threading.Lock()
-        self.is_away = False
+        self._absence = Absence(signals)
         #: The first of so many contiguous ids that nobody else has.
         self.take = Ids(self._reserve, FIRST_BLOCK, BLOCK).take
 
@@ -78,24 +110,24 @@ class Session:
 
     def until_answered(self, verb: Callable[[], T]) -> T:
         """Send a verb that may be repeated until it is answered; StoreUnavailable once nobody waits any more."""
-        pause, since = FIRST_PAUSE, 0.0
+        pause, is_away = FIRST_PAUSE, False
         while True:
             try:
                 answer = verb()
             except StoreUnavailable as trouble:
                 if self._give_up.is_set():
+                    if is_away:
+                        self._absence.given_up()
                     raise
-                if not since:
-                    since = time.monotonic()
-                    self.is_away = True
-                    self._signals.send(StoreAway(str(trouble)))
+                if not is_away:
+                    self._absence.begins(str(trouble))
+                    is_away = True
                 # Jitter, so that a crowd of processes does not come back at the same moment.
                 self._give_up.wait(pause * random.uniform(0.5, 1.0))
                 pause = min(2 * pause, LONGEST_PAUSE)
             else:
-                if since:
-                    self.is_away = False
-                    self._signals.send(StoreBack(time.monotonic() - since))
+                if is_away:
+                    self._absence.ends()
                 return answer
 
     def _reserve(self, many: int) -> int:

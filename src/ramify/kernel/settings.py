@@ -10,6 +10,9 @@ MOST_THREADS = 64
 #: Most coroutines the kernel chooses by itself.
 MOST_COROUTINES = 256
 
+#: More than any machine has use for; a number beyond is a slip of the finger.
+MOST_PROCESSES, MOST_THREADS = 1_000, 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:

@@ -88,6 +88,13 @@ class Replaced:
 
 
 @dataclass(frozen=True, slots=True)
+class NobodyKnows:
+    """Tasks of these kinds, each with how many, wait although work goes on: no live process has a task of that name."""
+
+    kinds: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """A stop goes through its phases: draining (tasks still running), saving, done."""
 
@@ -95,7 +102,7 @@ class Stopping:
     running: int = 0
 
 
-Signal = Entered | Took | Saved | Moved | Adapted | StoreAway | StoreBack | Buried | Replaced | Stopping
+Signal = Entered | Took | Saved | Moved | Adapted | StoreAway | StoreBack | Buried | Replaced | NobodyKnows | Stopping
 Listener = Callable[[Signal], None]
 
 

@@ -53,8 +53,18 @@ class NewProcess(msgspec.Struct, frozen=True):
     queues: tuple[str, ...] | None = None
 
 
+class Away(msgspec.Struct, frozen=True):
+    """A store that cannot be written, for one process: since when, by the monotonic clock, and why."""
+
+    since: int
+    why: str
+
+
 class Process(msgspec.Struct, frozen=True):
-    """A process as people see it."""
+    """A process as people see it. `writing` is since when it holds the store's only lock for writing, if it does.
+
+    `beat`, `writing` and `away` are monotonic times; stores that cannot tell them leave them out.
+    """
 
     id: int
     pid: int
@@ -66,6 +76,8 @@ class Process(msgspec.Struct, frozen=True):
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
     version: str = ""
+    writing: int | None = None
+    away: Away | None = None
 
 
 class Reap(msgspec.Struct, frozen=True):

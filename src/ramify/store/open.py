@@ -35,11 +35,15 @@ def open_store(
     *,
     durability: Durability = "power",
     clock: Clock | None = None,
+    reading: bool = False,
+    create: bool = True,
     folder: str | None = None,
 ) -> Store:
     """The store behind a URL or a file name. ConfigError says what can be given.
 
-    A relative file is one of `folder`, or of the folder in which the process is now.
+    A relative file is one of `folder`, or of the folder in which the process is now. Who only looks says `reading`:
+    nothing is created then, and it works where nothing can be written. With `create=False` a file that is not there is
+    StoreBroken: it was, and somebody took it away.
     """
     if durability not in ("power", "process"):
         raise ConfigError(
@@ -56,7 +60,8 @@ def open_store(
     path = _sqlite_path(text) if isinstance(url, str) else text
     from ramify.store.sqlite import SqliteStore
 
-    return SqliteStore(path if folder is None else os.path.join(folder, path), durability=durability, clock=clock)
+    place = path if folder is None else os.path.join(folder, path)
+    return SqliteStore(place, durability=durability, clock=clock, reading=reading, create=create)
 
 
 def _sqlite_path(url: str) -> str:

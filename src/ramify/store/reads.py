@@ -240,6 +240,12 @@ class Reads(Protocol):
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts (page)."""
 
+    def damage(self) -> Sequence[str]:
+        """What the store finds wrong with its own bytes, having read all of them; nothing when they are whole (exact).
+
+        Damage so bad that it cannot be told is StoreBroken.
+        """
+
 
 class _Alike:
     """Failures with one fingerprint, as they are met: the newest first."""

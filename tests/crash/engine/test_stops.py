@@ -99,7 +99,7 @@ class Watched:
         orders = Orders(
             place=PLACE, store=str(scene.folder / STORE), runs=(run,), until_ended=True, threads=1, beat_every=0.05
         )
-        self.crew = Crew(orders, size, scene.store, signals, hung_after=hung_after, say=self.said.append)
+        self.crew = Crew(orders, size, scene.store, signals, hung_after=hung_after)
 
     def _hear(self, signal: Signal) -> None:
         match signal:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
 from ramify.store.clock import SystemClock
 from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Alive, Dead, Gaps, Liveness, Writer, this_boot
+from ramify.store.sqlite.liveness import Dead, Gaps, Liveness, Writer, this_boot
+from ramify.store.sqlite.lock_record import Alive
 from ramify.testing.clock import SECOND, FakeClock
 from tests.store.sqlite.real import Child, in_forked_child, one_table, with_own_mounts
 
@@ -61,6 +62,11 @@ def theirs(folder: Path, clock: FakeClock) -> Iterator[Liveness]:
         yield liveness
 
 
+def beat_of(liveness: Liveness) -> int | None:
+    found = liveness.alive(ME)
+    return None if found is None else found.beat
+
+
 def lock_of(folder: Path, process: int = ME) -> Path:
     return folder / f"{process:016x}.lock"
 
@@ -75,7 +81,7 @@ def test_a_process_that_entered_is_alive_and_tells_when_it_last_beat(
     assert theirs.probe(ME) == Alive(entered, entered, this_boot(), 77)
     mine.beat(ME)
     assert theirs.probe(ME) == Alive(entered + 5 * SECOND, entered, this_boot(), 77)
-    assert theirs.last_beat(ME) == entered + 5 * SECOND
+    assert beat_of(theirs) == entered + 5 * SECOND
 
 
 def test_a_process_may_probe_itself(mine: Liveness) -> None:
@@ -94,7 +100,7 @@ def test_two_who_probe_at_once_do_not_see_each_other(mine: Liveness, theirs: Liv
 
 def test_who_never_entered_is_dead_for_certain_and_nobody_knows_of_which_boot(theirs: Liveness) -> None:
     assert theirs.probe(ME) == Dead(certain=True, same_boot=False)
-    assert theirs.last_beat(ME) is None
+    assert theirs.alive(ME) is None
 
 
 def test_who_left_has_no_file_and_may_leave_again(mine: Liveness, theirs: Liveness, folder: Path) -> None:
@@ -174,7 +180,7 @@ def test_a_record_that_cannot_be_read_is_no_beat_at_all(mine: Liveness, theirs: 
     os.truncate(lock_of(folder), 10)
     assert theirs.probe(ME) == Alive(0, 0, "")
     mine.beat(ME)
-    assert theirs.last_beat(ME) != 0
+    assert beat_of(theirs) != 0
     os.truncate(lock_of(folder), 0)
     mine.close()
     assert theirs.probe(ME) == Dead(certain=True, same_boot=False)
@@ -221,7 +227,8 @@ import os, sys
 from pathlib import Path
 from ramify.errors import StoreUnavailable
 from ramify.store.clock import SystemClock
-from ramify.store.sqlite.liveness import Alive, Liveness
+from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.lock_record import Alive
 folder = Path(sys.argv[1])
 mine, theirs = (Liveness(folder / "a.db-live", SystemClock()) for _ in range(2))
 mine.enter(1, 77)
@@ -298,6 +305,29 @@ def test_who_is_writing_is_told_with_its_pid_and_since_when(mine: Liveness, thei
     mine.writing(ME, None)
     mine.writing(ME + 1, None)
     assert theirs.holder() is None
+
+
+def test_why_a_process_cannot_write_is_told_since_the_first_time_and_until_it_can(
+    mine: Liveness, theirs: Liveness, clock: FakeClock, folder: Path
+) -> None:
+    mine.enter(ME, 77)
+    size = lock_of(folder).stat().st_size
+    since = clock.monotonic()
+    mine.away(ME, "the disk is full é" + 300 * "!")
+    clock.advance(5)
+    mine.away(ME, "something else")
+    mine.beat(ME)
+    found = theirs.alive(ME)
+    assert found is not None
+    assert found.away is not None
+    assert found.away.since == since
+    assert found.away.why.startswith("the disk is full é!")
+    # Written in place: a full disk does not keep it from being said.
+    assert lock_of(folder).stat().st_size == size
+    mine.away(ME, None)
+    found = theirs.alive(ME)
+    assert found is not None
+    assert found.away is None
 
 
 def test_a_dead_process_is_not_taken_for_the_writer(mine: Liveness, theirs: Liveness, clock: FakeClock) -> None:

@@ -9,8 +9,15 @@ import apsw
 import pytest
 
 from ramify.errors import StoreRefused
+from ramify.store.sqlite import SqliteStore
 from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.place import check_place, check_sqlite_version, file_system_type, live_folder
+from ramify.store.sqlite.place import (
+    check_live_folder,
+    check_place,
+    check_sqlite_version,
+    file_system_type,
+    make_live_folder,
+)
 from tests.store.sqlite.real import in_forked_child, output_of, with_own_mounts
 
 TMPFS = 0x01021994
@@ -256,22 +263,43 @@ def test_looking_at_a_live_file_again_does_not_drop_its_locks(tmp_path: Path) ->
 def test_lock_files_get_a_folder_for_their_owner_only(tmp_path: Path) -> None:
     former = os.umask(0)
     try:
-        folder = live_folder(tmp_path / "a.db")
+        make_live_folder(tmp_path / "a.db")
     finally:
         os.umask(former)
-    assert folder == tmp_path / "a.db-live"
-    assert mode_of(folder) == 0o700
-    assert live_folder(tmp_path / "a.db") == folder
+    assert mode_of(tmp_path / "a.db-live") == 0o700
+    make_live_folder(tmp_path / "a.db")
 
 
 def test_a_lock_folder_that_is_not_ours_alone_is_refused(tmp_path: Path) -> None:
-    folder = live_folder(tmp_path / "a.db")
+    folder = tmp_path / "a.db-live"
+    make_live_folder(tmp_path / "a.db")
     folder.chmod(0o777)
-    with pytest.raises(StoreRefused, match="chmod o-w"):
-        live_folder(tmp_path / "a.db")
     (tmp_path / "b.db-live").symlink_to(folder)
-    with pytest.raises(StoreRefused, match="must be a folder"):
-        live_folder(tmp_path / "b.db")
+    for check in (make_live_folder, check_live_folder):
+        with pytest.raises(StoreRefused, match="chmod o-w"):
+            check(tmp_path / "a.db")
+        with pytest.raises(StoreRefused, match="must be a folder"):
+            check(tmp_path / "b.db")
+
+
+def test_a_lock_folder_that_is_refused_is_refused_before_the_file_is_touched(tmp_path: Path) -> None:
+    (tmp_path / "a.db-live").mkdir()
+    (tmp_path / "a.db-live").chmod(0o777)
+    with pytest.raises(StoreRefused, match="chmod o-w"):
+        SqliteStore(tmp_path / "a.db")
+    assert (tmp_path / "a.db").stat().st_size == 0
+
+
+def test_beside_a_database_of_another_program_nothing_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "firefox.db"
+    db = apsw.Connection(str(path))
+    db.execute("CREATE TABLE t (x)")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(StoreRefused, match="another program"):
+        SqliteStore(path)
+    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize("version", ["3.7.0", "3.40.1", "3.50.7", "3.51.2"])

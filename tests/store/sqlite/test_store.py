@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import apsw
 import pytest
 
 from ramify.errors import StoreUnavailable
 from ramify.model.claim import Want
 from ramify.model.commit import Part
-from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.model.process import Away, NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import SqliteStore
@@ -46,6 +47,48 @@ def test_a_store_that_is_opened_again_has_everything(store: SqliteStore, tmp_pat
     again = SqliteStore(tmp_path / "walk.db")
     assert again.reads.tasks(run) == before
     again.close()
+
+
+def test_others_see_since_when_and_why_a_process_cannot_write_until_it_can(store: SqliteStore, tmp_path: Path) -> None:
+    process = new_process_id()
+    store.enter(NewProcess(process))
+    other = SqliteStore(tmp_path / "walk.db")
+
+    def away() -> Away | None:
+        (found,) = other.reads.processes()
+        return found.away
+
+    assert away() is None
+    writer = apsw.Connection(str(tmp_path / "walk.db"))
+    writer.execute("BEGIN IMMEDIATE")
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            store.reserve(1)
+    told = away()
+    assert told is not None
+    assert (
+        told.why == "waited 0.2 s for its turn to write, but another process is writing; nothing was changed, try again"
+    )
+    writer.execute("ROLLBACK")
+    writer.close()
+    store.reserve(1)
+    assert away() is None
+    other.close()
+
+
+def test_a_process_that_finds_nothing_to_claim_is_not_away(store: SqliteStore, tmp_path: Path) -> None:
+    process = new_process_id()
+    store.enter(NewProcess(process))
+    writer = apsw.Connection(str(tmp_path / "walk.db"))
+    writer.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreUnavailable):
+        store.reserve(1)
+    (found,) = store.reads.processes()
+    assert found.away is not None
+    store.claim(Stamp(process, 1), Want(frozenset({"walk"}), 1))
+    (found,) = store.reads.processes()
+    assert found.away is None
+    writer.close()
 
 
 def test_waiting_ends_when_another_client_commits(store: SqliteStore, tmp_path: Path) -> None:

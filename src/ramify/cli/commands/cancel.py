@@ -6,17 +6,18 @@ from typing import assert_never
 
 import click
 
-from ramify.cli.visit import Visit, Wrong, entered, on_store
+from ramify.cli.numbers import TASK
+from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change
 from ramify.inspect.find import title
 from ramify.model.mark import CancelAnswer
 
 
 @click.command()
 @click.argument("run")
-@click.argument("task", type=int, required=False)
+@click.argument("task", type=TASK, required=False)
 @click.option("--below", is_flag=True, help="Also everything the task has grown into, or will.")
 @click.option("--reason", default="", help="Why; kept with what is cancelled.")
-@on_store
+@on_store_to_change
 def cancel(visit: Visit, run: str, task: int | None, below: bool, reason: str) -> None:
     """Cancel a run, one of its tasks, or with --below a task and all its descendants.
 

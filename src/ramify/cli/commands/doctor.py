@@ -10,7 +10,11 @@ from ramify.inspect.doctor import Weight, examine
 
 
 @click.command()
-@click.option("--full", is_flag=True, help="Also audit the log: is anything lost or recorded twice? Reads all of it.")
+@click.option(
+    "--full",
+    is_flag=True,
+    help="Also check every page of the file, and audit the log: is anything lost or recorded twice? Reads all of it.",
+)
 @on_store
 def doctor(visit: Visit, full: bool) -> None:
     """What this store is, who works on it, and what a person should look at. Exit 1 when something is wrong."""

@@ -6,6 +6,7 @@ from itertools import islice
 
 import click
 
+from ramify.cli.numbers import COUNT, SEQUENCE
 from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, Wrong, on_store
 from ramify.cli.words import moment, stamp
@@ -22,10 +23,8 @@ PATIENCE = 1.0
 @click.command()
 @click.argument("task_or_run", metavar="TASK|RUN")
 @click.option("-f", "--follow", is_flag=True, help="Of a run: stay, and show events as they are committed.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1), default=100, show_default=True, help="Of a run: at most so many."
-)
-@click.option("--after", type=click.IntRange(0), default=0, help="Of a run: only after this sequence.")
+@click.option("-n", "--limit", type=COUNT, default=100, show_default=True, help="Of a run: at most so many.")
+@click.option("--after", type=SEQUENCE, default=0, help="Of a run: only after this sequence.")
 @on_store
 def events(visit: Visit, task_or_run: str, follow: bool, limit: int, after: int) -> None:
     """What became of a task, event by event; or the events of a run in the order they were committed.
@@ -46,7 +45,7 @@ def _run(visit: Visit, wanted: str) -> Run | None:
     try:
         return find_run(visit.store.reads, wanted)
     except UnknownRun as error:
-        if wanted.isascii() and wanted.isdigit():
+        if wanted.isascii() and wanted.isdigit() and len(wanted) < 20:
             return None
         raise Wrong(str(error)) from error
 

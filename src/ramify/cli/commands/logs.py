@@ -6,6 +6,7 @@ import logging
 
 import click
 
+from ramify.cli.numbers import SEQUENCE, TASK
 from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
 from ramify.cli.words import moment, stamp
@@ -20,11 +21,11 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 @click.command()
 @click.argument("run", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Stay, and show lines as they are written, until the run has ended.")
-@click.option("--task", type=int, help="Only what this task logged.")
+@click.option("--task", type=TASK, help="Only what this task logged.")
 @click.option(
     "--level", type=click.Choice(list(_LEVELS)), default="debug", show_default=True, help="At least so grave."
 )
-@click.option("--after", type=click.IntRange(0), default=0, help="Only lines after this one.")
+@click.option("--after", type=SEQUENCE, default=0, help="Only lines after this one.")
 @on_store
 def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: str, after: int) -> None:
     """What tasks of a run logged, oldest first.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.visit import Visit, on_store
+from ramify.cli.visit import Visit, on_store_to_change
 from ramify.inspect.find import title
 from ramify.model.run import RunState
 
 
 @click.command()
 @click.argument("run")
-@on_store
+@on_store_to_change
 def pause(visit: Visit, run: str) -> None:
     """Grant no more work of a run until `resume`. It is kept in the store, so it survives restarts.
 

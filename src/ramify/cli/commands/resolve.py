@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 import msgspec
 
-from ramify.cli.visit import Session, Visit, Wrong, entered, on_store
+from ramify.cli.numbers import TASK
+from ramify.cli.visit import Session, Visit, Wrong, entered, on_store_to_change
 from ramify.inspect.find import typed
 from ramify.inspect.live import workers
 from ramify.model.claim import Claim, Want
@@ -20,11 +21,11 @@ REACH = 1_000
 
 
 @click.command()
-@click.argument("task", type=int)
+@click.argument("task", type=TASK)
 @click.option("--result", metavar="JSON", help="It counts as done, with this result.")
 @click.option("--skip", is_flag=True, help="It counts as skipped.")
 @click.option("--reason", default="", help="Why; kept in its event.")
-@on_store
+@on_store_to_change
 def resolve(visit: Visit, task: int, result: str | None, skip: bool, reason: str) -> None:
     """Settle a task that ended (failed, say) by hand: as done with a result, or as skipped.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.visit import Visit, on_store
+from ramify.cli.visit import Visit, on_store_to_change
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
 from ramify.model.run import RunState
@@ -12,7 +12,7 @@ from ramify.model.run import RunState
 
 @click.command()
 @click.argument("run")
-@on_store
+@on_store_to_change
 def resume(visit: Visit, run: str) -> None:
     """Let a paused run go on."""
     found = visit.run(run)

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import click
 
-from ramify.cli.visit import Visit, Wrong, on_store
+from ramify.cli.numbers import TASK
+from ramify.cli.visit import Visit, Wrong, on_store_to_change
 from ramify.cli.words import plural
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
@@ -23,12 +24,12 @@ class Scopes(NamedTuple):
 
 @click.command()
 @click.argument("run")
-@click.argument("tasks", type=int, nargs=-1)
+@click.argument("tasks", type=TASK, nargs=-1)
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
 @click.option("--cancelled", is_flag=True, help="All tasks that were cancelled, by themselves or with the run.")
 @click.option("--reason", default="", help="Kept in the events of the tasks.")
-@on_store
+@on_store_to_change
 def retry(
     visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, cancelled: bool, reason: str
 ) -> None:

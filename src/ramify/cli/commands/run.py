@@ -13,6 +13,7 @@ import click
 from ramify.cli.arguments import AnyTask, call_of
 from ramify.cli.loading import engine_at
 from ramify.cli.main import FAILED, INTERRUPTED
+from ramify.cli.numbers import COUNT, PROCESSES, THREADS
 from ramify.cli.out import Out, tell
 from ramify.cli.progress import progress_on
 from ramify.cli.visit import Wrong
@@ -36,9 +37,9 @@ GROUPS = 5
 @click.option("--name", help="The name of the run. The same name goes on where it was.")
 @click.option("--again", is_flag=True, help="Begin anew, although a run of that name has finished.")
 @click.option("--order", type=click.Choice([order.value for order in Order]), default="rounds", show_default=True)
-@click.option("--threads", type=click.IntRange(0), help="So many threads; 0 runs one task after the other, right here.")
-@click.option("--processes", type=click.IntRange(0), default=0, help="So many worker processes.")
-@click.option("--max-tasks", type=click.IntRange(1), help="Stop when the run has so many tasks.")
+@click.option("--threads", type=THREADS, help="So many threads; 0 runs one task after the other, right here.")
+@click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
+@click.option("--max-tasks", type=COUNT, help="Stop when the run has so many tasks.")
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.option("--json", "as_json", is_flag=True, help="Progress as one JSON object a line.")
 @click.pass_context

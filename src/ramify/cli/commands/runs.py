@@ -6,6 +6,7 @@ from itertools import islice
 
 import click
 
+from ramify.cli.numbers import COUNT
 from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
 from ramify.cli.words import moment, number, stamp
@@ -16,9 +17,7 @@ from ramify.model.run import Run, RunState
 
 @click.command()
 @click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs in this state.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1), default=50, show_default=True, help="At most the newest so many."
-)
+@click.option("-n", "--limit", type=COUNT, default=50, show_default=True, help="At most the newest so many.")
 @on_store
 def runs(visit: Visit, state: str | None, limit: int) -> None:
     """All runs of the store, the newest last."""

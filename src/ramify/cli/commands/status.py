@@ -12,6 +12,7 @@ from ramify.cli.progress import as_json, lines_of, progress_on
 from ramify.cli.visit import Visit, Wrong, on_store
 from ramify.cli.words import number, plural
 from ramify.inspect.find import newest_run, open_runs, title, typed
+from ramify.inspect.live import workers
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import Counts, RunStatus, counts_of, status_of
 from ramify.model.run import Run, RunState
@@ -127,3 +128,5 @@ def _briefly(visit: Visit, runs: list[Run]) -> None:
         failed: list[Piece] = [" · ", ("bad", f"{number(total.failures)} failed")] if total.failures else []
         state = f" · {run.state.value} · {number(total.done)} done · {number(total.pending)} pending"
         visit.out.say(("name", title(run)), state, *failed)
+    if not visit.out.as_json and not workers(visit.store.reads):
+        visit.out.say(("look", "nobody is working on them; start them again with the same lines"))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from ramify.cli.numbers import TASK
 from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.live import unfinished
@@ -26,7 +27,7 @@ _ENDS = {status.name.lower(): status for status in ENDS}
 @click.option(
     "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="At most so many."
 )
-@click.option("--after", type=int, default=0, help="Only tasks with a larger id: the next page.")
+@click.option("--after", type=TASK, default=0, help="Only tasks with a larger id: the next page.")
 @on_store
 def tasks(visit: Visit, run: str | None, kind: str | None, wanted: str | None, limit: int, after: int) -> None:
     """Tasks of a run, by id.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.visit import Visit, on_store
+from ramify.cli.visit import Visit, on_store_to_change
 from ramify.cli.words import plural
 
 
 @click.command()
-@on_store
+@on_store_to_change
 def vacuum(visit: Visit) -> None:
     """Remove unpublished rows, expired keys and sessions of the long dead, and give file space back.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, on_store
 from ramify.cli.words import stamp
 from ramify.inspect.show import call_text
@@ -11,7 +12,7 @@ from ramify.inspect.why import why as why_of
 
 
 @click.command()
-@click.argument("task", type=int)
+@click.argument("task", type=TASK)
 @on_store
 def why(visit: Visit, task: int) -> None:
     """Why a task is not running, and what to do about it."""

@@ -6,19 +6,22 @@ import click
 
 from ramify.cli.loading import engine_at
 from ramify.cli.main import INTERRUPTED
+from ramify.cli.numbers import PROCESSES
 from ramify.cli.out import tell
 from ramify.engine.engine import Engine
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import StopTeller
-from ramify.kernel.settings import Settings
+from ramify.kernel.settings import MOST_THREADS, Settings
 
 
 @click.command()
 @click.argument("place", metavar="MODULE:ENGINE")
 @click.option("-q", "--queue", "queues", multiple=True, help="Only tasks of this queue; may be given several times.")
-@click.option("--threads", type=click.IntRange(1), help="So many threads; without it, their number adapts.")
-@click.option("--processes", type=click.IntRange(0), default=0, help="So many worker processes.")
+@click.option(
+    "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
+)
+@click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(

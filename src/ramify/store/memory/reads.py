@@ -229,6 +229,10 @@ class MemoryReads:
         with self._place.lock:
             return self._place.refusals[::-1][: page_size(limit)]
 
+    def damage(self) -> Sequence[str]:
+        """Nothing: there are no bytes but the program's own."""
+        return ()
+
     def _last_value(self, task: int, status: Status) -> bytes | None:
         log = self._place.events.get(task)
         return log[-1].value if log and log[-1].status is status else None

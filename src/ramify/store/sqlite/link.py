@@ -28,10 +28,11 @@ import apsw
 
 from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
 from ramify.store import forks
-from ramify.store.sqlite import trouble
+from ramify.store.sqlite import founding, trouble
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
-from ramify.store.sqlite.place import check_place, check_sqlite_version, live_folder
+from ramify.store.sqlite.looking import can_write, check_to_read, read_only_name
+from ramify.store.sqlite.place import check_live_folder, check_place, check_sqlite_version, make_live_folder
 from ramify.store.sqlite.seat import Seat
 from ramify.store.sqlite.turn import Patience, Turn, nap
 
@@ -44,6 +45,7 @@ _EMPTYING_PATIENCE = 0.05
 _EMPTYING_PAUSE = 1.0
 _STATEMENTS = 256
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
+_LOOKING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
 
 _SETTINGS = {
     "fullfsync": "ON",
@@ -68,18 +70,25 @@ class Link:
         on_first_open: Callable[[apsw.Connection], None] | None = None,
         wal_limit: int = WAL_LIMIT,
         vfs: str | None = None,
+        reading: bool = False,
     ) -> None:
-        """Open the file, creating it if it is missing. `on_first_open` makes or checks the schema, in a transaction."""
+        """Open the file, creating it if it is missing. `on_first_open` makes or checks the schema, in a transaction.
+
+        For `reading` a file must exist, and may be where nothing can be written.
+        """
         check_sqlite_version(apsw.sqlite_lib_version())
         #: Hears when this link gets the write lock (True) and when it lets it go (False).
         self.on_writing: Callable[[bool], None] | None = None
+        #: Hears why nothing can be written, and None when something was.
+        self.on_outcome: Callable[[str | None], None] | None = None
         #: Says in words who is writing, for the text of a time-out.
         self.holder: Callable[[], str | None] | None = None
         self._prepare, self._vfs = on_first_open, vfs
         self._busy_timeout, self._wal_limit = busy_timeout, wal_limit
         self._doubtful = self._closed = self._orphaned = False
         self._next_emptying = 0.0
-        self.path, self._file = guard.admit(path, check_place)
+        self.path, self._file = guard.admit(path, check_to_read if reading else check_place)
+        self._only_looks = reading and not can_write(self.path)
         self._path, self._wal_path = str(self.path), f"{self.path}-wal"
         self._wal: FileId | None = None
         self._turn = Turn(f"{self.path}-live/turn")
@@ -96,9 +105,12 @@ class Link:
         self._seats = (self._watcher, self._copier, self._reader, self._writer)
         forks.register(self)
         try:
-            live_folder(self.path)
-            with self._seated(self._writer):
+            check_live_folder(self.path)
+            with self._seated(self._reader if self._only_looks else self._writer):
                 pass
+            if not self._only_looks:
+                # Only now: beside a file that is refused, nothing of ours is left.
+                make_live_folder(self.path)
         except BaseException:
             self.close()
             raise
@@ -114,6 +126,7 @@ class Link:
                 self._begin(db)
                 yield db
                 self._commit(db)
+                self._tell_outcome(None)
             except BaseException:
                 self._roll_back(db)
                 raise
@@ -242,14 +255,19 @@ class Link:
         seat.opens += 1
 
     def _connect(self, seat: Seat) -> apsw.Connection:
-        db = apsw.Connection(self._path, flags=_FLAGS, vfs=self._vfs, statementcachesize=_STATEMENTS)
+        if self._only_looks and seat is self._writer:
+            raise StoreRefused(f"{self.path} was opened to look at it only, and cannot be changed here")
+        name, flags = (read_only_name(self.path), _LOOKING) if self._only_looks else (self._path, _FLAGS)
+        db = apsw.Connection(name, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
         try:
             db.set_busy_handler(seat.patience)
             db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
             for name, value in seat.settings.items():
                 db.execute(f"PRAGMA {name}={value}").fetchall()
-            if self._writer.opens == 0:
-                self._create_or_check(db)
+            if self._only_looks:
+                founding.check(db, self._prepare)
+            elif self._writer.opens == 0:
+                founding.found(db, self.path, self._prepare)
             if seat is self._writer:
                 self._settle(db)
         except BaseException:
@@ -257,38 +275,12 @@ class Link:
             raise
         return db
 
-    def _create_or_check(self, db: apsw.Connection) -> None:
-        if db.pragma("page_count") == 0:
-            # Only possible before the first page is written.
-            db.execute("PRAGMA page_size=4096")
-            db.execute("PRAGMA auto_vacuum=INCREMENTAL")
-            self._use_wal(db)
-        if self._prepare is not None:
-            # A file that has its tables is only read, so that it opens also while somebody writes for long. A file of
-            # another program is refused here, before anything of it is changed.
-            db.execute("BEGIN DEFERRED" if db.pragma("user_version") else "BEGIN IMMEDIATE")
-            try:
-                self._prepare(db)
-                db.execute("COMMIT")
-            except BaseException:
-                self._roll_back(db)
-                raise
-        self._use_wal(db)
-
-    def _use_wal(self, db: apsw.Connection) -> None:
-        mode = db.pragma("journal_mode", "wal")
-        if mode != "wal":
-            raise StoreRefused(f"{self.path}: SQLite cannot keep a write-ahead log here (it answers {mode!r})")
-
     def _settle(self, db: apsw.Connection) -> None:
         """Make sure of the log: that it is the one with a name, and after an I/O error that the disk has it."""
         if self._doubtful:
             # After a failed sync the system may take unwritten pages for written, so a second sync of the same log
             # proves nothing. Its content goes to the database, and a fresh log with a header of its own replaces it.
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            db.execute("BEGIN IMMEDIATE")
-            db.execute(f"PRAGMA user_version={int(db.pragma('user_version'))}")
-            db.execute("COMMIT")
+            founding.renew_log(db)
             self._doubtful = False
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         self._wal = id_of(os.lstat(self._wal_path))
@@ -375,7 +367,14 @@ class Link:
         if seat is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
             return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
         waited = self._waited() if isinstance(error, trouble.BUSY) else ""
-        return trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
+        told = trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
+        if seat is self._writer:
+            self._tell_outcome(str(told).removeprefix(f"{self.path}").lstrip(": "))
+        return told
+
+    def _tell_outcome(self, why: str | None) -> None:
+        if self.on_outcome is not None and not self._orphaned:
+            self.on_outcome(why)
 
     def _waited(self) -> str:
         who = None

@@ -6,7 +6,8 @@ Each process holds a `flock` on a file of its own, `<database>-live/<process>.lo
     lock held                 not known; the beat decides, for a forked child may have kept the lock
 
 A beat is a small write to that file (monotonic time, boot id, pid), not to the database: it waits behind no commit and
-costs no fsync. The file also tells whether its process is inside a write transaction, and since when.
+costs no fsync. The file also tells people whether its process is inside a write transaction and since when, and since
+when and why it cannot write at all; it is written in place, so that a full disk does not keep it from saying so.
 
 A process may call others dead for their silence only if it has itself beaten without a gap for as long
 (`clean_window`): after a suspended laptop or a stalled disk everybody looks silent to whoever wakes first.
@@ -19,39 +20,23 @@ from __future__ import annotations
 
 import fcntl
 import os
-import struct
 import threading
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
+from ramify.model.process import Away
 from ramify.store import forks
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE, LEFT_TO_PARENT
 from ramify.store.record import remove
+from ramify.store.sqlite.lock_record import Alive, read
 
 SECOND = 1_000_000
+UNKNOWN_BOOT = "unknown"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-#: beat, since, writing since (-1: not writing), pid, boot id; a checksum follows.
-_RECORD = struct.Struct("<qqqq40s")
-_CHECK = struct.Struct("<I")
-#: A record may be read while it is written; then it is read again.
-_READS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Alive:
-    """The lock is held. `beat` is when its process last said so, `since` when its beats last had a gap."""
-
-    beat: int
-    since: int
-    boot_id: str
-    pid: int = 0
-    writing: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +98,8 @@ class _Held:
     gaps: Gaps
     file: int = -1
     writing: int | None = None
+    away: Away | None = None
+    number: int = 0
 
 
 class Liveness:
@@ -185,6 +172,23 @@ class Liveness:
                 with suppress(StoreUnavailable):
                     self._write(held)
 
+    def numbered(self, process: int, number: int) -> None:
+        """Note which verb of this process was committed last; it is written with whatever is written next."""
+        with self._mine():
+            held = self._held.get(process)
+            if held is not None:
+                held.number = number
+
+    def away(self, process: int, why: str | None) -> None:
+        """Note why this process cannot write, or with None that it can; it stays away since the first time."""
+        with self._mine():
+            held = self._held.get(process)
+            if held is None or (why is None) == (held.away is None):
+                return
+            held.away = None if why is None else Away(self._clock.monotonic(), why)
+            with suppress(StoreUnavailable):
+                self._write(held)
+
     def probe(self, process: int) -> Alive | Dead:
         """What the lock file of any process tells."""
         try:
@@ -197,19 +201,19 @@ class Liveness:
             # Shared, so that two who probe at once do not take each other for the process.
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            return _read(file) or Alive(0, 0, "")
+            return read(file) or Alive(0, 0, "")
         except OSError as error:
             raise self._trouble(error) from error
         else:
-            found = _read(file)
+            found = read(file)
             return Dead(certain=True, same_boot=found is not None and found.boot_id == self._boot_id)
         finally:
             os.close(file)
 
-    def last_beat(self, process: int) -> int | None:
-        """When a process last beat, by the monotonic clock; None when it is dead."""
+    def alive(self, process: int) -> Alive | None:
+        """What a living process tells; None when it is dead."""
         found = self.probe(process)
-        return found.beat if isinstance(found, Alive) else None
+        return found if isinstance(found, Alive) else None
 
     def clean_window(self, process: int, dead_after: float) -> bool:
         """Whether this process has beaten without a gap for `dead_after` seconds, and so may judge others by theirs."""
@@ -248,6 +252,28 @@ class Liveness:
                 if name.endswith(".lock"):
                     found.append(int(name.removesuffix(".lock"), 16))
         return found
+
+    def committed(self) -> dict[int, Alive]:
+        """What processes of this boot, dead or alive, noted as committed: the database must hold as much.
+
+        Only of this boot: when the machine goes down, a note may outlive a commit that was not made safe for that.
+        """
+        found = {}
+        for process in self.known():
+            with suppress(OSError):
+                file = os.open(self._path(process), os.O_RDONLY | os.O_NOFOLLOW)
+                try:
+                    told = read(file)
+                finally:
+                    os.close(file)
+                if told is not None and told.number and told.boot_id == self._boot_id != UNKNOWN_BOOT:
+                    found[process] = told
+        return found
+
+    def forget_dead(self) -> None:
+        """Remove the lock files of all dead processes: what they worked on is no more."""
+        for process in self.known():
+            self.forget(process)
 
     def forget(self, process: int) -> None:
         """Remove the lock file of a dead process; that of a living one stays."""
@@ -319,14 +345,11 @@ class Liveness:
             raise self._trouble(error) from error
 
     def _record(self, held: _Held) -> bytes:
-        record = _RECORD.pack(
-            held.gaps.last,
-            held.gaps.since(self._longest_gap),
-            -1 if held.writing is None else held.writing,
-            held.pid,
-            self._boot_id.encode()[:40],
+        gaps = held.gaps
+        told = Alive(
+            gaps.last, gaps.since(self._longest_gap), self._boot_id, held.pid, held.writing, held.away, held.number
         )
-        return record + _CHECK.pack(zlib.crc32(record))
+        return told.encode()
 
     def _trouble(self, error: OSError) -> StoreUnavailable:
         return StoreUnavailable(f"{self.folder}: a lock file cannot be used ({error.strerror}); try again")
@@ -337,7 +360,7 @@ def this_boot() -> str:
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
     except OSError:
-        return "unknown"
+        return UNKNOWN_BOOT
 
 
 def _lives(pid: int) -> bool:
@@ -349,16 +372,6 @@ def _lives(pid: int) -> bool:
         # It belongs to somebody else, so it is there.
         return True
     return True
-
-
-def _read(file: int) -> Alive | None:
-    for _ in range(_READS):
-        content = os.pread(file, _RECORD.size + _CHECK.size, 0)
-        record, check = content[: _RECORD.size], content[_RECORD.size :]
-        if len(check) == _CHECK.size and _CHECK.unpack(check)[0] == zlib.crc32(record):
-            beat, since, writing, pid, boot_id = _RECORD.unpack(record)
-            return Alive(beat, since, boot_id.rstrip(b"\0").decode(), pid, None if writing < 0 else writing)
-    return None
 
 
 def _is_at(file: int, path: Path) -> bool:

@@ -17,8 +17,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ramify.errors import StoreRefused
+from ramify.errors import StoreBroken, StoreRefused
+from ramify.store.clock import SystemClock
 from ramify.store.sqlite.guard import guard
+from ramify.store.sqlite.liveness import Liveness
 
 #: The first with the cure for the WAL-reset race, which corrupts databases that two processes write.
 OLDEST_SQLITE = (3, 51, 3)
@@ -30,6 +32,7 @@ _LONGEST_PATH = 512 - len("-journal") - 1
 _LOCAL_ADVICE = (
     "put the store on a local disk of this machine, or use postgresql:// when several machines must share it"
 )
+_RESTORE = "Put the file back together with its -wal, or restore a backup"
 #: `f_type` of file systems where locks or shared memory do not reach every process that can open the file.
 _FOREIGN = {
     0x6969: "NFS",
@@ -66,6 +69,15 @@ def check_sqlite_version(version: str) -> None:
         )
 
 
+def check_there(path: str | os.PathLike[str]) -> None:
+    """StoreBroken when a file that was there is not any more."""
+    if not os.path.lexists(path):
+        raise StoreBroken(
+            f"{os.path.abspath(path)} was moved or deleted while work was going on. Stop all processes that use it and "
+            "put the file back together with its -wal, or restore a backup; no new store is made in its place"
+        )
+
+
 def check_place(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] | None = None) -> Path:
     """The absolute path of a regular file that exists and may be opened as a database, created if it was missing.
 
@@ -77,29 +89,46 @@ def check_place(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] 
     _check_permission(place.parent, "folder", os.W_OK | os.X_OK)
     with guard.lock:
         if not os.path.lexists(place):
+            _check_not_left_behind(place)
             _create(place)
+        return check_file(place, fs_type=ask)
+
+
+def check_file(place: Path, *, wanted: int = os.R_OK | os.W_OK, fs_type: Callable[[Path], int] | None = None) -> Path:
+    """The same path, once it is known to name a regular file with one name that may be opened as a database."""
+    with guard.lock:
         found = _check_file(place)
-        _check_file_system(place, ask)
-        _check_permission(place, "file", os.R_OK | os.W_OK)
+        _check_file_system(place, fs_type if fs_type is not None else file_system_type)
+        _check_permission(place, "file", wanted)
         if not guard.is_live((found.st_dev, found.st_ino)):
             _check_first_bytes(place)
     return place
 
 
-def live_folder(place: Path) -> Path:
-    """The folder beside a database for its lock files, created if it is missing; nobody else may write in it."""
-    folder = Path(f"{place}-live")
+def make_live_folder(place: Path) -> None:
+    """Create the folder beside a database for its lock files, if it is missing."""
+    folder = _live(place)
     try:
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
-        found = os.lstat(folder)
     except OSError as error:
         raise StoreRefused(f"{folder}: the folder for lock files cannot be created ({error.strerror})") from error
+    check_live_folder(place)
+
+
+def check_live_folder(place: Path) -> None:
+    """Refuse a folder for lock files that others may write in; one that is missing will do."""
+    folder = _live(place)
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreRefused(f"{folder}: the folder for lock files cannot be looked at ({error.strerror})") from error
     if not stat.S_ISDIR(found.st_mode):
         raise StoreRefused(f"{folder} must be a folder for lock files, and is not; move it away")
     if found.st_mode & stat.S_IWOTH:
         raise StoreRefused(f"{folder} may be written by everybody on this machine; first: chmod o-w {folder}")
-    return folder
 
 
 def file_system_type(path: Path) -> int:
@@ -146,7 +175,30 @@ def _check_file_system(path: Path, fs_type: Callable[[Path], int]) -> None:
 
 def _check_permission(path: Path, what: str, wanted: int) -> None:
     if not os.access(path, wanted):
-        raise StoreRefused(f"{path}: this user may not write this {what}, or its file system is read-only")
+        verb = "write" if wanted & os.W_OK else "read"
+        reason = ", or its file system is read-only" if wanted & os.W_OK else ""
+        raise StoreRefused(f"{path}: this user may not {verb} this {what}{reason}")
+
+
+def _check_not_left_behind(place: Path) -> None:
+    """Refuse to begin anew beside the log of a store that is gone; lock files of its dead mean nothing any more."""
+    if _size(f"{place}-wal"):
+        raise StoreRefused(
+            f"{place} is gone, and its write-ahead log is still there with what was committed last. {_RESTORE}, or "
+            f"remove {place}-wal to begin anew"
+        )
+    Liveness(_live(place), SystemClock()).forget_dead()
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0
+
+
+def _live(place: Path) -> Path:
+    return Path(f"{place}-live")
 
 
 def _create(place: Path) -> None:
@@ -200,12 +252,19 @@ def _is_mounted_alone(place: Path) -> bool:
 
 
 def _check_first_bytes(place: Path) -> None:
+    # Looked for first: whoever creates the file at this moment has its first bytes in it before any of these.
+    was_used = bool(_size(f"{place}-wal") or Liveness(_live(place), SystemClock()).known())
     descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         head = os.read(descriptor, len(_MAGIC))
     finally:
         os.close(descriptor)
-    # An empty file is a fresh store. With a rollback journal beside it, a power cut hit the very first write, and
-    # SQLite will undo it.
+    # An empty file is a fresh store, unless there are signs that it was used. With a rollback journal beside it, a
+    # power cut hit the very first write, and SQLite will undo it.
+    if not head and was_used:
+        raise StoreRefused(
+            f"{place} is empty, although it was a store: somebody emptied it. {_RESTORE}, or remove {place}-wal and "
+            f"{place}-live to begin anew"
+        )
     if head not in (b"", _MAGIC) and not os.path.lexists(f"{place}-journal"):
         raise StoreRefused(f"{place} is not a SQLite database; give Ramify a file of its own")

@@ -38,6 +38,9 @@ from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.query import ask
 
+#: How many damages are told at most.
+DAMAGES = 100
+
 T = TypeVar("T")
 
 TASK = (
@@ -282,10 +285,12 @@ class SqliteReads:
             ).fetchall()
         return [
             Process(
-                number, pid, host, entered, self._liveness.last_beat(number), bool(gone), last,
-                _names(kinds), _names(queues), version,
+                number, pid, host, entered, told.beat if told else None, bool(gone), last,
+                _names(kinds), _names(queues), version, told.writing if told else None,
+                told.away if told else None,
             )
             for number, pid, host, entered, gone, last, kinds, queues, version in found
+            for told in [self._liveness.alive(number)]
         ]  # fmt: skip
 
     def sql(self, query: str, values: dict[str, Any]) -> Table:
@@ -299,6 +304,12 @@ class SqliteReads:
                 "SELECT process, n, token, tasks, at FROM refusal ORDER BY at DESC, n DESC LIMIT ?", (page_size(limit),)
             )
             return [Refusal(*row) for row in found]
+
+    def damage(self) -> Sequence[str]:
+        """What SQLite's own check of every page, row and index finds. On a connection of its own: it takes long."""
+        with self._link.snapshot() as db:
+            found = [text for (text,) in db.execute(f"PRAGMA integrity_check({DAMAGES})")]
+        return [] if found == ["ok"] else found
 
 
 def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -> Page[T]:

@@ -41,13 +41,14 @@ from ramify.store.sqlite import (
     processes,
     rows,
     runs,
-    schema,
 )
 from ramify.store.sqlite.answers import Answer
 from ramify.store.sqlite.bell import Bell
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Dead, Liveness
+from ramify.store.sqlite.noting import Noting, witnessed
+from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.rows import CommitLog
 
@@ -63,19 +64,30 @@ class SqliteStore:
         clock: Clock | None = None,
         busy_timeout: float = 30.0,
         vfs: str | None = None,
+        reading: bool = False,
+        create: bool = True,
     ) -> None:
-        """Open the file, creating it if it is missing. `vfs` names a file layer registered with SQLite, for tests."""
+        """Open the file, creating it if it is missing (not for `reading`). `vfs`: a file layer of SQLite, for tests."""
+        if not create:
+            check_there(path)
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
-        self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=schema.prepare, vfs=vfs)
+        self._link = Link(
+            path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, vfs=vfs, reading=reading
+        )
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
-        self._link.on_writing = self._note_writing
-        self._entered: int | None = None
+        self._noting = Noting(self._liveness, self._clock)
+        self._link.on_writing, self._link.on_outcome = self._noting.writing, self._noting.outcome
         self._turn = 0
         self._idle = True
         self._bell = Bell(self._link.changed, f"{self._link.path}-wal")
         self.reads = SqliteReads(self._link, self._liveness)
+
+    def _consume(self, db: Db, stamp: Stamp, answer: Answer) -> None:
+        """Use a stamp up with its answer; once that is committed, the lock file tells of it."""
+        processes.consume(db, stamp, answers.remember(answer))
+        self._noting.consumed(*stamp)
 
     def describe(self) -> Description:
         """Say what this store is."""
@@ -109,7 +121,7 @@ class SqliteStore:
         with self._link.read() as db:
             processes.check_not_ended(db, process.id)
         self._liveness.enter(process.id, process.pid)
-        self._entered = process.id
+        self._noting.process = process.id
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
         with self._link.write() as db:
             processes.enter(db, process, self.now())
@@ -169,11 +181,6 @@ class SqliteStore:
             self._liveness.forget(number)
         return Reap(tuple(buried), tasks, clean)
 
-    def _note_writing(self, writing: bool) -> None:
-        """Let others see who holds the write lock, for the text of their time-outs."""
-        if self._entered is not None:
-            self._liveness.writing(self._entered, self._clock.monotonic() if writing else None)
-
     def _is_dead(self, reaper: int, process: int, dead_after: float) -> Dead | None:
         found = self._liveness.probe(process)
         if isinstance(found, Dead):
@@ -220,6 +227,8 @@ class SqliteStore:
                 again = processes.consumed(db, stamp)
                 nothing = claims.look(db, stamp.process, want, self.now()) if again is None else None
                 if nothing is not None:
+                    # Who wants nothing written has no trouble with it.
+                    self._noting.outcome(None)
                     return answers.claimed(db, answers.of_claim(nothing), want, self.now())
         with self._link.write() as db:
             again = processes.consumed(db, stamp)
@@ -231,7 +240,7 @@ class SqliteStore:
                 answer = answers.of_claim(taken)
                 self._idle = not taken.tokens
                 if not self._idle:
-                    processes.consume(db, stamp, answers.remember(answer))
+                    self._consume(db, stamp, answer)
         with self._link.read() as db:
             return answers.claimed(db, answer, want, self.now())
 
@@ -248,7 +257,7 @@ class SqliteStore:
             if row is not None:
                 adding.check_room(db, [tasks])
                 adding.stage(db, rows.run_row(db, row.run), tasks, row)
-            processes.consume(db, stamp, answers.remember(Answer("stage", row is not None)))
+            self._consume(db, stamp, Answer("stage", row is not None))
             return row is not None
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
@@ -290,7 +299,7 @@ class SqliteStore:
             taken = claims.take(db, stamp.process, then_claim, self._turn, now)
             self._turn = taken.turn
         answer = answers.of_commit(seq, refused, taken)
-        processes.consume(db, stamp, answers.remember(answer))
+        self._consume(db, stamp, answer)
         return answer
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
@@ -302,7 +311,7 @@ class SqliteStore:
             row = commits.holding(db, stamp.process, token)
             if row is not None:
                 commits.put_back(db, row)
-            processes.consume(db, stamp, answers.remember(Answer("release", row is not None)))
+            self._consume(db, stamp, Answer("release", row is not None))
             return row is not None
 
     # runs
@@ -365,7 +374,7 @@ class SqliteStore:
             row = rows.run_row(db, run)
             lives.check(db, row, tasks)
             answer = lives.reopen(db, row, tasks, settle, storable(reason), stamp.process, self.now())
-            processes.consume(db, stamp, answers.remember(Answer("reopen", reopened=answer)))
+            self._consume(db, stamp, Answer("reopen", reopened=answer))
             return answer
 
     # logs
@@ -391,6 +400,9 @@ class SqliteStore:
             keys = processes.remove_expired(db, now, limit)
             sessions = processes.forget_old(db, now, SESSION_SECONDS)
             known = processes.known(db)
+            # Before the sessions: without one, what a lock file says was committed would seem to be lost.
+            for number in sessions:
+                self._liveness.forget(number)
             db.execute("PRAGMA incremental_vacuum").fetchall()
         for number in self._liveness.known():
             if number not in known:

@@ -46,8 +46,8 @@ def explain(error: apsw.Error, place: Path, system_errno: int = 0, waited: str =
             )
         case apsw.CorruptError() | apsw.NotADBError():
             return StoreBroken(
-                f"{place} is damaged: {error}. Stop all processes, copy the file together with its -wal away, then run "
-                "`ramify doctor` on the copy or restore a backup"
+                f"{place} is damaged: {error}. Stop all processes, copy the file together with its -wal away, and "
+                "restore a backup; `ramify doctor --full` says what is damaged"
             )
         case apsw.ReadOnlyError() | apsw.PermissionsError():
             return StoreUnavailable(

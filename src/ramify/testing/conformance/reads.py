@@ -311,6 +311,13 @@ def joins_are_paged_and_filtered(house: House) -> None:
 
 
 @case("reads")
+def a_store_that_was_only_used_is_whole(house: House) -> None:
+    run = house.run(house.tasks(5))
+    house.finish(run)
+    assert not house.store.reads.damage()
+
+
+@case("reads")
 def the_newest_refusals_are_kept(house: House) -> None:
     house.run(house.tasks())
     worker = house.worker()

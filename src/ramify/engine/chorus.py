@@ -1,0 +1,65 @@
+"""The chorus: what several worker processes tell, told to people once.
+
+A worker process has nobody to tell but its crew, so signals that people should hear of cross the pipe as words. When
+the store goes away, every worker notices, and when it comes back too; one line for each is enough.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import msgspec
+
+from ramify.kernel.signals import Buried, Listener, NobodyKnows, Replaced, Signal, StoreAway, StoreBack
+
+_SHARED: dict[str, Any] = {each.__name__: each for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows)}
+#: The same from another worker within so many seconds is not told again; a worker itself repeats it each minute.
+_ECHO = 50.0
+
+
+def words_of(signal: Signal) -> str | None:
+    """A signal as words for the crew; None for one that nobody else needs to hear."""
+    name = type(signal).__name__
+    return msgspec.json.encode([name, signal]).decode() if name in _SHARED else None
+
+
+class Chorus:
+    """What the workers of one crew tell, on its way to `send`."""
+
+    def __init__(self, send: Listener, clock: Callable[[], float] = time.monotonic) -> None:
+        self._send = send
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._away: set[Hashable] = set()
+        self._unknown: dict[NobodyKnows, float] = {}
+
+    def hear(self, worker: Hashable, words: str) -> None:
+        """Pass on what a worker tells, unless another one has just told the same."""
+        name, body = msgspec.json.decode(words)
+        signal: Signal = msgspec.convert(body, _SHARED[name])
+        with self._lock:
+            is_news = self._is_news(worker, signal)
+        if is_news:
+            self._send(signal)
+
+    def forget(self, worker: Hashable) -> None:
+        """A worker has ended; whether it found the store again is nothing to wait for."""
+        with self._lock:
+            self._away.discard(worker)
+
+    def _is_news(self, worker: Hashable, signal: Signal) -> bool:
+        match signal:
+            case StoreAway():
+                self._away.add(worker)
+                return len(self._away) == 1
+            case StoreBack():
+                self._away.discard(worker)
+                return not self._away
+            case NobodyKnows():
+                told, self._unknown[signal] = self._unknown.get(signal, -_ECHO), self._clock()
+                return self._clock() - told >= _ECHO
+            case _:
+                return True

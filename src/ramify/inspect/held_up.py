@@ -1,0 +1,42 @@
+"""What keeps living processes from writing: who holds the lock for writing, and for whom the store is away.
+
+SQLite has one lock for writing. A process that is frozen while it holds it (a debugger, SIGSTOP, a paused container)
+keeps everybody waiting until it goes on or is killed; no other process can take the lock away from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from ramify.inspect.live import is_alive
+from ramify.model.policy import SECOND
+from ramify.model.process import Process
+
+#: Seconds after which a write is no ordinary one.
+LONG_WRITE = 5.0
+
+
+class HeldUp(msgspec.Struct, frozen=True):
+    """One process that keeps others from writing or cannot write itself: for how long, in words, and what to do."""
+
+    pid: int
+    seconds: float
+    text: str
+    advice: str
+
+
+def held_up(processes: Iterable[Process], monotonic: int) -> Iterator[HeldUp]:
+    """What is in the way of living processes at this moment."""
+    for process in processes:
+        if not is_alive(process):
+            continue
+        if process.writing is not None and monotonic - process.writing > LONG_WRITE * SECOND:
+            seconds = (monotonic - process.writing) / SECOND
+            text = f"pid {process.pid} has held the lock for writing for {seconds:,.0f} s, and everybody waits for it"
+            yield HeldUp(process.pid, seconds, text, "if it is frozen, let it go on (kill -CONT) or kill it")
+        if process.away is not None:
+            seconds = max(0, monotonic - process.away.since) / SECOND
+            text = f"pid {process.pid} has not been able to write for {seconds:,.0f} s: {process.away.why}"
+            yield HeldUp(process.pid, seconds, text, "its work waits and goes on by itself")

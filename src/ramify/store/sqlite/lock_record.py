@@ -1,0 +1,68 @@
+"""What a lock file says: one record of fixed size, written in place by its process and read by everybody.
+
+It has a checksum, because it may be read while it is written; then it is read again. In place and of fixed size, so
+that a full disk does not keep a process from saying that the disk is full.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from dataclasses import dataclass
+
+from ramify.model.process import Away
+
+#: beat, since, writing since (-1: not writing), pid, boot id, away since (-1: not away), why, number.
+_RECORD = struct.Struct("<qqqq40sq200sq")
+_CHECK = struct.Struct("<I")
+_READS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The lock is held. `beat` is when its process last said so, `since` when its beats last had a gap.
+
+    `number` is that of its last verb that was committed.
+    """
+
+    beat: int
+    since: int
+    boot_id: str
+    pid: int = 0
+    writing: int | None = None
+    away: Away | None = None
+    number: int = 0
+
+    def encode(self) -> bytes:
+        """As it is written."""
+        record = _RECORD.pack(
+            self.beat,
+            self.since,
+            -1 if self.writing is None else self.writing,
+            self.pid,
+            self.boot_id.encode()[:40],
+            -1 if self.away is None else self.away.since,
+            b"" if self.away is None else self.away.why.encode("utf-8", "replace")[:200],
+            self.number,
+        )
+        return record + _CHECK.pack(zlib.crc32(record))
+
+
+def read(file: int) -> Alive | None:
+    """What an open lock file says; None when it says nothing that makes sense."""
+    for _ in range(_READS):
+        content = os.pread(file, _RECORD.size + _CHECK.size, 0)
+        record, check = content[: _RECORD.size], content[_RECORD.size :]
+        if len(check) == _CHECK.size and _CHECK.unpack(check)[0] == zlib.crc32(record):
+            beat, since, writing, pid, boot_id, away, why, number = _RECORD.unpack(record)
+            return Alive(
+                beat,
+                since,
+                boot_id.rstrip(b"\0").decode(),
+                pid,
+                None if writing < 0 else writing,
+                None if away < 0 else Away(away, why.rstrip(b"\0").decode("utf-8", "ignore")),
+                number,
+            )
+    return None

@@ -1,0 +1,66 @@
+"""What a process notes in its lock file while it writes, for whoever looks: that it writes, or why it cannot, and which
+of its verbs was committed last.
+
+That number bears witness: a database that knows a smaller one has lost commits that returned, because its write-ahead
+log was taken away or an older file was put in its place. Going on with it would lose them in silence, so it is refused.
+A file without lock folder, such as a backup, has no witness and is opened as it is.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from ramify.errors import StoreRefused
+from ramify.store.clock import Clock, SystemClock
+from ramify.store.sqlite import schema
+from ramify.store.sqlite.liveness import Liveness
+
+
+def witnessed(db: apsw.Connection) -> None:
+    """Make the tables or check them, and refuse a file that lacks what a process of this boot noted as committed."""
+    path = Path(db.filename)
+    # Read before the database, which is then never behind what it is compared with.
+    noted = Liveness(Path(f"{path}-live"), SystemClock()).committed()
+    schema.prepare(db)
+    for process, told in noted.items():
+        row = db.execute("SELECT last FROM session WHERE process = ?", (process,)).fetchone()
+        last = 0 if row is None else row[0]
+        if last < told.number:
+            raise StoreRefused(
+                f"{path} lacks commits that process {process:x} (pid {told.pid}) has made, the last of them number "
+                f"{told.number}; the file knows {last}. Its write-ahead log {path.name}-wal was removed, or an older "
+                "file was put in its place. Stop all processes and put the file back together with its -wal; to go on "
+                f"without those commits, remove {path}-live"
+            )
+
+
+class Noting:
+    """The notes of the process that entered through one store; before it has, nothing is noted."""
+
+    def __init__(self, liveness: Liveness, clock: Clock) -> None:
+        self._liveness = liveness
+        self._clock = clock
+        #: Who entered.
+        self.process: int | None = None
+        self._number: int | None = None
+
+    def writing(self, writing: bool) -> None:
+        """The lock for writing was got, or let go."""
+        if writing:
+            self._number = None
+        if self.process is not None:
+            self._liveness.writing(self.process, self._clock.monotonic() if writing else None)
+
+    def consumed(self, process: int, number: int) -> None:
+        """A verb was carried out in the transaction that is open; it counts once that is committed."""
+        self._number = number if process == self.process else None
+
+    def outcome(self, trouble: str | None) -> None:
+        """Something was committed, or could not be written, and why."""
+        if self.process is not None:
+            self._liveness.away(self.process, trouble)
+            if trouble is None and self._number is not None:
+                # Written with the note that the lock for writing is let go.
+                self._liveness.numbered(self.process, self._number)

@@ -1,0 +1,43 @@
+"""Kinds that nobody knows."""
+
+from ramify.inspect.status import status_of
+from ramify.inspect.unknown import unknown_among, unknown_in_words
+from ramify.model.process import NewProcess, new_process_id
+from ramify.testing.conformance import House
+
+
+def hire(house: House, *kinds: str) -> None:
+    house.client().enter(NewProcess(new_process_id(), kinds=kinds))
+
+
+def test_unfinished_tasks_of_a_kind_that_no_live_process_knows_are_counted(house: House) -> None:
+    run = house.run(house.tasks(3), house.tasks(2, kind="copy"))
+    hire(house, "copy")
+    found = house.store.reads.run(run)
+    assert unknown_among(house.store.reads, [found]) == {"walk": 3}
+    assert status_of(house.store, run).unknown == {"walk": 3}
+    hire(house, "walk")
+    assert unknown_among(house.store.reads, [found]) == {}
+
+
+def test_a_kind_is_not_called_unknown_when_nobody_works_or_somebody_does_not_say(house: House) -> None:
+    found = house.store.reads.run(house.run(house.tasks(3)))
+    assert unknown_among(house.store.reads, [found]) == {}
+    hire(house, "copy")
+    assert unknown_among(house.store.reads, [found]) == {"walk": 3}
+    # The worker of the house says nothing about its kinds.
+    house.worker()
+    assert unknown_among(house.store.reads, [found]) == {}
+
+
+def test_a_command_at_work_knows_nothing_and_changes_nothing(house: House) -> None:
+    found = house.store.reads.run(house.run(house.tasks(3)))
+    hire(house)
+    assert unknown_among(house.store.reads, [found]) == {}
+
+
+def test_the_words_say_what_to_do() -> None:
+    assert unknown_in_words("measure_old", 3) == (
+        "3 tasks of kind 'measure_old' wait: no task of that name here; rename it back or give aliases=('measure_old',)"
+    )
+    assert unknown_in_words("a", 1).startswith("1 task of kind 'a' waits: ")
