@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ramify.kernel.handler import Rate
-from ramify.kernel.limits import BUCKETS_KEPT, Bucket, Limits
+from ramify.kernel.limits import KEPT, Bucket, Limits
 from tests.kernel.claims import handler
 
 
@@ -13,7 +13,7 @@ def test_without_limits_everything_may_start() -> None:
     limits = Limits({"work": handler()})
     assert not limits.is_any
     assert limits.allowed("work", None, 1_000, 0.0) == 1_000
-    assert limits.most_held("work") is None
+    assert limits.most_held("work", None) is None
 
 
 def test_no_more_start_at_a_time_than_the_concurrency() -> None:
@@ -64,12 +64,53 @@ def test_nothing_is_waited_for_when_no_rate_holds_back() -> None:
 
 def test_the_tighter_limit_says_how_much_is_worth_holding() -> None:
     limits = Limits({"work": handler(concurrency=5, rate=Rate(20, 10.0))})
-    assert limits.most_held("work") == 2
+    assert limits.most_held("work", None) == 2
 
 
 def test_the_rates_of_lanes_that_are_long_over_are_forgotten() -> None:
     limits = Limits({"work": handler(rate=Rate(1, 1.0))})
-    for n in range(10 * BUCKETS_KEPT):
+    for n in range(10 * KEPT):
         limits.start("work", f"lane {n}", 1, n / 100)
-    assert len(limits._buckets) < 3 * BUCKETS_KEPT
+    assert len(limits._buckets.known) < 3 * KEPT
     assert limits.allowed("work", f"lane {n}", 1, n / 100) == 0
+
+
+def deferring(limits: Limits, kind: str, lane: str | None, since: float, windows: int = 1) -> None:
+    """Windows in which eight at a time run and defer themselves."""
+    for n in range(windows * 16):
+        limits.ran(kind, lane, 1, 1, since + n * 0.01)
+
+
+def test_a_kind_that_defers_itself_is_held_back_and_no_other() -> None:
+    limits = Limits({"shy": handler("shy"), "work": handler()})
+    limits.start("shy", None, 8, 0.0)
+    deferring(limits, "shy", None, 0.0)
+    assert limits.at_a_time("shy", None) == 4
+    assert limits.allowed("shy", None, 9, 0.2) == 0
+    limits.stop("shy", None, 7)
+    assert limits.allowed("shy", None, 9, 0.2) == 3
+    assert (limits.at_a_time("work", None), limits.allowed("work", None, 9, 0.2)) == (None, 9)
+
+
+def test_a_lane_that_defers_itself_is_held_back_and_no_other() -> None:
+    limits = Limits({"work": handler(concurrency=6)})
+    limits.start("work", "slow", 6, 0.0)
+    deferring(limits, "work", "slow", 0.0)
+    assert (limits.at_a_time("work", "slow"), limits.at_a_time("work", "quick")) == (3, 6)
+    assert (limits.most_held("work", "slow"), limits.most_held("work", "quick")) == (3, 6)
+
+
+def test_lanes_that_deferred_themselves_long_ago_are_forgotten() -> None:
+    limits = Limits({"work": handler()})
+    for n in range(10 * KEPT):
+        limits.ran("work", f"lane {n}", 1, 1, n / 100)
+    assert len(limits._throttles.known) < 4 * KEPT
+
+
+def test_a_kind_that_gets_through_again_is_forgotten() -> None:
+    limits = Limits({"work": handler()})
+    limits.start("work", None, 4, 0.0)
+    deferring(limits, "work", None, 0.0)
+    for n in range(100):
+        limits.ran("work", None, 1, 0, 1.0 + n / 50)
+    assert not limits.is_any

@@ -113,11 +113,11 @@ class Appetite:
         waiting: Counter[tuple[str, str | None]] = Counter()
         for holding in self._holdings.values():
             where = (holding.claim.kind, holding.claim.lane)
-            if limits.most_held(holding.claim.kind) is not None:
+            if limits.most_held(*where) is not None:
                 held[where] += holding.left
                 waiting[where] += holding.available
         for (kind, lane), many in waiting.items():
             stuck[kind] += many - limits.allowed(kind, lane, many, now)
-        full = [where for where, many in held.items() if many >= 2 * (limits.most_held(where[0]) or 1)]
+        full = [where for where, many in held.items() if many >= 2 * (limits.most_held(*where) or 1)]
         kinds = frozenset(kind for kind, lane in full if lane is None)
         return kinds, frozenset(lane for _, lane in full if lane is not None), +stuck

@@ -153,7 +153,10 @@ class Core:
         self.unsent += unsent
         self.leases.sizes.ran(chunk.claim.kind, ran.count, ran.seconds)
         adapter = self.leases.adapters[chunk.handler.colour.is_async]
-        adapter.ran(ran.count, ran.seconds, ran.busy, deferred, now, self._cpu())
+        adapter.ran(ran.count, ran.seconds, ran.busy, now, self._cpu())
+        kind, lane = chunk.claim.kind, chunk.claim.lane
+        if (change := self.leases.limits.ran(kind, lane, ran.count, deferred, now)) is not None:
+            self._on_change(kind if lane is None else f"{kind} in lane {lane}", change)
 
     def came_back(self, chunk: Chunk) -> None:
         """A worker is done with its chunk and free again."""

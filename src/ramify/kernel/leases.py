@@ -155,11 +155,13 @@ class Leases:
         target = self.adapters[colour].target
         if colour:
             return target - self.leased[colour]
-        policy = holding.handler.policy
-        # Tasks of one chunk run one after the other: of those that few may run at a time, one worker takes one.
-        if policy.timeout is not None or policy.concurrency is not None or holding.extras:
+        claim = holding.claim
+        if holding.handler.policy.timeout is not None or holding.extras:
             return 1
-        return self.sizes.chunk(holding.claim.kind, self.ready[colour], target)
+        # Tasks of one chunk run one after the other: of those that few may run at a time, one worker takes one.
+        if self.limits.at_a_time(claim.kind, claim.lane) is not None:
+            return 1
+        return self.sizes.chunk(claim.kind, self.ready[colour], target)
 
     # coming back
 
