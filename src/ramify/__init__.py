@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ramify.kernel.stream import Stream as Stream
     from ramify.model.call import Call as Call
     from ramify.model.policy import Backoff as Backoff
+    from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
 
 __version__ = "0.1.0"
@@ -44,6 +45,7 @@ __all__ = [
     "Engine",
     "Fatal",
     "RamifyError",
+    "Rate",
     "Resource",
     "Return",
     "Run",
@@ -72,7 +74,7 @@ _HOMES = {
     "ramify.kernel.current": ("Current", "current"),
     "ramify.kernel.stream": ("Stream",),
     "ramify.model.call": ("Call",),
-    "ramify.model.policy": ("Backoff",),
+    "ramify.model.policy": ("Backoff", "Rate"),
     "ramify.model.run": ("RunState",),
 }
 _LAZY = {name: home for home, names in _HOMES.items() for name in names}

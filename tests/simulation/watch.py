@@ -185,7 +185,11 @@ class Watch:
             raise Violation(f"{process} says that {core.unsent} outcomes are unsent; there are {unsent}")
         if self._limit is not None:
             for lane in (None, "left", "right"):
-                room = max(0, self._limit - limited.get(lane, 0))
+                # Fewer than were asked for, while most of them defer themselves.
+                most = leases.limits.at_a_time("limited", lane) or 0
+                if not 1 <= most <= self._limit:
+                    raise Violation(f"{process} lets {most} run at a time in lane {lane}; the limit is {self._limit}")
+                room = max(0, most - limited.get(lane, 0))
                 if leases.limits.allowed("limited", lane, self._limit, 0.0) != room:
                     raise Violation(f"{process} lost count of what runs in lane {lane}: {room} more may start")
 

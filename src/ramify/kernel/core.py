@@ -151,12 +151,7 @@ class Core:
                 (finished.again if wait <= self._settings.memory_wait else finished.later).append((task, wait))
         holding.unsent += unsent
         self.unsent += unsent
-        self.leases.sizes.ran(chunk.claim.kind, ran.count, ran.seconds)
-        adapter = self.leases.adapters[chunk.handler.colour.is_async]
-        adapter.ran(ran.count, ran.seconds, ran.busy, now, self._cpu())
-        kind, lane = chunk.claim.kind, chunk.claim.lane
-        if (change := self.leases.limits.ran(kind, lane, ran.count, deferred, now)) is not None:
-            self._on_change(kind if lane is None else f"{kind} in lane {lane}", change)
+        self.leases.learn(ran, deferred, now, self._cpu())
 
     def came_back(self, chunk: Chunk) -> None:
         """A worker is done with its chunk and free again."""
@@ -268,7 +263,8 @@ class Core:
         """What the loop does next."""
         self._has_news = self._began_unsent = False
         self.overdue(now)
-        self._adapt(now)
+        for of, change in self.leases.judge(now, self.appetite.scarce, self._cpu()):
+            self._on_change(of, change)
         if self.has_left:
             return Leave()
         if not self.is_in:
@@ -393,9 +389,3 @@ class Core:
         if holding is not None:
             self.leases.close(holding)
             self.watch.dropped(holding.claim.run)
-
-    def _adapt(self, now: float) -> None:
-        for adapter in self.leases.adapters.values():
-            change = adapter.judge(now, self.appetite.scarce, self._cpu())
-            if change is not None:
-                self._on_change(adapter.of, change)

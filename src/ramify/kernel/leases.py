@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
-from ramify.kernel.adapt import Adapter
+from ramify.kernel.adapt import Adapter, Change
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.limits import Limits
 from ramify.kernel.settings import MOST_COROUTINES, MOST_THREADS, Settings
 from ramify.kernel.sizes import Sizes
-from ramify.kernel.work import Chunk
+from ramify.kernel.work import Chunk, Ran
 
 FIRST_THREADS = 4
 FIRST_COROUTINES = 32
@@ -46,6 +46,7 @@ class Leases:
         self._timed = tuple(kind for kind, handler in handlers.items() if handler.policy.timeout is not None)
         self._retries: list[tuple[float, int, Holding, int]] = []
         self._deadlines: list[tuple[float, int, Chunk]] = []
+        self._changes: list[tuple[str, Change]] = []
         self._tie = count()
 
     @property
@@ -158,8 +159,8 @@ class Leases:
         claim = holding.claim
         if holding.handler.policy.timeout is not None or holding.extras:
             return 1
-        # Tasks of one chunk run one after the other: of those that few may run at a time, one worker takes one.
-        if self.limits.at_a_time(claim.kind, claim.lane) is not None:
+        # Tasks of one chunk run one after the other, the last long after it was counted: a limit leaves a worker one.
+        if self.limits.most_held(claim.kind, claim.lane) is not None:
             return 1
         return self.sizes.chunk(claim.kind, self.ready[colour], target)
 
@@ -176,6 +177,22 @@ class Leases:
     def free(self, chunk: Chunk) -> None:
         """The worker of a chunk is free again, or no longer counted."""
         self.chunks[chunk.handler.colour.is_async] -= 1
+
+    def learn(self, ran: Ran, deferred: int, now: float, cpu: float) -> None:
+        """Learn from tasks that came back, so many of them deferred. `cpu` is what this process has used so far."""
+        claim = ran.chunk.claim
+        self.sizes.ran(claim.kind, ran.count, ran.seconds)
+        self.adapters[ran.chunk.handler.colour.is_async].ran(ran.count, ran.seconds, ran.busy, now, cpu)
+        if (change := self.limits.ran(claim.kind, claim.lane, ran.count, deferred, now)) is not None:
+            self._changes.append((claim.kind if claim.lane is None else f"{claim.kind} in lane {claim.lane}", change))
+
+    def judge(self, now: float, scarce: bool, cpu: float) -> Sequence[tuple[str, Change]]:
+        """What changed in how many run at a time; `scarce` when memory is."""
+        for adapter in self.adapters.values():
+            if (change := adapter.judge(now, scarce, cpu)) is not None:
+                self._changes.append((adapter.of, change))
+        changes, self._changes = self._changes, []
+        return changes
 
     def overdue(self, now: float) -> Iterator[Chunk]:
         """Chunks in a thread whose time is up."""

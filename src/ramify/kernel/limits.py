@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from ramify.kernel.adapt import Change
-from ramify.kernel.handler import Handler, Policy, Rate
+from ramify.kernel.handler import Handler, Policy
 from ramify.kernel.throttle import Throttle
+from ramify.model.policy import Rate
 
 Where = tuple[str, str | None]
 #: Kinds and lanes beyond which those that are as good as new are forgotten: of lanes there may be millions.
 KEPT = 1_024
 NO_LIMIT = Policy()
+#: Seconds by which a start may be late without being lost, and the least number of such slices in the time of a rate.
+SLICE = 0.01
+SLICES = 100
 
 
 class Forgettable(Protocol):
@@ -49,19 +53,24 @@ class Kept(Generic[T]):
 
 
 class Bucket:
-    """Tokens that come back at an even pace, at most `rate.count` of them at once."""
+    """Starts that are allowed, coming back at an even pace: at most `count + burst` in any stretch of `seconds`.
 
-    __slots__ = ("_rate", "_seen", "_tokens")
+    Who looks for them looks late, and a task begins a moment after it was handed out. So up to a slice of time may be
+    caught up on, and the pace leaves room for two of them: one to catch up, one for tasks that begin late.
+    """
+
+    __slots__ = ("_most", "_pace", "_seen", "_slice", "_tokens")
 
     def __init__(self, rate: Rate, now: float) -> None:
-        self._rate = rate
-        self._tokens = float(rate.count)
+        self._slice = min(SLICE, rate.seconds / SLICES)
+        missed = self._slice * rate.count / rate.seconds
+        self._most = self._tokens = 1 + rate.burst + missed
+        self._pace = (rate.count - 2 * missed) / rate.seconds
         self._seen = now
 
     def ready(self, now: float) -> int:
         """How many starts are allowed now."""
-        pace = self._rate.count / self._rate.seconds
-        self._tokens = min(float(self._rate.count), self._tokens + max(0.0, now - self._seen) * pace)
+        self._tokens = min(self._most, self._tokens + max(0.0, now - self._seen) * self._pace)
         self._seen = now
         # A hair of tolerance: pace times the exact wait must come to a whole token.
         return int(self._tokens + 1e-9)
@@ -72,11 +81,12 @@ class Bucket:
 
     def is_as_new(self, now: float) -> bool:
         """Whether it is full."""
-        return self.ready(now) >= self._rate.count
+        self.ready(now)
+        return self._tokens >= self._most
 
     def wait(self) -> float:
-        """Seconds until the next start."""
-        return max(0.0, (1.0 - self._tokens) * self._rate.seconds / self._rate.count)
+        """Seconds until it is worth looking for the next start: not for each one, where there are very many."""
+        return max(self._slice / 2, (1.0 - self._tokens) / self._pace)
 
 
 class Limits:
@@ -143,7 +153,7 @@ class Limits:
     def most_held(self, kind: str, lane: str | None) -> int | None:
         """How many tasks of this kind and lane are worth holding in memory; None without a limit."""
         rate = self._policies.get(kind, NO_LIMIT).rate
-        by_rate = max(1, int(rate.count / rate.seconds)) if rate is not None else None
+        by_rate = max(1, int(rate.count / rate.seconds)) + rate.burst if rate is not None else None
         return min((each for each in (self.at_a_time(kind, lane), by_rate) if each is not None), default=None)
 
     def next_start(self, held: Iterable[Where], now: float) -> float | None:
