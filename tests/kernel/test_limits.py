@@ -40,7 +40,7 @@ def test_a_rate_lets_one_through_and_then_an_even_pace() -> None:
     assert limits.allowed("work", None, 9, 10.0) == 1
     limits.start("work", None, 1, 10.0)
     assert limits.allowed("work", None, 9, 10.0) == 0
-    assert limits.next_start([("work", None)], 10.0) == pytest.approx(0.5, rel=0.03)
+    assert limits.opens_in("work", None, 10.0) == pytest.approx(0.5, rel=0.03)
     assert limits.allowed("work", None, 9, 10.52) == 1
 
 
@@ -101,7 +101,7 @@ def test_starts_do_not_pile_up_beyond_the_burst() -> None:
 def test_nothing_is_waited_for_when_no_rate_holds_back() -> None:
     limits = Limits({"work": handler(concurrency=1)})
     limits.start("work", None, 1, 0.0)
-    assert limits.next_start([("work", None)], 0.0) is None
+    assert limits.opens_in("work", None, 0.0) is None
 
 
 def test_the_tighter_limit_says_how_much_is_worth_holding() -> None:

@@ -159,6 +159,7 @@ class Watch:
         leased, chunks, ready = [0, 0], [0, 0], [0, 0]
         limited: dict[str | None, int] = {}
         kinds: Counter[str] = Counter()
+        waiting: Counter[tuple[str, str | None]] = Counter()
         for chunk, many in process.out.items():
             if not chunk.lost:
                 claim, colour = chunk.claim, chunk.handler.colour.is_async
@@ -172,6 +173,7 @@ class Watch:
         for holding in core.holdings.values():
             ready[holding.handler.colour.is_async] += holding.available
             kinds[holding.claim.kind] += holding.available
+            waiting[holding.where] += holding.available
         for name, told, true in (
             ("ready", leases.ready, ready),
             ("leased", leases.leased, leased),
@@ -179,6 +181,10 @@ class Watch:
         ):
             if [told[False], told[True]] != true:
                 raise Violation(f"{process} says {told} are {name}; there are {true}")
+        if leases.waiting != waiting:
+            raise Violation(f"{process} says {leases.waiting} wait in their lanes; there are {waiting}")
+        if any(many < 0 or many > kinds[kind] for kind, many in leases.stuck.items()):
+            raise Violation(f"{process} says {leases.stuck} are held back, of {kinds}")
         if leases.kinds != kinds:
             raise Violation(f"{process} says {leases.kinds} wait or run; there are {kinds}")
         if core.unsent != (unsent := sum([len(finished.tasks) for finished in core.outbox.values()])):

@@ -247,7 +247,7 @@ class Core:
 
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker (`colour`: on the event loop), or None when there is nothing it may do."""
-        return self.leases.lease(colour, now) if self.leases.has_room(colour) and self.may_lease(now) else None
+        return self.leases.lease(colour, now) if self.may_lease(now) else None
 
     @property
     def is_calm(self) -> bool:

@@ -1,20 +1,21 @@
 """Leases: which tasks are in whose hands, and which may be handed out next. Part of the core: no threads, no clock.
 
-Holdings stand in line by colour (threads or event loop) and give up tasks from the front; one that a limit holds back
-steps behind the others. Short waits are kept here too, and the deadlines of what was handed out.
+Holdings stand in line by colour (threads or event loop) and give up tasks from the front; those that a limit holds back
+step aside. Short waits are kept here too, and the deadlines of what was handed out.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 
 from ramify.kernel.adapt import Adapter, Change
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
-from ramify.kernel.limits import Limits
+from ramify.kernel.limits import Limits, Where
+from ramify.kernel.line import Line
 from ramify.kernel.settings import MOST_COROUTINES, MOST_THREADS, Settings
 from ramify.kernel.sizes import Sizes
 from ramify.kernel.work import Chunk, Ran
@@ -42,7 +43,10 @@ class Leases:
         self.chunks = {False: 0, True: 0}
         #: Tasks that wait for a worker or are in the hands of one, by kind.
         self.kinds: Counter[str] = Counter()
-        self._line: dict[bool, deque[Holding]] = {False: deque(), True: deque()}
+        #: Of those, by kind, the ones that stand aside; and all that wait, by kind and lane.
+        self.stuck: Counter[str] = Counter()
+        self.waiting: Counter[Where] = Counter()
+        self._line = {False: Line(), True: Line()}
         self._timed = tuple(kind for kind, handler in handlers.items() if handler.policy.timeout is not None)
         self._retries: list[tuple[float, int, Holding, int]] = []
         self._deadlines: list[tuple[float, int, Chunk]] = []
@@ -65,19 +69,26 @@ class Leases:
         """`many` more tasks of a holding may be handed out."""
         if holding.closing or not many:
             return
-        colour = holding.handler.colour.is_async
-        self.ready[colour] += many
+        self._wait(holding, many)
         self.kinds[holding.claim.kind] += many
-        if not holding.listed:
-            holding.listed = True
-            self._line[colour].append(holding)
+        self._line[holding.handler.colour.is_async].add(holding)
 
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""
         if not holding.closing:
-            self.ready[holding.handler.colour.is_async] -= holding.available
             self.kinds[holding.claim.kind] -= holding.available
+            self._wait(holding, -holding.available)
             holding.closing = True
+
+    def _wait(self, holding: Holding, more: int) -> None:
+        """So many more tasks of a holding wait for a worker."""
+        colour, where = holding.handler.colour.is_async, holding.where
+        self.ready[colour] += more
+        self.waiting[where] += more
+        if not self.waiting[where]:
+            del self.waiting[where]
+        if self._line[colour].is_aside(where):
+            self.stuck[where[0]] += more
 
     def give_back(self, holding: Holding, place: int, *, closing: bool = False) -> None:
         """A task was interrupted and may be handed out again; not here if its holding is to close."""
@@ -92,7 +103,10 @@ class Leases:
         heapq.heappush(self._retries, (at, next(self._tie), holding, place))
 
     def ripen(self, now: float) -> None:
-        """Put tasks whose wait is over back in line."""
+        """Put tasks whose wait is over back in line, and whole lanes whose rate allows the next start."""
+        for line in self._line.values():
+            while (where := line.opened(now)) is not None:
+                self.stuck[where[0]] -= self.waiting[where]
         while self._retries and self._retries[0][0] <= now:
             _, _, holding, place = heapq.heappop(self._retries)
             holding.waiting -= 1
@@ -110,22 +124,22 @@ class Leases:
         if self.adapters[False].target != 1 or not self.ready[False] or not self.sizes.are_quick(self.kinds):
             return False
         # Who has a time limit may hang for ever, and then the thread it hangs in is given up: not the loop's own.
-        return not any(self.kinds[kind] for kind in self._timed) and not any(each.extras for each in self._line[False])
+        return not any(self.kinds[kind] for kind in self._timed) and not self._line[False].special
 
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker, or None when there is nothing it may do."""
+        if not self.has_room(colour):
+            return None
         self.ripen(now)
         line = self._line[colour]
-        for _ in range(len(line)):
-            holding = line[0]
-            if not holding.available:
-                holding.listed = False
-                line.popleft()
-                continue
+        while (holding := line.front()) is not None:
             chunk = self._chunk(holding, colour, now)
             if chunk is not None:
                 return chunk
-            line.rotate(-1)
+            where = holding.where
+            wait = self.limits.opens_in(*where, now)
+            line.step_aside(None if wait is None else now + wait)
+            self.stuck[where[0]] += self.waiting[where]
         self.adapters[colour].starved()
         return None
 
@@ -138,7 +152,7 @@ class Leases:
         # It may give fewer: what came back goes first, and alone.
         places = holding.take(many)
         self.limits.start(claim.kind, claim.lane, len(places), now)
-        self.ready[colour] -= len(places)
+        self._wait(holding, -len(places))
         self.leased[colour] += len(places)
         self.chunks[colour] += 1
         attempts = {p: holding.attempts[p] for p in places if p in holding.attempts} if holding.attempts else {}
@@ -170,7 +184,10 @@ class Leases:
         """`many` tasks of a chunk are out of the worker's hands."""
         self.leased[chunk.handler.colour.is_async] -= many
         self.kinds[chunk.claim.kind] -= many
-        self.limits.stop(chunk.claim.kind, chunk.claim.lane, many)
+        where = (chunk.claim.kind, chunk.claim.lane)
+        self.limits.stop(*where, many)
+        if self._line[chunk.handler.colour.is_async].over(where):
+            self.stuck[where[0]] -= self.waiting[where]
         if holding is not None:
             holding.leased -= many
 
@@ -206,12 +223,9 @@ class Leases:
         while self._deadlines and (self._deadlines[0][2].lost or self._deadlines[0][2].is_back):
             # Nobody is waited for any more, so its time is no moment to wake up for.
             heapq.heappop(self._deadlines)
-        moments = [line[0][0] - now for line in (self._retries, self._deadlines) if line]
-        if self.limits.is_any:
-            held = [(h.claim.kind, h.claim.lane) for line in self._line.values() for h in line if h.available]
-            if (wait := self.limits.next_start(held, now)) is not None:
-                moments.append(wait)
-        return max(0.0, min(moments)) if moments else None
+        moments = [line[0][0] for line in (self._retries, self._deadlines) if line]
+        moments += [at for line in self._line.values() if (at := line.opens_at) is not None]
+        return max(0.0, min(moments) - now) if moments else None
 
 
 def timeout_of(holding: Holding, place: int) -> float | None:

@@ -7,7 +7,7 @@ Times are arguments. A limit only ever delays a lease; it never fails a task.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from ramify.kernel.adapt import Change
@@ -156,14 +156,10 @@ class Limits:
         by_rate = max(1, int(rate.count / rate.seconds)) + rate.burst if rate is not None else None
         return min((each for each in (self.at_a_time(kind, lane), by_rate) if each is not None), default=None)
 
-    def next_start(self, held: Iterable[Where], now: float) -> float | None:
-        """Seconds until a rate allows one of these again; None when no rate holds them back."""
-        waits = [
-            bucket.wait()
-            for where in set(held)
-            if (bucket := self._buckets.known.get(where)) is not None and not bucket.ready(now)
-        ]
-        return min(waits, default=None)
+    def opens_in(self, kind: str, lane: str | None, now: float) -> float | None:
+        """Seconds until a rate allows the next start; None when it is not a rate that holds it back."""
+        bucket = self._buckets.known.get((kind, lane))
+        return None if bucket is None or bucket.ready(now) else bucket.wait()
 
     def _bucket(self, where: Where, rate: Rate, now: float) -> Bucket:
         return self._buckets.at(where, lambda: Bucket(rate, now), now)
