@@ -4,7 +4,8 @@ Facts come in (`entered`, `claimed`, `finished`, `committed`, `advanced`, `heard
 hands tasks to workers, `step` tells the loop what to do next. What it keeps to:
 
 - Attempt k + 1 of a task is leased only after the event of attempt k is committed.
-- Nothing is leased by a process that has not beaten for half of `dead_after`, is stopping, or was declared dead.
+- Nothing is leased by a process that has not beaten for half of `dead_after`, is stopping, or was declared dead; and
+  what it leased before is not started any more either, except by a process that is stopping.
 - A process that holds a suspect takes nothing else.
 - A claim goes back only when nothing of it runs and nothing of it is unsent.
 
@@ -23,6 +24,7 @@ from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases, timeout_of
 from ramify.kernel.marks import Marks
 from ramify.kernel.outbox import Finished
+from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
 from ramify.kernel.verdicts import known_ends, verdict_of
@@ -70,7 +72,7 @@ class Core:
         #: Whether the loop's own thread is caught in a task that it took for a quick one.
         self.is_caught = False
         self._looked_at = float("-inf")
-        self._beat_sent: float | None = None
+        self.pulse = Pulse()
         self._marks = Marks()
         self.cancelled_runs, self.cancelled_tasks = self._marks.runs, self._marks.tasks
         self.is_in = False
@@ -84,7 +86,7 @@ class Core:
     def entered(self, sent: float) -> None:
         """A session was opened by a verb that was sent at `sent`."""
         self.is_in = True
-        self._beat_sent = sent
+        self._beat(sent)
         self.stirred()
 
     def reaped(self) -> None:
@@ -92,6 +94,7 @@ class Core:
         for token in list(self.holdings):
             self._forget(token)
         self.is_in = False
+        self.pulse.stop()
 
     def claimed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
@@ -208,7 +211,7 @@ class Core:
         if beat.reaped:
             self.reaped()
             return
-        self._beat_sent = sent
+        self._beat(sent)
         self.leases.sizes.peers = max(1, beat.peers)
         self._close({*self._marks.heard(beat.marks), *beat.paused})
 
@@ -256,8 +259,7 @@ class Core:
 
     def may_lease(self, now: float) -> bool:
         """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
-        heard = self._beat_sent is not None and now - self._beat_sent < self._settings.dead_after / 2
-        return self.is_in and heard and self._deadline is None
+        return self.is_in and now < self.pulse.until and self._deadline is None
 
     def step(self, now: float) -> Step:
         """What the loop does next."""
@@ -346,6 +348,9 @@ class Core:
         )
 
     # keeping the books
+
+    def _beat(self, sent: float) -> None:
+        self.pulse.until = sent + self._settings.dead_after / 2
 
     def _finished(self, holding: Holding, now: float) -> Finished:
         token = holding.claim.token

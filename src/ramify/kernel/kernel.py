@@ -66,7 +66,7 @@ class Kernel:
         self.notes = Notes(self.settings.log_lines)
         core = self.core
         cancelled = core.cancelled_runs, core.cancelled_tasks
-        workplace = Workplace(self.session, library, self.notes, *cancelled, on_raise, core.holdings)
+        workplace = Workplace(self.session, library, self.notes, *cancelled, on_raise, core.holdings, core.pulse, clock)
         self._workplace = workplace
         self._pool = Pool(core, self.turn, self._work, workplace, self.signals, clock)
         self._has_async = any(handler.colour.is_async for handler in handlers.values())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from ramify.kernel.notes import Notes
+from ramify.kernel.pulse import Pulse
 from ramify.kernel.session import Session
 
 if TYPE_CHECKING:
@@ -62,7 +65,8 @@ class Workplace:
     """Shared by all attempts of one kernel. The two sets are those of the core, read without its lock.
 
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
-    `on_raise` hears what handlers raise, before it becomes the outcome of their task.
+    `on_raise` hears what handlers raise, before it becomes the outcome of their task. No task is started once `clock`
+    has reached the end of the `pulse`.
     """
 
     session: Session
@@ -72,3 +76,5 @@ class Workplace:
     cancelled_tasks: AbstractSet[int]
     on_raise: Callable[[BaseException], None] = lambda error: None
     held: Container[bytes] | None = None
+    pulse: Pulse = field(default_factory=lambda: Pulse(math.inf))
+    clock: Callable[[], float] = time.monotonic
