@@ -25,7 +25,7 @@ from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks, check_name, check_tasks
-from ramify.store.clock import Clock, SystemClock
+from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.sqlite import (
     adding,
@@ -66,6 +66,8 @@ class SqliteStore:
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
         self._link = Link(path, durability=durability, busy_timeout=busy_timeout, on_first_open=schema.prepare, vfs=vfs)
+        with self._link.read() as db:
+            self._time = StoreTime(self._clock, rows.latest(db))
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
         self._link.on_writing = self._note_writing
@@ -90,7 +92,7 @@ class SqliteStore:
 
     def now(self) -> int:
         """The store's clock."""
-        return self._clock.now()
+        return self._time.now()
 
     def wait(self, seconds: float) -> bool:
         """Sleep until some connection committed something, or somebody calls."""
