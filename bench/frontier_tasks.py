@@ -4,7 +4,7 @@ The store is `bench.db` in the folder the process was started in, so a turn is g
 fresh folder; worker processes inherit the folder. All settings are the defaults, and so is durability: a power cut
 loses nothing.
 
-`marks` and `arrivals` belong to the process that runs the tasks; turns that read them use one process.
+`marks`, `arrivals` and `turned_away` belong to the process that runs the tasks; turns that read them use one process.
 """
 
 from __future__ import annotations
@@ -15,15 +15,19 @@ import time
 from queue import SimpleQueue
 
 from bench.tree import FAN_OUT
-from ramify import Engine, Spawns
+from ramify import Backoff, Defer, Engine, Spawns
 
 SEED = 3
 SHORT_MS, LONG_MS, LONG_SHARE = 1, 1000, 0.01
+CALL_MS, AWAY_SECONDS = 50, 1.0
 
 engine = Engine("bench.db")
 
 #: When each round of `chains` began, on the monotonic clock.
 marks: list[float] = []
+
+#: The tasks that were turned away once.
+turned_away: set[int] = set()
 
 #: How long after it was sent each `ping` began, in seconds.
 arrivals: SimpleQueue[float] = SimpleQueue()
@@ -103,6 +107,22 @@ def nap(number: int, ms: int) -> tuple[int, float, float]:
     began = time.monotonic()
     time.sleep(ms / 1e3)
     return os.getpid(), began, time.monotonic()
+
+
+@engine.task
+def calls(count: int, defers: bool) -> Spawns[None]:
+    """The root of `count` tasks that wait, of which every tenth is turned away the first time."""
+    for number in range(count):
+        yield call.of(number, defers)
+
+
+@engine.task(backoff=Backoff(first=AWAY_SECONDS, jitter=False))
+def call(number: int, defers: bool) -> None:
+    """Wait; every tenth then defers itself, or fails and is retried after as long."""
+    time.sleep(CALL_MS / 1e3)
+    if number % 10 == 0 and number not in turned_away:
+        turned_away.add(number)
+        raise Defer(AWAY_SECONDS) if defers else ConnectionError
 
 
 @engine.task

@@ -74,6 +74,13 @@ class Nap(Turn, frozen=True):
     processes: int = 0
 
 
+class Turned(Turn, frozen=True):
+    """The engine over tasks of which a tenth is turned away once: they defer themselves, or fail and are retried."""
+
+    count: int
+    defers: bool
+
+
 class Ping(Turn, frozen=True):
     """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s."""
 
@@ -81,7 +88,7 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Ping
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Ping
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ramify.kernel.stream import Stream as Stream
     from ramify.model.call import Call as Call
     from ramify.model.policy import Backoff as Backoff
+    from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
     from ramify.shapes.frontier import Added as Added
 
@@ -47,6 +48,7 @@ __all__ = [
     "Engine",
     "Fatal",
     "RamifyError",
+    "Rate",
     "Resource",
     "Return",
     "Run",
@@ -76,7 +78,7 @@ _HOMES = {
     "ramify.kernel.current": ("Current", "current"),
     "ramify.kernel.stream": ("Stream",),
     "ramify.model.call": ("Call",),
-    "ramify.model.policy": ("Backoff",),
+    "ramify.model.policy": ("Backoff", "Rate"),
     "ramify.model.run": ("RunState",),
     "ramify.shapes.frontier": ("Added",),
 }

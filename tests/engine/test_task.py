@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from ramify import AsyncSpawns, Backoff, BadPayload, Call, ConfigError, Return, Spawns, Stream, Task, Tasks
-from ramify.kernel.handler import Colour, Rate
+from ramify.kernel.handler import Colour
 from ramify.model.key import Hold
+from ramify.model.policy import Rate
 
 
 def plain(path: str, depth: int = 1) -> int:
@@ -91,13 +92,19 @@ def test_options_become_the_policy() -> None:
     assert (task.kind, task.aliases, task.group.queue) == ("size", ("old",), "slow")
     assert (policy.retries, policy.backoff.first, policy.timeout) == (1, 2, 3)
     assert (policy.retry_on, policy.give_up_on) == ((OSError,), (FileNotFoundError,))
-    assert (policy.concurrency, policy.rate, policy.max_children, policy.max_crashes) == (2, Rate(100, 60), 9, None)
+    assert (policy.concurrency, policy.rate, policy.max_children, policy.max_crashes) == (2, Rate((100, 60)), 9, None)
 
 
-@pytest.mark.parametrize(
-    ("rate", "means"), [("10/s", Rate(10, 1)), ("5/hour", Rate(5, 3600)), ((3, 0.5), Rate(3, 0.5))]
-)
-def test_a_rate_is_a_text_or_a_pair(rate: Any, means: Rate) -> None:
+RATES: list[tuple[Any, Rate]] = [
+    ("10/s", Rate((10, 1))),
+    ("5/hour", Rate((5, 3600))),
+    ((3, 0.5), Rate((3, 0.5))),
+    (Rate("6/s", burst=2), Rate((6, 1), burst=2)),
+]
+
+
+@pytest.mark.parametrize(("rate", "means"), RATES)
+def test_a_rate_is_a_text_or_a_pair_or_a_rate(rate: Any, means: Rate) -> None:
     assert Tasks().task(rate=rate)(plain).handler.policy.rate == means
 
 
@@ -126,6 +133,7 @@ BAD_OPTIONS = [
     ("rate", "10/x", '"10/s"'),
     ("rate", (0, 1), "1 or more"),
     ("rate", (1, 0), "more than 0"),
+    ("rate", 50, '"10/s"'),
     ("max_children", -1, "0 or more"),
     ("max_crashes", 0, "1 or more"),
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from ramify.kernel.adapt import PATIENCE, Adapter, Change
 
 
-def watch(adapter: Adapter, since: float, tasks: int, busy: float, deferred: int = 0) -> Change | None:
+def watch(adapter: Adapter, since: float, tasks: int, busy: float) -> Change | None:
     """A window of one second in which every worker was at work, and nobody else computed."""
-    adapter.ran(0, 0.0, 0.0, 0, since, 0.0)
-    adapter.ran(tasks, float(adapter.target), busy, deferred, since + 1.0, busy)
+    adapter.ran(0, 0.0, 0.0, since, 0.0)
+    adapter.ran(tasks, float(adapter.target), busy, since + 1.0, busy)
     return adapter.judge(since + 1.0, scarce=False, cpu=busy)
 
 
@@ -20,13 +20,6 @@ def test_tasks_that_wait_get_more_workers() -> None:
 def test_the_further_from_a_full_core_the_larger_the_step() -> None:
     change = watch(Adapter("threads", 4, 64), 0.0, 100, busy=0.1)
     assert change == Change(4, 16, "tasks wait")
-
-
-def test_tasks_that_defer_themselves_are_seen_although_workers_then_have_nothing_to_do() -> None:
-    adapter = Adapter("threads", 8, 64)
-    adapter.ran(100, 1.0, 0.1, 90, 0.0, 0.0)
-    adapter.starved()
-    assert adapter.judge(1.0, scarce=False, cpu=0.1) == Change(8, 4, "tasks defer themselves")
 
 
 def test_tasks_that_compute_in_turns_get_fewer_workers() -> None:
@@ -68,20 +61,15 @@ def test_workers_that_passed_one_lock_around_are_not_missed() -> None:
 
 def test_workers_that_compute_and_wait_for_commits_in_between_are_seen_to_compute() -> None:
     adapter = Adapter("threads", 4, 64)
-    adapter.ran(100, 0.1, 0.1, 0, 0.0, 0.0)
+    adapter.ran(100, 0.1, 0.1, 0.0, 0.0)
     adapter.starved()
     assert adapter.judge(1.0, scarce=False, cpu=0.95) == Change(4, 1, "tasks compute")
 
 
 def test_many_workers_that_wait_are_kept_although_this_process_is_busy() -> None:
     adapter = Adapter("threads", 4, 64)
-    adapter.ran(1000, 4.0, 0.2, 0, 0.0, 0.0)
+    adapter.ran(1000, 4.0, 0.2, 0.0, 0.0)
     assert adapter.judge(1.0, scarce=False, cpu=0.95) is None
-
-
-def test_tasks_that_defer_themselves_halve_the_number_at_once() -> None:
-    change = watch(Adapter("threads", 8, 64), 0.0, 100, busy=0.1, deferred=20)
-    assert change == Change(8, 4, "tasks defer themselves")
 
 
 def test_scarce_memory_halves_the_number_again_and_again_down_to_one() -> None:
@@ -92,15 +80,15 @@ def test_scarce_memory_halves_the_number_again_and_again_down_to_one() -> None:
 
 def test_a_window_in_which_workers_had_nothing_to_do_says_nothing() -> None:
     adapter = Adapter("threads", 4, 64)
-    adapter.ran(0, 0.0, 0.0, 0, 0.0, 0.0)
-    adapter.ran(100, 1.0, 0.1, 0, 1.0, 0.1)
+    adapter.ran(0, 0.0, 0.0, 0.0, 0.0)
+    adapter.ran(100, 1.0, 0.1, 1.0, 0.1)
     adapter.starved()
     assert adapter.judge(1.0, scarce=False, cpu=0.1) is None
 
 
 def test_too_short_a_window_is_not_judged() -> None:
     adapter = Adapter("threads", 4, 64)
-    adapter.ran(100, 0.0, 0.0, 0, 0.0, 0.0)
+    adapter.ran(100, 0.0, 0.0, 0.0, 0.0)
     assert adapter.judge(0.05, scarce=False, cpu=0.0) is None
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ramify.kernel.handler import Colour, Handler, Rate
+from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.leases import Leases
 from ramify.kernel.settings import Settings
 from ramify.kernel.work import Chunk
 from ramify.model.claim import More
+from ramify.model.policy import Rate
 from tests.kernel.claims import handler, holding
 
 
@@ -133,13 +136,13 @@ def test_a_call_may_have_a_time_limit_of_its_own() -> None:
 
 
 def test_a_rate_tells_when_to_look_again() -> None:
-    own = handler(rate=Rate(1, 4.0))
+    own = handler(rate=Rate((1, 4.0)))
     leases, held = leases_of(own), holding(2, own)
     leases.offer(held, held.available)
     given(leases)
     assert leases.lease(False, 1.0) is None
-    assert leases.next_moment(1.0) == pytest.approx(3.0)
-    assert given(leases, now=4.0)
+    assert leases.next_moment(1.0) == pytest.approx(3.0, rel=0.02)
+    assert given(leases, now=4.1)
 
 
 def test_a_chunk_knows_which_attempt_each_task_is_at() -> None:
@@ -147,3 +150,40 @@ def test_a_chunk_knows_which_attempt_each_task_is_at() -> None:
     held.attempts = {1: 3}
     leases.offer(held, held.available)
     assert [given(leases).attempts, given(leases).attempts] == [{}, {1: 3}]
+
+
+@pytest.mark.parametrize("policy", [{"concurrency": 1}, {"rate": Rate((1, 1e6))}], ids=str)
+def test_who_looks_for_work_asks_once_for_each_lane_that_is_held_back(policy: dict[str, Any]) -> None:
+    own = handler(**policy)
+    leases, asked = leases_of(own), list[str | None]()
+    allowed = leases.limits.allowed
+    leases.limits.allowed = lambda *where: asked.append(where[1]) or allowed(*where)  # type: ignore[method-assign, func-returns-value]
+    for n in range(500):
+        held = holding(1, own, first=n + 1, lane=f"host{n % 2}")
+        leases.offer(held, 1)
+    assert [given(leases).claim.lane for _ in range(2)] == ["host0", "host1"]
+    for _ in range(50):
+        assert leases.lease(False, 0.0) is None
+    assert asked == ["host0", "host1", "host0", "host1"]
+    assert (leases.stuck["work"], leases.ready[False]) == (498, 498)
+
+
+def test_a_rate_that_allows_a_start_which_nobody_takes_is_no_moment_to_wake_up_for() -> None:
+    own = handler(rate=Rate((1, 4.0)))
+    leases, held = leases_of(own), holding(2, own)
+    leases.offer(held, held.available)
+    given(leases)
+    assert leases.lease(False, 1.0) is None
+    leases.ripen(9.0)
+    assert leases.next_moment(9.0) is None
+
+
+def test_what_a_limit_holds_back_is_known_by_kind_until_it_may_start() -> None:
+    own = handler(concurrency=1)
+    leases, held = leases_of(own), holding(3, own)
+    leases.offer(held, 3)
+    chunk = given(leases)
+    assert leases.lease(False, 0.0) is None
+    assert leases.stuck["work"] == 2
+    leases.take_back(chunk, held, 1)
+    assert leases.stuck["work"] == 0

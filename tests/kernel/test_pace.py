@@ -10,8 +10,8 @@ from collections import defaultdict
 import pytest
 
 from ramify.kernel.current import current
-from ramify.kernel.handler import Rate
 from ramify.model.event import Status
+from ramify.model.policy import Rate
 from tests.kernel.shop import Gate, Shop, wait_until
 
 COLOURS = pytest.mark.parametrize("colour", ["plain", "async"])
@@ -179,14 +179,26 @@ def test_no_more_start_in_a_while_than_the_rate_allows(quick: Shop, colour: str)
     async def coroutine(n: int) -> None:
         meter.enter()
 
-    task = quick.task(plain if colour == "plain" else coroutine, kind="work", rate=Rate(5, 0.25))
+    task = quick.task(plain if colour == "plain" else coroutine, kind="work", rate=Rate((5, 0.25)))
     began = time.monotonic()
     quick.run(*(task.of(n) for n in range(15)), threads=4)
-    # Five at once, then twenty a second: the last of fifteen starts half a second after the first, and not much later.
-    assert 0.45 < meter.starts[-1] - meter.starts[0] < 1.5
+    # Twenty a second: the last of fifteen starts 0.7 s after the first, and not much later.
+    assert 0.65 < meter.starts[-1] - meter.starts[0] < 1.7
     assert meter.starts[0] - began < 0.3
-    for first, last in zip(meter.starts, meter.starts[10:], strict=False):
+    for first, last in zip(meter.starts, meter.starts[6:], strict=False):
         assert last - first > 0.2
+
+
+def test_a_burst_starts_at_once_and_the_rest_at_an_even_pace(quick: Shop) -> None:
+    meter = Meter()
+
+    def work(n: int) -> None:
+        meter.enter()
+
+    task = quick.task(work, rate=Rate((5, 0.25), burst=9))
+    quick.run(*(task.of(n) for n in range(14)), threads=4)
+    assert meter.starts[9] - meter.starts[0] < 0.15
+    assert meter.starts[13] - meter.starts[9] > 0.15
 
 
 def test_each_lane_has_the_rate_for_itself(quick: Shop) -> None:
@@ -195,7 +207,7 @@ def test_each_lane_has_the_rate_for_itself(quick: Shop) -> None:
     def work(n: int) -> None:
         starts[current().lane].append(time.monotonic())
 
-    task = quick.task(work, rate=Rate(1, 0.1))
+    task = quick.task(work, rate=Rate((1, 0.1)))
     began = time.monotonic()
     quick.run(*(task.of(n).lane(f"host{n % 5}") for n in range(15)), threads=4)
     assert time.monotonic() - began < 1.2
@@ -206,7 +218,7 @@ def test_each_lane_has_the_rate_for_itself(quick: Shop) -> None:
 def test_a_kernel_that_waits_for_a_rate_rests(quick: Shop) -> None:
     def work(n: int) -> None: ...
 
-    task = quick.task(work, rate=Rate(1, 10))
+    task = quick.task(work, rate=Rate((1, 10)))
     run = quick.start(*(task.of(n) for n in range(5)))
     with quick.working() as kernel:
         wait_until(lambda: quick.count(run, Status.DONE) == 1)

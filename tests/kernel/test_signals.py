@@ -95,21 +95,34 @@ def test_tasks_that_wait_get_more_threads(quick: Shop, ear: Ear, signals: Signal
 
 
 @pytest.mark.parametrize("colour", ["plain", "async"])
-def test_throttling_halves_the_number_at_a_time(quick: Shop, ear: Ear, signals: Signals, colour: str) -> None:
+def test_a_kind_that_defers_itself_is_throttled_and_leaves_the_workers_to_others(
+    quick: Shop, ear: Ear, signals: Signals, colour: str
+) -> None:
+    gate = Gate()
+
     def plain(n: int) -> None:
         raise Defer(0.01)
 
     async def coroutine(n: int) -> None:
         raise Defer(0.01)
 
-    task = quick.task(plain if colour == "plain" else coroutine, kind="work")
-    run = quick.start(*(task.of(n) for n in range(400)))
-    with quick.working(run, signals=signals):
-        wait_until(lambda: any(change.why == "tasks defer themselves" for change in ear.of(Adapted)))
+    def other(n: int) -> None:
+        gate.enter()
+
+    task = quick.task(plain if colour == "plain" else coroutine, kind="shy")
+    free = quick.task(other)
+    run = quick.start(*(task.of(n).lane("south") for n in range(400)))
+    with quick.working(signals=signals, threads=4) as kernel:
+        wait_until(lambda: kernel.core.leases.limits.at_a_time("shy", "south") == 1)
+        quick.start(*(free.of(n) for n in range(40)))
+        # One of the four threads may be busy with the kind that is throttled; no more than that.
+        gate.wait_for(3)
+        gate.open()
         quick.open().cancel(run)
     change = next(change for change in ear.of(Adapted) if change.why == "tasks defer themselves")
+    assert change.of == "shy in lane south"
     assert change.now == change.before // 2
-    assert change.of == ("threads" if colour == "plain" else "coroutines")
+    assert kernel.core.leases.adapters[False].target == 4
 
 
 def test_scarce_memory_halves_the_number_at_a_time_and_claims_less(

@@ -7,12 +7,11 @@ import threading
 import time
 
 from ramify.kernel.current import current
-from ramify.kernel.handler import Rate
 from ramify.kernel.suspects import WATCHED
 from ramify.model.claim import Want
 from ramify.model.death import Death
 from ramify.model.event import Status
-from ramify.model.policy import Backoff
+from ramify.model.policy import Backoff, Rate
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Order, RunState
 from tests.kernel.shop import Gate, Made, Shop, wait_until
@@ -157,7 +156,7 @@ def test_a_suspect_that_waits_for_its_next_attempt_holds_up_nobody(shop: Shop) -
 
 def test_a_suspect_that_a_rate_holds_back_holds_up_nobody(shop: Shop) -> None:
     started: list[str] = []
-    limited = shop.task(lambda n: started.append("limited"), kind="limited", rate=Rate(1, 3600.0))
+    limited = shop.task(lambda n: started.append("limited"), kind="limited", rate=Rate("1/h"))
     plain = shop.task(lambda n: started.append("plain"), kind="plain")
     run = shop.start(limited.of(1), limited.of(2))
     die_over(shop, "limited", 2)

@@ -1,12 +1,13 @@
 """Back-off, rank and due time: numbers in, numbers out."""
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.model.policy import PRIORITY_SECONDS, SECOND, Backoff, deep_rank, due_bucket, rank_of
+from ramify.model.policy import PRIORITY_SECONDS, SECOND, Backoff, Rate, deep_rank, due_bucket, rank_of
 
 
 def test_the_default_doubles_from_a_second_to_five_minutes() -> None:
@@ -61,3 +62,31 @@ def test_due_times_are_never_early_and_at_most_an_eighth_late(now: int, wait: fl
 
 def test_failures_at_about_the_same_time_share_few_due_times() -> None:
     assert len({due_bucket(10**15 + i * 1000, 8.0) for i in range(1000)}) <= 2
+
+
+@pytest.mark.parametrize(
+    ("given", "count", "seconds"),
+    [("50/s", 50, 1), (" 10 / m ", 10, 60), ("5/hour", 5, 3600), ("1/day", 1, 86400), ((3, 0.5), 3, 0.5)],
+)
+def test_a_rate_is_a_count_in_a_while(given: str | tuple[int, float], count: int, seconds: float) -> None:
+    rate = Rate(given)
+    assert (rate.count, rate.seconds, rate.burst) == (count, seconds, 0)
+    assert rate == Rate((count, seconds))
+
+
+@pytest.mark.parametrize("given", ["50", "50/w", "-1/s", "1.5/s", "0/s", 50, (50,), (0, 1), (True, 1), (1.5, 1)])
+def test_a_rate_that_means_nothing_is_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match=r"^Rate\(.*give .10/s., .100/m. or .5/h., or \(count, seconds\)"):
+        Rate(given)
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("inf"), float("nan"), "1", True])
+def test_a_rate_over_no_time_is_refused(seconds: Any) -> None:
+    with pytest.raises(ValueError, match="finite number, more than 0"):
+        Rate((1, seconds))
+
+
+@pytest.mark.parametrize("burst", [-1, 1.5, "20", True, None])
+def test_a_burst_that_means_nothing_is_refused(burst: Any) -> None:
+    with pytest.raises(ValueError, match=r"Rate\('50/s', burst=.*whole number, 0 or more"):
+        Rate("50/s", burst=burst)

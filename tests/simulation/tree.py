@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ramify.kernel.handler import Colour, Handler, Policy, Rate
+from ramify.kernel.handler import Colour, Handler, Policy
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
 from ramify.model.event import Status
-from ramify.model.policy import Backoff
+from ramify.model.policy import Backoff, Rate
 
 #: Retries of a kind with a time limit: a frozen process uses up attempts that nobody planned.
 PLENTY = 1_000
@@ -125,7 +125,7 @@ def handlers_of(luck: random.Random, killers: bool) -> dict[str, Handler]:
     def handler(kind: str, colour: Colour, policy: Policy) -> Handler:
         return Handler(kind, _task, SIGNATURE, colour, policy)
 
-    limit: dict[str, Any] = luck.choice(({"concurrency": 1}, {"concurrency": 3}, {"rate": Rate(3, 1.0)}))
+    limit: dict[str, Any] = luck.choice(({"concurrency": 1}, {"concurrency": 3}, {"rate": Rate((3, 1.0))}))
     return {
         "plain": handler("plain", Colour.PLAIN, Policy(luck.choice((0, 1, 3)), backoff, max_crashes=most)),
         "woven": handler("woven", Colour.ASYNC, Policy(luck.choice((0, 2)), backoff, max_crashes=most)),

@@ -159,6 +159,7 @@ class Watch:
         leased, chunks, ready = [0, 0], [0, 0], [0, 0]
         limited: dict[str | None, int] = {}
         kinds: Counter[str] = Counter()
+        waiting: Counter[tuple[str, str | None]] = Counter()
         for chunk, many in process.out.items():
             if not chunk.lost:
                 claim, colour = chunk.claim, chunk.handler.colour.is_async
@@ -172,6 +173,7 @@ class Watch:
         for holding in core.holdings.values():
             ready[holding.handler.colour.is_async] += holding.available
             kinds[holding.claim.kind] += holding.available
+            waiting[holding.where] += holding.available
         for name, told, true in (
             ("ready", leases.ready, ready),
             ("leased", leases.leased, leased),
@@ -179,13 +181,21 @@ class Watch:
         ):
             if [told[False], told[True]] != true:
                 raise Violation(f"{process} says {told} are {name}; there are {true}")
+        if leases.waiting != waiting:
+            raise Violation(f"{process} says {leases.waiting} wait in their lanes; there are {waiting}")
+        if any(many < 0 or many > kinds[kind] for kind, many in leases.stuck.items()):
+            raise Violation(f"{process} says {leases.stuck} are held back, of {kinds}")
         if leases.kinds != kinds:
             raise Violation(f"{process} says {leases.kinds} wait or run; there are {kinds}")
         if core.outbox.unsent != (unsent := sum([len(finished.tasks) for finished in core.outbox.finished.values()])):
             raise Violation(f"{process} says that {core.outbox.unsent} outcomes are unsent; there are {unsent}")
         if self._limit is not None:
             for lane in (None, "left", "right"):
-                room = max(0, self._limit - limited.get(lane, 0))
+                # Fewer than were asked for, while most of them defer themselves.
+                most = leases.limits.at_a_time("limited", lane) or 0
+                if not 1 <= most <= self._limit:
+                    raise Violation(f"{process} lets {most} run at a time in lane {lane}; the limit is {self._limit}")
+                room = max(0, most - limited.get(lane, 0))
                 if leases.limits.allowed("limited", lane, self._limit, 0.0) != room:
                     raise Violation(f"{process} lost count of what runs in lane {lane}: {room} more may start")
 

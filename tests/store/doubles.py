@@ -27,6 +27,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import NewRun, RunState, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
+from ramify.store.clock import StoreTime
 from ramify.store.contract import Beat, Description
 from ramify.store.memory import MemoryStore
 from ramify.store.memory import processes as graves
@@ -74,6 +75,37 @@ class StoppedClock(Damaged):
     def now(self) -> int:
         self._once = getattr(self, "_once", self._clock.now())
         return self._once
+
+
+@caught_by(
+    "now: now goes on when the wall clock is set back",
+    "now: now follows a wall clock that is ahead",
+    "now: a wall clock that was set back holds up nothing",
+    "now: a client begins no earlier than what is written down",
+)
+class WallClock(Damaged):
+    """Believes the wall clock, also when it is set back."""
+
+    def now(self) -> int:
+        return self._clock.now()
+
+
+@caught_by("now: now follows a wall clock that is ahead")
+class SleepsWithTheMachine(Damaged):
+    """Counts from when it was opened, and does not notice that the machine slept."""
+
+    def now(self) -> int:
+        self._opened = getattr(self, "_opened", self._clock.now() - self._clock.monotonic())
+        return self._opened + self._clock.monotonic()
+
+
+@caught_by("now: a client begins no earlier than what is written down")
+class BeginsAgain(Damaged):
+    """Forgets at each opening what time it was."""
+
+    def now(self) -> int:
+        self._own = getattr(self, "_own", None) or StoreTime(self._clock)
+        return self._own.now()
 
 
 @caught_by("wait: wait does nothing but wait")

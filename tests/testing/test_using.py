@@ -257,6 +257,18 @@ def test_a_task_of_another_engine_is_refused(bench: Workbench) -> None:
 # before and after
 
 
+def test_a_wall_clock_that_is_set_back_holds_up_no_delay_and_no_back_off(bench: Workbench, lines: list[str]) -> None:
+    delayed, put_off = shop.engine.start(shop.double.of(4).delay(120)), shop.engine.start(shop.wait_for_ink.of())
+    bench.drain()
+    bench.clock.set_wall(-86_400)
+    bench.advance(119)
+    assert bench.drain() == 0
+    lines.append("ink")
+    bench.advance(1)
+    assert bench.drain() == 2
+    assert (list(delayed.results()), list(put_off.results())) == ([8], ["ink"])
+
+
 def test_the_engine_goes_back_to_its_own_store(tmp_path: Path) -> None:
     engine = Engine(tmp_path / "own.db", include=[shop.engine])
     engine.start(shop.double.of(1), name="kept")

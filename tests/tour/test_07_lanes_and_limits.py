@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 
-from ramify import Engine, current
+from ramify import Engine, Rate, current
 
 engine = Engine("lanes.db")
 
@@ -70,7 +70,18 @@ def knock(n: int) -> int:
 
 
 def test_not_too_fast() -> None:
-    run = engine.run([knock.of(n) for n in range(3)])
+    run = engine.run([knock.of(n) for n in range(2)])
     begun, ended = run.stored.created, run.stored.ended
     assert ended is not None
-    assert ended - begun >= 400_000, "the third one had to wait for about half a second (these are microseconds)"
+    assert ended - begun >= 400_000, "the second one had to wait for about half a second (these are microseconds)"
+
+
+@engine.task(rate=Rate("2/m", burst=2))
+def greet(n: int) -> int:
+    return n
+
+
+def test_a_few_at_once_may_be_asked_for() -> None:
+    # Two a minute, and two more at once after a lull: at most four in any minute.
+    run = engine.run([greet.of(n) for n in range(3)])
+    assert list(run.results()) == [0, 1, 2]

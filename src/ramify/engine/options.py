@@ -9,21 +9,17 @@ Does not look at the function itself, and keeps nothing.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.handler import Policy, Rate
-from ramify.model.policy import Backoff
+from ramify.kernel.handler import Policy
+from ramify.model.policy import Backoff, Rate
 from ramify.model.task import check_name
 
 #: How a key or a lane is chosen: the name of a parameter, or a function of the arguments.
 Choice = str | Callable[..., str | None]
-
-_RATE = re.compile(r"\s*(\d+)\s*/\s*(s|m|h|d|sec|second|min|minute|hour|day)\s*")
-_PERIODS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class Options:
     once: Choice | bool | None = None
     lane: Choice | None = None
     concurrency: int | None = None
-    rate: str | tuple[int, float] | None = None
+    rate: str | tuple[int, float] | Rate | None = None
     max_children: int | None = None
     max_crashes: int | None = 5
 
@@ -124,13 +120,8 @@ class _Checking:
                 self._refuse(option, value, "give an exception class, or a tuple of them")
         return tuple(kinds)
 
-    def _rate(self, value: Any) -> Rate:
-        what_to_give = 'give "10/s", "100/m" or "5/h", or (count, seconds)'
-        if isinstance(value, str) and (found := _RATE.fullmatch(value)):
-            value = int(found[1]), _PERIODS[found[2][0]]
-        if not isinstance(value, tuple) or len(value) != 2:
-            self._refuse("rate", value, what_to_give)
-        count, seconds = value
-        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-            self._refuse("rate", value, f"{what_to_give}; the count is a whole number, 1 or more")
-        return Rate(count, self._seconds("rate", seconds))
+    def _rate(self, value: str | tuple[int, float] | Rate) -> Rate:
+        try:
+            return value if isinstance(value, Rate) else Rate(value)
+        except ValueError as error:
+            self._refuse("rate", value, str(error))

@@ -18,7 +18,7 @@ from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDec
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call
-from ramify.model.policy import Backoff
+from ramify.model.policy import Backoff, Rate
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -66,7 +66,7 @@ class Tasks:
         once: Choice | bool | None = None,
         lane: Choice | None = None,
         concurrency: int | None = None,
-        rate: str | tuple[int, float] | None = None,
+        rate: str | tuple[int, float] | Rate | None = None,
         max_children: int | None = None,
         max_crashes: int | None = 5,
     ) -> TaskDecorator: ...
@@ -78,7 +78,9 @@ class Tasks:
         retries, backoff, retry_on, give_up_on   `retries=3` is up to four attempts
         timeout         seconds for one attempt; time that is up is a TimeoutError, to retry_on and give_up_on too
         key, once, lane a parameter's name or a function of the arguments (str or None); `once=True`: all arguments
-        concurrency, rate   at a time, and "10/s", "100/m" or (count, seconds), within one process and lane
+        concurrency     how many at a time, within one process and lane
+        rate            how many starts, within one process and lane: "10/s", "100/m", (count, seconds), spread evenly;
+                        `Rate("10/s", burst=20)` lets up to 20 more go at once
         max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined
         """
         chosen = Options(**options)

@@ -3,7 +3,9 @@
 Threads that wait leave the processor idle, so more of them help; threads that compute in Python stand in line for one
 lock, so more of them hurt. Whether this process keeps a core busy tells the two apart and gives the direction; the
 measured throughput then decides whether a step was right, and one that was wrong is taken back and not tried again for
-a while. Throttling (tasks that defer themselves) and lack of memory halve the number at once; it grows back slowly.
+a while. Lack of memory halves the number at once; it grows back slowly.
+
+Says nothing about single kinds: what few of one kind may do at a time is a limit, and leaves the workers to the others.
 """
 
 from __future__ import annotations
@@ -24,8 +26,6 @@ ONE_CORE = 1.4
 GAIN = 1.05
 #: How long a step that failed is not tried again.
 PATIENCE = 5.0
-#: A window with more than this share of deferred tasks counts as throttled.
-THROTTLED = 0.1
 
 
 @dataclass(slots=True)
@@ -37,7 +37,6 @@ class Window:
     tasks: int = 0
     seconds: float = 0.0
     busy: float = 0.0
-    deferred: int = 0
     starved: bool = False
 
 
@@ -63,8 +62,8 @@ class Adapter:
         self._settled_until = 0.0
         self._ceiling = most
 
-    def ran(self, tasks: int, seconds: float, busy: float, deferred: int, now: float, cpu: float) -> None:
-        """Some tasks came back: so long they took, so much of it they computed, so many deferred themselves.
+    def ran(self, tasks: int, seconds: float, busy: float, now: float, cpu: float) -> None:
+        """Some tasks came back: so long they took, so much of it they computed.
 
         `cpu` is the processor time this whole process has used so far.
         """
@@ -74,7 +73,6 @@ class Adapter:
         window.tasks += tasks
         window.seconds += seconds
         window.busy += busy
-        window.deferred += deferred
 
     def starved(self) -> None:
         """There was less work than workers: what is seen says nothing about more of them."""
@@ -87,14 +85,13 @@ class Adapter:
             return None
         if scarce and self.target > 1 and now >= self._settled_until:
             self._settled_until = now + 1.0
-            return self._halve("memory is scarce")
+            self._before = self._window = None
+            self._ceiling = max(1, self.target // 2)
+            return self._set(self._ceiling, "memory is scarce")
         window = self._window
         if window is None or now - window.began < WINDOW or window.tasks < self.target:
             return None
         self._window = None
-        if window.deferred > THROTTLED * window.tasks and self.target > 1:
-            self._settled_until = now + 1.0
-            return self._halve("tasks defer themselves")
         elapsed = now - window.began
         rate, cores = window.tasks / elapsed, (cpu - window.cpu) / elapsed
         # Standing in line for Python's lock makes tasks look idle, but no more so than by as many as stand there.
@@ -142,11 +139,6 @@ class Adapter:
             # Some of them ran side by side; whether fewer do as well must be seen.
             self._before = (self.target, rate)
         return self._set(max(1, min(self.target - 1, round(cores))), "tasks compute")
-
-    def _halve(self, why: str) -> Change:
-        self._before = self._window = None
-        self._ceiling = max(1, self.target // 2)
-        return self._set(self._ceiling, why)
 
     def _set(self, target: int, why: str) -> Change:
         change = Change(self.target, target, why)

@@ -7,7 +7,6 @@ other work until it is empty, because only an empty process is given them.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 
 from ramify.kernel.handler import Handler
@@ -41,7 +40,6 @@ class Appetite:
         self._colours = sorted({handler.colour.is_async for handler in handlers.values()})
         self._pause = SHORTEST_PAUSE
         self._suspects_since: float | None = None
-        self._stuck: Counter[str] = Counter()
         #: Where suspects were put back because of a limit; nothing is taken there until it lets somebody start.
         self.parked: set[Where] = set()
         self.is_dry = False
@@ -85,10 +83,10 @@ class Appetite:
             return None
         if self.is_shut(now):
             return None
-        kinds, lanes, self._stuck = self._held_back(now)
         limit = self._leases.sizes.limit(self.room, self._startable())
         if not limit:
             return None
+        kinds, lanes = self._held_back(now)
         kinds = self._kinds - kinds if kinds else self._kinds
         if self.scarce:
             limit = max(1, limit // 4)
@@ -103,26 +101,22 @@ class Appetite:
             )
         return False
 
-    def _startable(self) -> Counter[str]:
+    def _startable(self) -> Mapping[str, int]:
         """What is held, without what a limit holds back: workers could do something else meanwhile."""
-        return self._leases.kinds - self._stuck if self._stuck else self._leases.kinds
+        leases = self._leases
+        return leases.kinds - leases.stuck if leases.stuck else leases.kinds
 
-    def _held_back(self, now: float) -> tuple[frozenset[str], frozenset[str], Counter[str]]:
-        """Kinds and lanes of which enough is held already, and how many tasks by kind a limit holds back now."""
-        limits, stuck = self._leases.limits, Counter[str]()
+    def _held_back(self, now: float) -> tuple[frozenset[str], frozenset[str]]:
+        """Kinds and lanes of which enough waits already."""
+        limits = self._leases.limits
         if not limits.is_any:
-            return frozenset(), frozenset(), stuck
-        held: Counter[tuple[str, str | None]] = Counter()
-        waiting: Counter[tuple[str, str | None]] = Counter()
-        for holding in self._holdings.values():
-            where = (holding.claim.kind, holding.claim.lane)
-            if limits.most_held(holding.claim.kind) is not None:
-                held[where] += holding.left
-                waiting[where] += holding.available
-        for (kind, lane), many in waiting.items():
-            stuck[kind] += many - limits.allowed(kind, lane, many, now)
+            return frozenset(), frozenset()
+        full = [
+            (kind, lane)
+            for (kind, lane), many in self._leases.waiting.items()
+            if (most := limits.most_held(kind, lane)) is not None and many >= 2 * most
+        ]
         self.parked = {where for where in self.parked if not limits.allowed(*where, 1, now)}
-        full = [where for where, many in held.items() if many >= 2 * (limits.most_held(where[0]) or 1)]
         full += self.parked
         kinds = frozenset(kind for kind, lane in full if lane is None)
-        return kinds, frozenset(lane for _, lane in full if lane is not None), +stuck
+        return kinds, frozenset(lane for _, lane in full if lane is not None)

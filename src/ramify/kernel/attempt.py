@@ -37,13 +37,14 @@ class Void(BaseException):
 
 
 def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
-    """Run every task of a chunk in this thread."""
+    """Run every task of a chunk in this thread, as long as this process may start tasks."""
     handler = chunk.handler
     fn, decode, decode_slowly = handler.fn, handler.signature.decode_plain, handler.signature.decode_positional
     encode_result = handler.signature.encode_result
     yields = handler.colour is Colour.GENERATOR
     plain = handler.stream is None
     depth = chunk.depth
+    clock, pulse = workplace.clock, workplace.pulse
     ran = Ran(chunk)
     done, add_children = ran.done, ran.offspring.add
     record = workplace.record
@@ -57,6 +58,10 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     began, busy = time.perf_counter(), time.thread_time()
     reach("before-retry" if chunk.attempts else "before-attempt")
     for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
+        # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
+        if clock() >= pulse.until:
+            ran.others.append((task, Interrupted()))
+            continue
         words[slot] = task
         current.place = place
         streamed = None

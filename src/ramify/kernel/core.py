@@ -4,7 +4,8 @@ Facts come in (`entered`, `claimed`, `finished`, `committed`, `advanced`, `heard
 hands tasks to workers, `step` tells the loop what to do next. What it keeps to:
 
 - Attempt k + 1 of a task is leased only after the event of attempt k is committed.
-- Nothing is leased by a process that has not beaten for half of `dead_after`, is stopping, or was declared dead.
+- Nothing is leased by a process that has not beaten for half of `dead_after`, is stopping, or was declared dead; and
+  what it leased before is not started any more either, except by a process that is stopping.
 - A process that holds a suspect takes nothing else.
 - A claim goes back only when nothing of it runs and nothing of it is unsent.
 
@@ -24,6 +25,7 @@ from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases, timeout_of
 from ramify.kernel.marks import Marks
 from ramify.kernel.outbox import Finished, Outbox
+from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
 from ramify.kernel.suspects import WATCHED, are_held, held_up
@@ -71,7 +73,7 @@ class Core:
         #: When tasks that were put off are due, so that an idle process wakes up for them.
         self._dues: list[float] = []
         self._looked_at = float("-inf")
-        self._beat_sent: float | None = None
+        self.pulse = Pulse()
         self._marks = Marks()
         self.cancelled_runs, self.cancelled_tasks = self._marks.runs, self._marks.tasks
         self.is_in = False
@@ -85,7 +87,7 @@ class Core:
     def entered(self, sent: float) -> None:
         """A session was opened by a verb that was sent at `sent`."""
         self.is_in = True
-        self._beat_sent = sent
+        self._beat(sent)
         self.stirred()
 
     def reaped(self) -> None:
@@ -93,6 +95,7 @@ class Core:
         for token in list(self.holdings):
             self._forget(token)
         self.is_in = False
+        self.pulse.stop()
 
     def claimed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
@@ -144,9 +147,7 @@ class Core:
             deferred += self._judge(holding, finished, task, verdict) is Status.DEFERRED
         holding.unsent += unsent
         self.outbox.unsent += unsent
-        self.leases.sizes.ran(chunk.claim.kind, ran.count, ran.seconds)
-        adapter = self.leases.adapters[chunk.handler.colour.is_async]
-        adapter.ran(ran.count, ran.seconds, ran.busy, deferred, now, self._cpu())
+        self.leases.learn(ran, deferred, now, self._cpu())
 
     def came_back(self, chunk: Chunk) -> None:
         """A worker is done with its chunk and free again."""
@@ -205,7 +206,7 @@ class Core:
         if beat.reaped:
             self.reaped()
             return
-        self._beat_sent = sent
+        self._beat(sent)
         self.leases.sizes.peers = max(1, beat.peers)
         self._close({*self._marks.heard(beat.marks), *beat.paused})
 
@@ -243,7 +244,7 @@ class Core:
 
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker (`colour`: on the event loop), or None when there is nothing it may do."""
-        return self.leases.lease(colour, now) if self.leases.has_room(colour) and self.may_lease(now) else None
+        return self.leases.lease(colour, now) if self.may_lease(now) else None
 
     @property
     def is_calm(self) -> bool:
@@ -252,14 +253,14 @@ class Core:
 
     def may_lease(self, now: float) -> bool:
         """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
-        heard = self._beat_sent is not None and now - self._beat_sent < self._settings.dead_after / 2
-        return self.is_in and heard and self._deadline is None
+        return self.is_in and now < self.pulse.until and self._deadline is None
 
     def step(self, now: float) -> Step:
         """What the loop does next."""
         self._has_news = self._began_unsent = False
         self.overdue(now)
-        self._adapt(now)
+        for of, change in self.leases.judge(now, self.appetite.scarce, self._cpu()):
+            self._on_change(of, change)
         if self.has_left:
             return Leave()
         if not self.is_in:
@@ -367,6 +368,9 @@ class Core:
             (finished.again if near else finished.later).append((task, wait))
         return status
 
+    def _beat(self, sent: float) -> None:
+        self.pulse.until = sent + self._settings.dead_after / 2
+
     def _finished(self, holding: Holding, now: float) -> Finished:
         # The loop must learn when the first of them is due.
         self._began_unsent = self._began_unsent or self.outbox.since is None
@@ -403,9 +407,3 @@ class Core:
         if holding is not None:
             self.leases.close(holding)
             self.watch.dropped(holding.claim.run)
-
-    def _adapt(self, now: float) -> None:
-        for adapter in self.leases.adapters.values():
-            change = adapter.judge(now, self.appetite.scarce, self._cpu())
-            if change is not None:
-                self._on_change(adapter.of, change)

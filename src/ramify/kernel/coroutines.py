@@ -193,9 +193,12 @@ def _keeping_children() -> Iterator[None]:
 async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     """One attempt of one task. It never raises; being cancelled is an outcome too."""
     ran = Ran(chunk)
+    task = chunk.claim.tasks[place]
+    if workplace.clock() >= workplace.pulse.until:
+        ran.others.append((task, Interrupted()))
+        return ran
     current = Current(chunk, workplace, place)
     current.set()
-    task = chunk.claim.tasks[place]
     began = time.perf_counter()
     limit = _limit(chunk, task)
     record = workplace.record

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from ramify.model.codec import Signature
-from ramify.model.policy import Backoff
+from ramify.model.policy import Backoff, Rate
 
 
 class Colour(Enum):
@@ -38,14 +38,6 @@ class Colour(Enum):
         if asyncio.iscoroutinefunction(fn):
             return cls.ASYNC
         return cls.GENERATOR if inspect.isgeneratorfunction(fn) else cls.PLAIN
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """At most `count` starts in `seconds`, within one process."""
-
-    count: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,11 +31,13 @@ class Holding:
         "listed",
         "unsent",
         "waiting",
+        "where",
     )
 
     def __init__(self, claim: Claim, handler: Handler) -> None:
         self.claim = claim
         self.handler = handler
+        self.where = claim.kind, claim.lane
         self._places: dict[int, int] | None = None
         self.fresh = 0
         self.back: list[int] = []

@@ -68,7 +68,9 @@ class Kernel:
         core = self.core
         cancelled = core.cancelled_runs, core.cancelled_tasks
         self._record = Record(self.settings.slots)
-        workplace = Workplace(self.session, library, self.notes, *cancelled, self._record, on_raise, core.holdings)
+        workplace = Workplace(
+            self.session, library, self.notes, *cancelled, self._record, on_raise, core.holdings, core.pulse, clock
+        )
         self._workplace = workplace
         self._pool = Pool(core, self.turn, self._work, workplace, self.signals, clock)
         self._has_async = any(handler.colour.is_async for handler in handlers.values())

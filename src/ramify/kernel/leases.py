@@ -1,23 +1,24 @@
 """Leases: which tasks are in whose hands, and which may be handed out next. Part of the core: no threads, no clock.
 
-Holdings stand in line by colour (threads or event loop) and give up tasks from the front; one that a limit holds back
-steps behind the others. Short waits are kept here too, and the deadlines of what was handed out.
+Holdings stand in line by colour (threads or event loop) and give up tasks from the front; those that a limit holds back
+step aside. Short waits are kept here too, and the deadlines of what was handed out.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
-from ramify.kernel.adapt import Adapter
+from ramify.kernel.adapt import Adapter, Change
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.limits import Limits, Where
+from ramify.kernel.line import Line
 from ramify.kernel.settings import MOST_COROUTINES, MOST_THREADS, Settings
 from ramify.kernel.sizes import Sizes
-from ramify.kernel.work import Chunk
+from ramify.kernel.work import Chunk, Ran
 
 FIRST_THREADS = 4
 FIRST_COROUTINES = 32
@@ -42,10 +43,14 @@ class Leases:
         self.chunks = {False: 0, True: 0}
         #: Tasks that wait for a worker or are in the hands of one, by kind.
         self.kinds: Counter[str] = Counter()
-        self._line: dict[bool, deque[Holding]] = {False: deque(), True: deque()}
+        #: Of those, by kind, the ones that stand aside; and all that wait, by kind and lane.
+        self.stuck: Counter[str] = Counter()
+        self.waiting: Counter[Where] = Counter()
+        self._line = {False: Line(), True: Line()}
         self._timed = tuple(kind for kind, handler in handlers.items() if handler.policy.timeout is not None)
         self._retries: list[tuple[float, int, Holding, int]] = []
         self._deadlines: list[tuple[float, int, Chunk]] = []
+        self._changes: list[tuple[str, Change]] = []
         self._tie = count()
 
     @property
@@ -64,19 +69,26 @@ class Leases:
         """`many` more tasks of a holding may be handed out."""
         if holding.closing or not many:
             return
-        colour = holding.handler.colour.is_async
-        self.ready[colour] += many
+        self._wait(holding, many)
         self.kinds[holding.claim.kind] += many
-        if not holding.listed:
-            holding.listed = True
-            self._line[colour].append(holding)
+        self._line[holding.handler.colour.is_async].add(holding)
 
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""
         if not holding.closing:
-            self.ready[holding.handler.colour.is_async] -= holding.available
             self.kinds[holding.claim.kind] -= holding.available
+            self._wait(holding, -holding.available)
             holding.closing = True
+
+    def _wait(self, holding: Holding, more: int) -> None:
+        """So many more tasks of a holding wait for a worker."""
+        colour, where = holding.handler.colour.is_async, holding.where
+        self.ready[colour] += more
+        self.waiting[where] += more
+        if not self.waiting[where]:
+            del self.waiting[where]
+        if self._line[colour].is_aside(where):
+            self.stuck[where[0]] += more
 
     def give_back(self, holding: Holding, place: int, *, closing: bool = False) -> None:
         """A task was interrupted and may be handed out again; not here if its holding is to close."""
@@ -91,7 +103,10 @@ class Leases:
         heapq.heappush(self._retries, (at, next(self._tie), holding, place))
 
     def ripen(self, now: float) -> None:
-        """Put tasks whose wait is over back in line."""
+        """Put tasks whose wait is over back in line, and whole lanes whose rate allows the next start."""
+        for line in self._line.values():
+            while (where := line.opened(now)) is not None:
+                self.stuck[where[0]] -= self.waiting[where]
         while self._retries and self._retries[0][0] <= now:
             _, _, holding, place = heapq.heappop(self._retries)
             holding.waiting -= 1
@@ -109,22 +124,22 @@ class Leases:
         if self.adapters[False].target != 1 or not self.ready[False] or not self.sizes.are_quick(self.kinds):
             return False
         # Who has a time limit may hang for ever, and then the thread it hangs in is given up: not the loop's own.
-        return not any(self.kinds[kind] for kind in self._timed) and not any(each.extras for each in self._line[False])
+        return not any(self.kinds[kind] for kind in self._timed) and not self._line[False].special
 
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker, or None when there is nothing it may do."""
+        if not self.has_room(colour):
+            return None
         self.ripen(now)
         line = self._line[colour]
-        for _ in range(len(line)):
-            holding = line[0]
-            if not holding.available:
-                holding.listed = False
-                line.popleft()
-                continue
+        while (holding := line.front()) is not None:
             chunk = self._chunk(holding, colour, now)
             if chunk is not None:
                 return chunk
-            line.rotate(-1)
+            where = holding.where
+            wait = self.limits.opens_in(*where, now)
+            line.step_aside(None if wait is None else now + wait)
+            self.stuck[where[0]] += self.waiting[where]
         self.adapters[colour].starved()
         return None
 
@@ -137,7 +152,7 @@ class Leases:
         # It may give fewer: what came back goes first, and alone.
         places = holding.take(many)
         self.limits.start(claim.kind, claim.lane, len(places), now)
-        self.ready[colour] -= len(places)
+        self._wait(holding, -len(places))
         self.leased[colour] += len(places)
         self.chunks[colour] += 1
         attempts = {p: holding.attempts[p] for p in places if p in holding.attempts} if holding.attempts else {}
@@ -155,11 +170,13 @@ class Leases:
         target = self.adapters[colour].target
         if colour:
             return target - self.leased[colour]
-        policy = holding.handler.policy
-        # Tasks of one chunk run one after the other: of those that few may run at a time, one worker takes one.
-        if policy.timeout is not None or policy.concurrency is not None or holding.extras:
+        claim = holding.claim
+        if holding.handler.policy.timeout is not None or holding.extras:
             return 1
-        return self.sizes.chunk(holding.claim.kind, self.ready[colour], target)
+        # Tasks of one chunk run one after the other, the last long after it was counted: a limit leaves a worker one.
+        if self.limits.most_held(claim.kind, claim.lane) is not None:
+            return 1
+        return self.sizes.chunk(claim.kind, self.ready[colour], target)
 
     # coming back
 
@@ -167,13 +184,32 @@ class Leases:
         """`many` tasks of a chunk are out of the worker's hands."""
         self.leased[chunk.handler.colour.is_async] -= many
         self.kinds[chunk.claim.kind] -= many
-        self.limits.stop(chunk.claim.kind, chunk.claim.lane, many)
+        where = (chunk.claim.kind, chunk.claim.lane)
+        self.limits.stop(*where, many)
+        if self._line[chunk.handler.colour.is_async].over(where):
+            self.stuck[where[0]] -= self.waiting[where]
         if holding is not None:
             holding.leased -= many
 
     def free(self, chunk: Chunk) -> None:
         """The worker of a chunk is free again, or no longer counted."""
         self.chunks[chunk.handler.colour.is_async] -= 1
+
+    def learn(self, ran: Ran, deferred: int, now: float, cpu: float) -> None:
+        """Learn from tasks that came back, so many of them deferred. `cpu` is what this process has used so far."""
+        claim = ran.chunk.claim
+        self.sizes.ran(claim.kind, ran.count, ran.seconds)
+        self.adapters[ran.chunk.handler.colour.is_async].ran(ran.count, ran.seconds, ran.busy, now, cpu)
+        if (change := self.limits.ran(claim.kind, claim.lane, ran.count, deferred, now)) is not None:
+            self._changes.append((claim.kind if claim.lane is None else f"{claim.kind} in lane {claim.lane}", change))
+
+    def judge(self, now: float, scarce: bool, cpu: float) -> Sequence[tuple[str, Change]]:
+        """What changed in how many run at a time; `scarce` when memory is."""
+        for adapter in self.adapters.values():
+            if (change := adapter.judge(now, scarce, cpu)) is not None:
+                self._changes.append((adapter.of, change))
+        changes, self._changes = self._changes, []
+        return changes
 
     def overdue(self, now: float) -> Iterator[Chunk]:
         """Chunks in a thread whose time is up."""
@@ -187,12 +223,10 @@ class Leases:
         while self._deadlines and (self._deadlines[0][2].lost or self._deadlines[0][2].is_back):
             # Nobody is waited for any more, so its time is no moment to wake up for.
             heapq.heappop(self._deadlines)
-        moments = [line[0][0] - now for line in (self._retries, self._deadlines) if line]
-        if self.limits.is_any:
-            held = [(h.claim.kind, h.claim.lane) for line in self._line.values() for h in line if h.available]
-            if (wait := self.limits.next_start([*held, *parked], now)) is not None:
-                moments.append(wait)
-        return max(0.0, min(moments)) if moments else None
+        moments = [line[0][0] for line in (self._retries, self._deadlines) if line]
+        moments += [at for line in self._line.values() if (at := line.opens_at) is not None]
+        moments += [now + wait for where in parked if (wait := self.limits.opens_in(*where, now)) is not None]
+        return max(0.0, min(moments) - now) if moments else None
 
 
 def timeout_of(holding: Holding, place: int) -> float | None:

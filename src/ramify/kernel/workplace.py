@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Container
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from ramify.kernel.notes import Notes
+from ramify.kernel.pulse import Pulse
 from ramify.kernel.session import Session
 from ramify.store.record import Record
 
@@ -64,7 +67,7 @@ class Workplace:
 
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
     `record` says what runs, to whoever buries this process. `on_raise` hears what handlers raise, before it becomes the
-    outcome of their task.
+    outcome of their task. No task is started once `clock` has reached the end of the `pulse`.
     """
 
     session: Session
@@ -75,3 +78,5 @@ class Workplace:
     record: Record = field(default_factory=Record)
     on_raise: Callable[[BaseException], None] = lambda error: None
     held: Container[bytes] | None = None
+    pulse: Pulse = field(default_factory=lambda: Pulse(math.inf))
+    clock: Callable[[], float] = time.monotonic

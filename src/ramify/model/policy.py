@@ -1,4 +1,4 @@
-"""Policies: the arithmetic of waiting. No clock and no randomness of its own: both are arguments.
+"""Policies: the arithmetic of waiting and of starting. No clock and no randomness of its own: both are arguments.
 
 Times are integer microseconds of the store's clock everywhere below the public API; durations in policies are seconds,
 because people write those.
@@ -7,6 +7,8 @@ because people write those.
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -16,6 +18,8 @@ PRIORITY_SECONDS = 60
 #: The due time of a task that waits for a person or for another run: live, never claimable by the clock.
 PARKED = 2**62
 LEVELS = range(-1000, 1001)
+_RATE = re.compile(r"\s*(\d+)\s*/\s*(s|m|h|d|sec|second|min|minute|hour|day)\s*")
+_PERIODS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 #: How long a row of single appends goes on growing.
 TAIL_SECONDS = 5
 
@@ -50,6 +54,37 @@ class Backoff(msgspec.Struct, frozen=True):
         """Seconds to wait after `failures` failed attempts; `luck` in [0, 1) places it under the ceiling."""
         longest = self.longest(failures)
         return longest * luck if self.jitter else longest
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many starts in a while: `Rate("50/s")`, `Rate("100/m")`, or `Rate((3, 0.5))` for three in half a second.
+
+    At most `count + burst` tasks start in any stretch of `seconds`. They are spread evenly; with `burst=20`, up to 20
+    more start at once after a lull.
+    """
+
+    of: str | tuple[int, float] = field(compare=False)
+    burst: int = 0
+    count: int = field(init=False, repr=False)
+    seconds: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        what_to_give = 'give "10/s", "100/m" or "5/h", or (count, seconds)'
+        pair: object = self.of
+        if isinstance(pair, str) and (found := _RATE.fullmatch(pair)):
+            pair = int(found[1]), _PERIODS[found[2][0]]
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ValueError(f"Rate({self.of!r}): {what_to_give}")
+        count, seconds = pair
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"Rate({self.of!r}): {what_to_give}; the count is a whole number, 1 or more")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+            raise ValueError(f"Rate({self.of!r}): {what_to_give}; the seconds are a finite number, more than 0")
+        if isinstance(self.burst, bool) or not isinstance(self.burst, int) or self.burst < 0:
+            raise ValueError(f"Rate({self.of!r}, burst={self.burst!r}): the burst is a whole number, 0 or more")
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "seconds", float(seconds))
 
 
 def rank_of(added: int, priority: int) -> int:

@@ -113,7 +113,11 @@ class Store(Protocol):
     # time
 
     def now(self) -> int:
-        """The store's clock in microseconds, the only one that due times are compared with."""
+        """The store's clock in microseconds, the only one that due times are compared with. It never goes back.
+
+        It goes on at the pace of monotonic time when the wall clock is set back, and with it when that is ahead; a
+        client begins no earlier than the latest commit or run that the store has written down.
+        """
 
     def wait(self, seconds: float) -> bool:
         """Sleep until something may have changed since this client's last wait; False when `seconds` passed without.

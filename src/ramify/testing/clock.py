@@ -1,7 +1,7 @@
 """A clock that stands still until a test moves it.
 
-Both times move together, as they do on a machine that is awake. It does not sleep and knows nothing of real time; a
-store that waits on it instead of on the operating system waits for ever.
+Both times move together, as they do on a machine that is awake, unless a test sets the wall clock. It does not sleep
+and knows nothing of real time; a store that waits on it instead of on the operating system waits for ever.
 """
 
 from __future__ import annotations
@@ -33,3 +33,7 @@ class FakeClock:
             raise ValueError(f"advance({seconds}): this clock goes forward only")
         self._now += round(seconds * SECOND)
         self._monotonic += round(seconds * SECOND)
+
+    def set_wall(self, seconds: float) -> None:
+        """Set the wall clock forward or, with a negative number, back, as people and networks do."""
+        self._now += round(seconds * SECOND)

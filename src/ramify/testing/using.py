@@ -118,7 +118,7 @@ class Workbench:
             due = self._next_due(chosen)
             if due is None:
                 break
-            self.clock.advance(max(0, due - self.clock.now()) / SECOND)
+            self.clock.advance(max(0, due - self.engine.store.now()) / SECOND)
         stuck = [run for run in runs or () if not self.engine.store.reads.run(run).state.is_end]
         if stuck:
             raise ConfigError(
@@ -172,7 +172,7 @@ class Workbench:
         return done, moved, raised
 
     def _next_due(self, runs: frozenset[int] | None) -> int | None:
-        now = self.clock.now()
+        now = self.engine.store.now()
         rows = rows_of(self.engine.store.reads, None)
         due = [row.due for row in rows if wait_of(row, now) == "later" and (runs is None or row.run in runs)]
         return min((moment for moment in due if moment is not None), default=None)
@@ -181,7 +181,7 @@ class Workbench:
 
     def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
         """The tasks that wait to be run, by id; with a task function or a call, only those of it."""
-        found = enqueued(self.engine, self.clock.now())
+        found = enqueued(self.engine, self.engine.store.now())
         if what is None:
             return found
         check_known(self.engine, what)

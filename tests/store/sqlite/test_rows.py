@@ -1,4 +1,4 @@
-"""The row that covers a task is found without going through its neighbours."""
+"""The row that covers a task, or that a token stands for, is found without going through its neighbours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from ramify.model.segment import SegmentState
-from ramify.store.sqlite import rows, schema
+from ramify.store.sqlite import commits, rows, schema
 from ramify.store.sqlite.rows import SegmentRow, covering
 
 
@@ -53,3 +53,9 @@ def test_a_run_that_forks_much_does_not_read_all_its_narrow_rows(
     monkeypatch.setattr(rows, "segment_row", counting)
     assert [found(db, task) for task in (2, 3_001, 6_001)] == [ids[0], ids[1499], ids[2999]]
     assert len(read) == 3
+
+
+def test_a_claim_is_found_by_its_token_however_many_a_process_holds(db: apsw.Connection) -> None:
+    held = f"SELECT {rows.SEGMENT_COLUMNS} FROM segment {commits.HOLDING}"
+    plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {held}", (b"token", 1))]
+    assert plan == ["SEARCH segment USING INDEX fence (token=?)"]

@@ -22,7 +22,7 @@ from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, RunState, Started
 from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_tasks
-from ramify.store.clock import Clock, SystemClock
+from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.memory import adding, claims, commits, lives, processes, runs
 from ramify.store.memory import joins as join_rows
@@ -50,6 +50,8 @@ class MemoryStore:
     def __init__(self, place: Place | None = None, clock: Clock | None = None) -> None:
         self._place = place if place is not None else Place()
         self._clock = clock if clock is not None else SystemClock()
+        with self._place.lock:
+            self._time = StoreTime(self._clock, self._place.latest())
         self._turn = 0
         self._seen = self._place.version
         self._calls = self._heard = 0
@@ -64,7 +66,7 @@ class MemoryStore:
 
     def now(self) -> int:
         """The store's clock."""
-        return self._clock.now()
+        return self._time.now()
 
     def wait(self, seconds: float) -> bool:
         """Sleep until a verb changed something, or somebody calls."""

@@ -20,6 +20,8 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
+#: By its token: a process may hold very many rows, and left to itself SQLite looks through all of them.
+HOLDING = "INDEXED BY fence WHERE token = ? AND state = 3 AND owner = ?"
 #: Columns of new tasks in the form they are bound in, by the first id of their group.
 Columns = Mapping[int, bulk.TaskColumns]
 
@@ -71,7 +73,7 @@ def _check_late_slots(db: Db, row: SegmentRow, part: Part) -> None:
 
 def holding(db: Db, process: int, token: bytes) -> SegmentRow | None:
     """The row that this process holds under this token."""
-    found = rows.segments(db, "WHERE token = ? AND state = 3 AND owner = ?", (token, process))
+    found = rows.segments(db, HOLDING, (token, process))
     return found[0] if found else None
 
 

@@ -297,6 +297,13 @@ def count(db: Db, run: int, kind: str, what: Status | Tally, process: int, by: i
         )
 
 
+def latest(db: Db) -> int:
+    """The latest time written down: of the last commit, or of the newest run."""
+    commit = "SELECT at FROM commits ORDER BY seq DESC LIMIT 1"
+    ((at,),) = db.execute(f"SELECT max(ifnull(({commit}), 0), ifnull(max(created), 0)) FROM run").fetchall()
+    return int(at)
+
+
 class CommitLog:
     """The commit being written: its place in the log, and the ranges its events lie in, so that a tail finds them."""
 

@@ -26,7 +26,7 @@ from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks, check_name, check_tasks
-from ramify.store.clock import Clock, SystemClock
+from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.record import death_of
 from ramify.store.sqlite import (
@@ -75,6 +75,8 @@ class SqliteStore:
         self._link = Link(
             path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, vfs=vfs, reading=reading
         )
+        with self._link.read() as db:
+            self._time = StoreTime(self._clock, rows.latest(db))
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
@@ -104,7 +106,7 @@ class SqliteStore:
 
     def now(self) -> int:
         """The store's clock."""
-        return self._clock.now()
+        return self._time.now()
 
     def wait(self, seconds: float) -> bool:
         """Sleep until some connection committed something, or somebody calls."""

@@ -10,9 +10,13 @@ from __future__ import annotations
 import time
 from threading import Thread
 
+from ramify.model.commit import Later
+from ramify.model.event import Status
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House
 from ramify.testing.conformance.registry import case
+
+DAY = 86_400.0
 
 
 @case("now")
@@ -27,6 +31,59 @@ def all_clients_read_the_same_clock(house: House) -> None:
     before = house.client().now()
     house.clock.advance(1)
     assert house.client().now() - before == SECOND
+
+
+@case("now")
+def now_goes_on_when_the_wall_clock_is_set_back(house: House) -> None:
+    before = house.store.now()
+    house.clock.set_wall(-DAY)
+    assert house.store.now() == before
+    house.clock.advance(90)
+    assert house.store.now() == before + 90 * SECOND
+
+
+@case("now")
+def now_follows_a_wall_clock_that_is_ahead(house: House) -> None:
+    """A machine that slept: its monotonic time stood still."""
+    house.store.now()
+    house.clock.set_wall(DAY)
+    assert house.store.now() == house.clock.now()
+    house.clock.set_wall(-DAY)
+    house.clock.advance(1)
+    assert house.store.now() == house.clock.now() + round(DAY) * SECOND
+
+
+@case("now")
+def a_wall_clock_that_was_set_back_holds_up_nothing(house: House) -> None:
+    """Neither what was added before nor what is added after, nor what was put off."""
+    worker = house.worker()
+    early = house.tasks(due=house.store.now() + 60 * SECOND)
+    house.run(early, house.tasks(1))
+    taken = worker.take()
+    house.clock.set_wall(-DAY)
+    again = house.store.now() + 60 * SECOND
+    worker.end(taken, status=Status.RETRYING, later=(Later(taken.tasks, again),))
+    assert worker.claim() == ()
+    house.clock.advance(60)
+    assert {task for claim in worker.claim() for task in claim.tasks} == {*early.ids, *taken.tasks}
+
+
+@case("now")
+def a_client_begins_no_earlier_than_what_is_written_down(house: House) -> None:
+    house.run(house.tasks(2))
+    run_at = house.store.now()
+    house.clock.set_wall(-DAY)
+    assert house.client().now() == run_at
+    house.clock.set_wall(DAY)
+    house.clock.advance(5)
+    worker = house.worker()
+    worker.end(worker.take(1))
+    committed_at = house.store.now()
+    house.clock.set_wall(-DAY)
+    later = house.client()
+    assert later.now() == committed_at
+    house.clock.advance(7)
+    assert later.now() == house.store.now() == committed_at + 7 * SECOND
 
 
 @case("wait")

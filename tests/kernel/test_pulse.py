@@ -1,0 +1,69 @@
+"""Late means late: a process that was not heard of for half of `dead_after` starts no task, whatever it holds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from ramify.engine.library import Library
+from ramify.kernel.kernel import Kernel
+from ramify.kernel.settings import Settings
+from ramify.store.contract import Beat
+from tests.kernel.claims import core
+from tests.kernel.shop import Shop, wait_until
+
+TASKS = 400
+FROZEN_AT = 250
+HALF = 30.0
+
+
+@pytest.mark.parametrize(
+    ("colour", "settings"),
+    [
+        ("plain", {"threads": 1}),
+        ("plain", {"threads": 0}),
+        ("async", {"coroutines": 64}),
+        ("async", {"threads": 0, "coroutines": 64}),
+    ],
+    ids=str,
+)
+def test_a_process_that_was_frozen_starts_nothing_of_what_it_had_leased(
+    quick: Shop, colour: str, settings: dict[str, Any]
+) -> None:
+    frozen, seen = 0.0, list[int]()
+
+    def plain(n: int) -> None:
+        nonlocal frozen
+        seen.append(n)
+        if n == FROZEN_AT:
+            # All of its threads stand still, and then go on as if nothing had happened.
+            frozen = HALF
+
+    async def coroutine(n: int) -> None:
+        plain(n)
+
+    task = quick.task(plain if colour == "plain" else coroutine, kind="work")
+    run = quick.start(*(task.of(n) for n in range(TASKS)))
+    # Nobody beats again: what a beat would change is not the question here.
+    slow = Settings(runs=frozenset({run}), dead_after=2 * HALF, beat_every=1e6, flush_after=0.01, **settings)
+    library = Library(quick.store, quick.handlers)
+    kernel = Kernel(quick.store, quick.handlers, library, slow, clock=lambda: time.monotonic() + frozen)
+    quick.kernels.append(kernel)
+    kernel.start()
+    wait_until(lambda: FROZEN_AT in seen and not kernel.core.leases.running)
+    wait_until(lambda: not kernel.core.outbox.unsent)
+    assert seen == list(range(FROZEN_AT + 1))
+    held = kernel.core.holdings.values()
+    assert all(holding.adds_up() for holding in held)
+    assert sum(holding.left for holding in held) == sum(holding.available for holding in held)
+
+
+def test_a_beat_counts_from_when_it_was_sent() -> None:
+    made = core(dead_after=10.0)
+    assert made.pulse.until == 5.0
+    made.heard(Beat(), 3.0)
+    assert made.pulse.until == 8.0
+    made.heard(Beat(reaped=True), 4.0)
+    assert made.pulse.until < 0
