@@ -114,6 +114,30 @@ def test_an_unnamed_run_that_another_thread_works_on_is_not_taken_over(engine: E
     assert runs[0].id != runs[1].id
 
 
+def test_a_run_is_found_by_its_name_and_none_where_there_is_none(engine: Engine) -> None:
+    assert engine.find("t") is None
+    first = engine.run(tree.of("a", 1), name="t")
+    found = engine.find("t")
+    assert found is not None
+    assert (found.id, found.begun, sorted(found.results())) == (first.id, None, [1, 2, 2, 2])
+    again = engine.start(tree.of("a", 1), name="t", again=True)
+    newest = engine.find("t")
+    assert newest is not None
+    assert newest.id == again.id
+    assert engine.find("") is engine.find("a\0b") is engine.find("\udcff") is None
+
+
+def test_all_runs_are_listed_the_newest_first_page_by_page(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramify.inspect.find._PAGE", 2)
+    started = [engine.start(several.of(str(number))) for number in range(5)]
+    engine.run(several.of("0"), name="done")
+    listed = list(engine.runs())
+    assert [run.id for run in listed[1:]] == [run.id for run in reversed(started)]
+    assert (listed[0].name, listed[0].state) == ("done", RunState.DONE)
+    assert [run.id for run in engine.runs(RunState.OPEN)] == [run.id for run in reversed(started)]
+    assert list(engine.runs(RunState.FAILED)) == []
+
+
 # failures
 
 

@@ -112,6 +112,9 @@ assert_type(engine.run(grow.of("x")).results(), Iterator[int])
 assert_type(engine.run(grow.of("x")).results(plain_with_options), Iterator[str])
 assert_type(sum(engine.run(grow.of("x")).results()), int)
 
+assert_type(engine.find("f"), Run[Any] | None)
+assert_type(list(engine.runs()), list[Run[Any]])
+
 assert_type(database, Resource[dict[str, int]])
 assert_type(database(), dict[str, int])
 assert_type(client, AsyncResource[list[str]])

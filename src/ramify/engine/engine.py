@@ -31,11 +31,12 @@ from ramify.engine.tasks import Tasks
 from ramify.engine.telling import StopTeller, Teller
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
+from ramify.inspect.find import every_run, named_run
 from ramify.kernel.ids import Ids
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
-from ramify.model.run import Follows, Order
+from ramify.model.run import Follows, Order, RunState
 from ramify.shapes.frontier import Ask, Begun, How, begin, chain, until_answered
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
@@ -180,6 +181,15 @@ class Engine(Tasks):
         begun = self._begin(ask)
         return Run(self, begun.run.id, begun.how)
 
+    def find(self, name: str) -> Run[Any] | None:
+        """The newest run of that name; None when there is none."""
+        found = named_run(self.store.reads, name)
+        return None if found is None else Run(self, found.id)
+
+    def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
+        """All runs of the store, or those in one state, the newest first; read page by page."""
+        return (Run(self, found.id) for found in every_run(self.store.reads, state, newest_first=True))
+
     def working(
         self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0
     ) -> Working:
@@ -289,7 +299,7 @@ class Engine(Tasks):
             case Run():
                 return Follows(leader.id, lead)
             case str():
-                found = self.store.reads.find_run(leader)
+                found = named_run(self.store.reads, leader)
                 if found is None:
                     raise UnknownRun(f"follows={leader!r}: no run has that name; start it first")
                 return Follows(found.id, lead)

@@ -24,7 +24,7 @@ def runs(visit: Visit, state: str | None, limit: int) -> None:
     """All runs of the store, the newest last."""
     wanted = RunState(state) if state is not None else None
     total = sum(1 for _ in every_run(visit.store.reads, wanted))
-    shown = list(islice(every_run(visit.store.reads, wanted), max(0, total - limit), None))
+    shown = list(islice(every_run(visit.store.reads, wanted, newest_first=True), limit))[::-1]
     counts = {run.id: sum(counts_of(visit.store.reads, run.id).values(), Counts()) for run in shown}
     if visit.out.as_json:
         for run in shown:
