@@ -146,6 +146,13 @@ def defined_at(fn: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
+def redefines(fn: Callable[..., Any], before: Callable[..., Any]) -> bool:
+    """Whether `fn` was typed at a prompt or into a notebook, where defining it again is how `before` is changed."""
+    new, old = inspect.unwrap(fn), inspect.unwrap(before)
+    is_typed = new.__module__ == "__main__" and new.__code__.co_filename != new.__globals__.get("__file__")
+    return is_typed and (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+
+
 def _colour(fn: Callable[..., Any]) -> Colour:
     """The colour of a function; a plain one that is annotated to hand on a generator or a coroutine counts as that."""
     colour = Colour.of(fn)
