@@ -42,7 +42,7 @@ from ramify.model.call import Call
 from ramify.model.claim import Claim, More, Want
 from ramify.model.codec.wire import Wire
 from ramify.model.log import LogLine
-from ramify.model.outcome import Deferred, Done
+from ramify.model.outcome import Deferred, Done, TaskError
 from ramify.shapes.frontier import Ask, begin
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -291,3 +291,7 @@ class Ready:
     def sizes(self) -> tuple[int, int]:
         """How many there are; none is broken."""
         return len(self._results), 0
+
+    def failures(self) -> Iterator[TaskError]:
+        """None."""
+        return iter(())
