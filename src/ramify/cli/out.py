@@ -19,19 +19,7 @@ import click
 import msgspec
 
 from ramify.cli import config
-from ramify.cli.text import columns, safe_text, shortened
-
-#: A piece of a line: plain text, or text with a style of `STYLES`.
-Piece = str | tuple[str, str]
-
-STYLES: Mapping[str, Mapping[str, Any]] = {
-    "name": {"bold": True},
-    "dim": {"dim": True},
-    "good": {"fg": "green"},
-    "bad": {"fg": "red"},
-    "look": {"fg": "yellow"},
-    "head": {"dim": True},
-}
+from ramify.inspect.text import STYLES, Piece, columns, safe_text, shortened
 
 
 class Out:

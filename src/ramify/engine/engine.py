@@ -9,18 +9,17 @@ run in `run.py`.
 
 from __future__ import annotations
 
-import logging
 import os
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ramify.engine.cap import Cap
+from ramify.engine.given import check_count, level_of, roots_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
 from ramify.engine.resource import close_all
@@ -28,7 +27,7 @@ from ramify.engine.run import Run
 from ramify.engine.stir import Stir
 from ramify.engine.stopping import stopping_well
 from ramify.engine.tasks import Tasks
-from ramify.engine.telling import StopTeller, Teller
+from ramify.engine.telling import StopTeller, Teller, say
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import every_run, named_run
@@ -50,7 +49,6 @@ OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
 Leading = Run[Any] | str | int
 
-_log = logging.getLogger("ramify")
 #: The runs that this process works on, by store, so that a second start knows they are not left behind.
 _busy: set[tuple[object, int]] = set()
 
@@ -75,14 +73,14 @@ class Engine(Tasks):
     ) -> None:
         if isinstance(include, Tasks):
             raise ConfigError("include: give a list of sets, such as include=[jobs]")
-        _check_count("log_lines", log_lines)
+        check_count("log_lines", log_lines)
         super().__init__(include=include)
         self.url = store
         self.version = version
         self.durability: Durability = durability
-        self._log_level, self._log_lines = _level(log_level), log_lines
+        self._log_level, self._log_lines = level_of(log_level), log_lines
         #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
-        self.say: Callable[[str], None] = _say
+        self.say: Callable[[str], None] = say
         #: Hears of the run that `run` is about to work on, before the work begins.
         self.on_begun: Callable[[Run[Any]], None] | None = None
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
@@ -145,23 +143,27 @@ class Engine(Tasks):
         processes: int = 0,
         follows: Leading | tuple[Leading, int] | None = None,
         max_tasks: int | None = None,
+        progress: bool = False,
     ) -> Run[R]:
         """Run a call and everything that grows out of it, to the end, and give its handle.
 
         With a name, the same line goes on with the unfinished run after a kill; a finished one is given back as it is,
         and `again=True` starts the next generation. Without one, it goes on with the unfinished run of the same roots
         if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
+        `progress=True` shows how far it is: in place on a terminal (standard error), elsewhere a line in the log now
+        and then.
         """
         check_not_importing("run")
-        _check_count("threads", threads)
-        _check_count("processes", processes)
+        check_count("threads", threads)
+        check_count("processes", processes)
         ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
         begun = self._begin(ask)
         run: Run[R] = Run(self, begun.run.id, begun.how)
         if self.on_begun is not None:
             self.on_begun(run)
         if begun.how is not How.FINISHED:
-            self._work_on(run, threads, processes)
+            with self._showing(run, progress, in_place=threads != 0):
+                self._work_on(run, threads, processes)
         return run
 
     def start(
@@ -198,8 +200,8 @@ class Engine(Tasks):
         They serve every run of the store, in threads of this process, or in so many processes of their own.
         """
         check_not_importing("working")
-        _check_count("threads", threads)
-        _check_count("processes", processes)
+        check_count("threads", threads)
+        check_count("processes", processes)
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
         if isinstance(queues, str):
@@ -280,7 +282,7 @@ class Engine(Tasks):
         *,
         stays: bool,
     ) -> Ask:
-        roots = _roots(root)
+        roots = roots_of(root)
         self.check_known(roots)
         try:
             chosen = Order(order)
@@ -347,6 +349,14 @@ class Engine(Tasks):
         finally:
             _busy.difference_update(mark)
 
+    def _showing(self, run: Run[Any], progress: bool, *, in_place: bool) -> AbstractContextManager[object]:
+        if not progress:
+            return nullcontext()
+        from ramify.inspect.progress import beside
+
+        # A debugger needs the terminal for itself when everything runs in this thread.
+        return beside(self.store, run.id, self.say, in_place=in_place)
+
     def _tell(self, text: str) -> None:
         self.say(text)
 
@@ -355,35 +365,6 @@ class Engine(Tasks):
         return id(self.store) if about.name == "memory" else (about.name, about.place)
 
 
-def _roots(root: object) -> Sequence[Call[Any]]:
-    several: Iterable[object] = root if isinstance(root, Iterable) and not isinstance(root, Call | str) else (root,)
-    roots: list[Call[Any]] = []
-    for each in several:
-        if not isinstance(each, Call):
-            raise ConfigError(f"{each!r} is no call; give task.of(...), or several of them in a list")
-        roots.append(each)
-    return roots
-
-
-def _level(given: object) -> int:
-    level = logging.getLevelNamesMapping().get(given.upper()) if isinstance(given, str) else given
-    if isinstance(level, bool) or not isinstance(level, int):
-        raise ConfigError(f'log_level={given!r}: give the name of a level, such as "DEBUG", or its number')
-    return level
-
-
-def _check_count(option: str, value: object) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
-
-
 def _close(opened: list[Store]) -> None:
     while opened:
         opened.pop().close()
-
-
-def _say(text: str) -> None:
-    """Log it, and show it to a person if one is there."""
-    _log.info(text)
-    if sys.stderr is not None and sys.stderr.isatty():
-        sys.stderr.write(f"ramify: {text}\n")

@@ -7,11 +7,19 @@ signal listens: `engine.listen(print)`.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 
 from ramify.kernel.signals import Adapted, Buried, Replaced, Signal, Stopping, StoreAway, StoreBack
 
 _log = logging.getLogger("ramify")
+
+
+def say(text: str) -> None:
+    """Log it, and show it to a person if one is there."""
+    _log.info(text)
+    if sys.stderr is not None and sys.stderr.isatty():
+        sys.stderr.write(f"ramify: {text}\n")
 
 
 class Teller:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from ramify.cli.visit import Visit, Wrong, on_store
-from ramify.cli.words import plural
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
 from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.words import plural
 
 
 @click.command()

@@ -6,11 +6,11 @@ from itertools import islice
 
 import click
 
-from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import moment, number, stamp
 from ramify.inspect.find import every_run, title
 from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.text import Piece
+from ramify.inspect.words import moment, number, stamp
 from ramify.model.run import Run, RunState
 
 

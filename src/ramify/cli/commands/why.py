@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import stamp
 from ramify.inspect.show import call_text
 from ramify.inspect.why import why as why_of
+from ramify.inspect.words import stamp
 
 
 @click.command()
