@@ -425,6 +425,28 @@ def test_resources_stay_open_while_somebody_else_of_the_engine_works(engine: Eng
 # the engine itself
 
 
+@pytest.mark.parametrize(
+    ("root", "says"),
+    [
+        (lambda: tree, "the task tree itself; write tree.of"),
+        (lambda: tree("a", 1), "a generator: tree(...) calls the function here and now; write tree.of(...)"),
+        (lambda: [several.of("x"), fragile("y")], "'y' (a str); a call is made with task.of(...)"),
+        (lambda: "tree", "'tree' (a str)"),
+    ],
+)
+def test_a_run_that_begins_with_no_call_is_told_how_to_write_one(
+    engine: Engine, root: Callable[[], object], says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        engine.run(root())  # type: ignore[arg-type]
+    assert says in str(caught.value)
+    assert list(engine.runs()) == []
+
+
+def test_a_generator_of_calls_may_begin_a_run(engine: Engine) -> None:
+    assert sorted(engine.run(fragile.of(name) for name in "ab").results()) == ["a", "b"]
+
+
 def test_making_an_engine_does_nothing_yet(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("empty")
     engine = Engine(folder / "x.db")
@@ -463,8 +485,6 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
     stranger: Call[None] = Tasks().task(stray).of()
     refused: list[tuple[Callable[[], object], str]] = [
         (lambda: engine.run(stranger), "has no task 'stray'"),
-        (lambda: engine.run(tree), "no call"),  # type: ignore[arg-type]
-        (lambda: engine.run("tree"), "no call"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]

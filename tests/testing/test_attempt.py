@@ -157,7 +157,7 @@ def test_an_async_attempt_would_block_an_event_loop_and_is_refused_there() -> No
 
 
 def test_what_is_no_call_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"give task.of"):
+    with pytest.raises(ConfigError, match=r"the task double itself; write double\.of"):
         attempt(shop.double)  # type: ignore[arg-type]
 
 

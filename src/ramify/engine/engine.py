@@ -9,6 +9,7 @@ run in `run.py`.
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
 import time
@@ -282,7 +283,7 @@ class Engine(Tasks):
         *,
         stays: bool,
     ) -> Ask:
-        roots = roots_of(root)
+        roots = roots_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
         self.check_known(roots)
         try:
             chosen = Order(order)

@@ -46,6 +46,7 @@ from ramify.model.codec.wire import Wire
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Deferred, Done, Failure, TaskError
+from ramify.model.stray import instead_of_call
 from ramify.shapes.frontier import Ask, begin
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -143,7 +144,7 @@ def overridden(resources: Mapping[AnyResource, Any] | None) -> Iterator[None]:
 def handler_of(call: Call[Any]) -> Handler:
     """The handler that a call reaches; ConfigError for what is no call of a task function."""
     if not isinstance(call, Call):
-        raise ConfigError(f"{call!r} is no call; give task.of(...)")
+        raise ConfigError(f"an attempt needs a call, and was given {instead_of_call(call)}")
     if not isinstance(call.group.handler, Handler):
         raise ConfigError(f"{call!r} was not made with task.of(...), so its function is not known here")
     return call.group.handler
