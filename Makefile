@@ -38,11 +38,12 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## grow a million tasks, kill -9 the program twice, audit the log
 	$(RUN) -m ramify demo $(ARGS)
 
-test: $(READY) ## every test except the long tier
-	$(RUN) -m pytest -m "not full" $(ARGS)
+test: $(READY) ## every test except the long tier, two at a time (ARGS="-n 0": one after the other)
+	$(RUN) -m pytest -n 2 --dist worksteal -m "not full" $(ARGS)
 
+# With a space, a reports/ that is there already would be taken for a folder of tests.
 test-full: $(READY) ## every test; counts, seeds and seconds go to reports/*.json
-	$(RUN) -m pytest --reports reports $(ARGS)
+	$(RUN) -m pytest --reports=reports $(ARGS)
 
 check: $(READY) ## format, lint, types, floors, house rules
 	$(RUN) -m ruff format --check

@@ -1,13 +1,15 @@
-"""Seeds and reports for every test run.
+"""Seeds, reports and turns for every test run.
 
 Promises: one number, printed in the header, decides everything random in the run (the `seed` fixture and Hypothesis),
 and `--seed N` replays it. `--reports FOLDER` writes one JSON file per tier (a tier is a folder below `tests/`) with
 outcomes, seeds, seconds and whatever tests counted with pytest's own `record_property("kills", 300)`. What was skipped
-or left out is always listed.
+or left out is always listed. All of this is the same in one process and with `-n 2`. A test that is marked `alone` has
+the machine to itself: no other test of the run goes on beside it.
 
 Deliberately absent: fixtures of any one tier. Those live in that tier's own folder.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +17,7 @@ import platform
 import random
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,9 @@ import pytest
 
 hypothesis.settings.register_profile("ramify", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("ramify")
+
+#: What a worker of `-n` is told, and what it answers.
+SEED, LEFT_OUT = "ramify_seed", "ramify_left_out"
 
 
 @dataclass
@@ -47,6 +52,15 @@ class Ledger:
         self.folder = folder
         self.left_out: Counter[str] = Counter()
         self._lines: dict[str, Line] = {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput[SEED] = self.seed
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        # Every worker leaves out the same tests, so what one of them says is true of the run.
+        self.left_out = Counter(getattr(node, "workeroutput", {}).get(LEFT_OUT, self.left_out))
 
     def pytest_report_header(self) -> str:
         return f"seed: {self.seed} (replay with --seed {self.seed})"
@@ -72,7 +86,12 @@ class Ledger:
         if self.left_out["other"]:
             terminalreporter.write_line(f"not selected: {self.left_out['other']} by -m or -k")
 
-    def pytest_sessionfinish(self, exitstatus: int) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            # Whoever started this worker hears of every test and reports it.
+            output[LEFT_OUT] = dict(self.left_out)
+            return
         if self.folder is None:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -102,6 +121,32 @@ class Ledger:
         (self.folder / f"{tier}.json").write_text(json.dumps(page, indent=2) + "\n", encoding="utf-8")
 
 
+class Beside:
+    """What a worker does because there are others: it takes turns, and sends home what it saw.
+
+    Tests of several workers run side by side, and those marked `alone` by themselves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._door = (folder / "door").open("w")
+        self._room = (folder / "room").open("w")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        # Whoever waits for an empty room holds the door, so that it does empty.
+        fcntl.flock(self._door, fcntl.LOCK_EX)
+        fcntl.flock(self._room, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        fcntl.flock(self._door, fcntl.LOCK_UN)
+        try:
+            return (yield)
+        finally:
+            fcntl.flock(self._room, fcntl.LOCK_UN)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_report_to_serializable(self) -> Generator[None, object, object]:
+        return _encodable((yield))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ramify")
     group.addoption("--seed", type=int, default=None, help="replay a run: the number its header printed")
@@ -110,12 +155,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    told = getattr(config, "workerinput", {})
     chosen: int | None = config.getoption("--seed")
-    seed = secrets.randbelow(2**32) if chosen is None else chosen
+    seed: int = told.get(SEED, secrets.randbelow(2**32)) if chosen is None else chosen
     # Hypothesis reads its own option in its own configure hook, which runs after this one.
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(seed)
     config.pluginmanager.register(Ledger(seed, config.getoption("--reports")), "ramify-ledger")
+    if told:
+        # A worker's own folder lies in that of the run.
+        config.pluginmanager.register(Beside(Path(config.option.basetemp).parent), "ramify-beside")
 
 
 @pytest.fixture
@@ -127,6 +176,19 @@ def seed(request: pytest.FixtureRequest) -> random.Random:
     own = int.from_bytes(digest[:6], "big")
     request.node.user_properties.append(("seed", own))
     return random.Random(own)
+
+
+def _encodable(value: object) -> object:
+    """The same without lone surrogates, which tests print and no connection takes."""
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case dict():
+            return {_encodable(name): _encodable(each) for name, each in value.items()}
+        case list() | tuple():
+            return type(value)(map(_encodable, value))
+        case _:
+            return value
 
 
 def _tier(nodeid: str) -> str:

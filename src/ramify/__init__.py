@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine as Engine
-    from ramify.engine.reading import TaskError as TaskError
     from ramify.engine.resource import AsyncResource as AsyncResource
     from ramify.engine.resource import Resource as Resource
+    from ramify.engine.rows import ResultRow as ResultRow
     from ramify.engine.run import Run as Run
     from ramify.engine.task import AsyncSpawns as AsyncSpawns
     from ramify.engine.task import Spawns as Spawns
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ramify.kernel.current import current as current
     from ramify.kernel.stream import Stream as Stream
     from ramify.model.call import Call as Call
+    from ramify.model.outcome import TaskError as TaskError
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
@@ -50,6 +51,7 @@ __all__ = [
     "RamifyError",
     "Rate",
     "Resource",
+    "ResultRow",
     "Return",
     "Run",
     "RunCancelled",
@@ -68,8 +70,8 @@ __all__ = [
 # Where each name lives. They are imported when they are first used, so that `import ramify` alone costs nothing.
 _HOMES = {
     "ramify.engine.engine": ("Engine",),
-    "ramify.engine.reading": ("TaskError",),
     "ramify.engine.resource": ("AsyncResource", "Resource"),
+    "ramify.engine.rows": ("ResultRow",),
     "ramify.engine.run": ("Run",),
     "ramify.engine.task": ("AsyncSpawns", "Spawns", "Task"),
     "ramify.engine.tasks": ("Tasks",),
@@ -78,6 +80,7 @@ _HOMES = {
     "ramify.kernel.current": ("Current", "current"),
     "ramify.kernel.stream": ("Stream",),
     "ramify.model.call": ("Call",),
+    "ramify.model.outcome": ("TaskError",),
     "ramify.model.policy": ("Backoff", "Rate"),
     "ramify.model.run": ("RunState",),
     "ramify.shapes.frontier": ("Added",),

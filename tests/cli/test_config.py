@@ -32,6 +32,19 @@ def test_what_is_given_wins_over_everything(folder: Path, monkeypatch: pytest.Mo
         choose(None)
 
 
+@pytest.mark.parametrize("url", ["~/walk.db", "sqlite:///~/walk.db"])
+def test_a_tilde_is_the_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    (folder / "home").mkdir()
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    store(url)
+    assert choose(url).url == url
+    monkeypatch.setenv("RAMIFY_URL", url)
+    assert choose(None).url == url
+    monkeypatch.delenv("RAMIFY_URL")
+    Path("pyproject.toml").write_text(f'[tool.ramify]\nstore = "{url}"\n')
+    assert choose(None).url == url
+
+
 def test_each_way_says_where_it_came_from(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store("walk.db")
     assert choose(None).because == "the only Ramify file in this folder"

@@ -40,6 +40,7 @@ def test_every_command_that_tells_something_offers_json() -> None:
         assert "--json" in {option for parameter in command.params for option in parameter.opts}, name
 
 
+@pytest.mark.alone
 def test_help_comes_at_once() -> None:
     """In time of the processor, and the best of a few: other work on the machine is not the command's fault."""
     seconds = []

@@ -7,8 +7,9 @@ from io import StringIO
 import pytest
 
 from ramify.cli.out import Out
-from ramify.cli.progress import JsonLines, Lines, Panel, Progress, as_json, lines_of
+from ramify.cli.progress import JsonLines, as_json
 from ramify.errors import StoreBroken, StoreUnavailable
+from ramify.inspect.progress import Lines, Panel, Progress, lines_of
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import RunStatus, status_of
 from ramify.model.event import Status
@@ -58,7 +59,7 @@ def test_an_ended_run_tells_its_speed_on_the_whole(desk: Desk) -> None:
 
 def test_elsewhere_than_on_a_terminal_a_look_is_one_line(desk: Desk) -> None:
     file = StringIO()
-    display = Lines(Out(file=file))
+    display = Lines(Out(file=file).say)
     status = status_of(desk.house.store, growing(desk))
     display.show(status, paced(100, 200))
     display.show(status, paced(100, 200))
@@ -138,7 +139,7 @@ def test_a_store_that_is_away_does_not_end_it(desk: Desk, monkeypatch: pytest.Mo
             raise trouble
         return status_of(desk.house.store, run)
 
-    monkeypatch.setattr("ramify.cli.progress.status_of", status)
+    monkeypatch.setattr("ramify.inspect.progress.status_of", status)
     display = Counted()
     with Progress(desk.house.store, run, display, every=0.01):
         assert display.shown.acquire(timeout=30)
@@ -148,7 +149,7 @@ def test_a_broken_store_is_said_once_and_not_by_the_thread(desk: Desk, monkeypat
     def status(store: object, run: int) -> RunStatus:
         raise StoreBroken("it contradicts itself")
 
-    monkeypatch.setattr("ramify.cli.progress.status_of", status)
+    monkeypatch.setattr("ramify.inspect.progress.status_of", status)
     run = growing(desk)
     assert "it contradicts itself" in desk.err("status", "walk", "--watch", code=3)
     display = Counted()

@@ -81,6 +81,24 @@ def fork_always(*names: str) -> None:
 
 
 @jobs.task
+def tell(names: Stream[str] = Stream()) -> list[str]:
+    return [
+        f"{each.kind} {each.key} {each.arguments} {each.status.name} {each.failure.type}: {each.failure.text}"
+        for each in names.failures
+    ]
+
+
+@jobs.task
+def fork_told(*names: str) -> None:
+    current().spawn(*(fragile.of(name).key(name) for name in names), fork.of(*names), then=tell.of().always())
+
+
+@jobs.task
+def wait_and_tell(*names: str) -> None:
+    current().spawn(*(fragile.of(name).delay(9 * place) for place, name in enumerate(names)), then=tell.of().always())
+
+
+@jobs.task
 def with_params(name: str) -> object:
     return [name, current().params, current().run.name]
 

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
-from ramify import Engine, Stream, Tasks
+from ramify import Engine, Stream, TaskError, Tasks
 from ramify.engine import reading
 from ramify.engine.library import Library
 from ramify.engine.run import Run
+from ramify.model.event import Status
+from ramify.model.outcome import Failure
+from ramify.testing import using
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
-from tests.engine.jobs import collect, fork, fork_always, jobs, several, tree
+from tests.engine.jobs import collect, fork, fork_always, fork_told, fragile, jobs, several, tell, tree, wait_and_tell
 
 
 @pytest.fixture
@@ -61,11 +64,45 @@ def test_a_continuation_reads_its_members_page_by_page(engine: Engine) -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_a_continuation_learns_which_members_did_not_end_well_and_why(engine: Engine) -> None:
+    known.broken |= {"b", "d"}
+    run = engine.run(fork_told.of(*"abcd"))
+    assert list(run.results(tell, partial=True)) == [
+        [
+            "fragile b ('b',) FAILED ValueError: b is broken",
+            "fragile d ('d',) FAILED ValueError: d is broken",
+            "collect None ('all',) SKIPPED Skipped: 2 of the 4 tasks it waits for did not end well",
+        ]
+    ]
+
+
+def test_a_continuation_learns_that_a_member_was_cancelled(engine: Engine) -> None:
+    with using(engine) as bench:
+        run = engine.start(wait_and_tell.of("a", "b"))
+        bench.drain()
+        bench.advance(1)
+        second = bench.enqueued(fragile.of("b"))[0]
+        run.cancel("not wanted", task=second.task)
+        bench.drain()
+        assert list(run.results(tell, partial=True)) == [["fragile None ('b',) CANCELLED Cancelled: not wanted"]]
+
+
+@pytest.mark.usefixtures("small")
+def test_where_nothing_broke_no_member_is_read_for_its_failures(engine: Engine) -> None:
+    run = engine.run(fork.of(*"abcde"))
+    row = next(row for row in engine.store.reads.tasks(run.id).rows if row.kind == "collect")
+    counted: Any = Counted(engine.store.reads)
+    stream: Stream[str] = Stream(reading.Members(reading.Reading(counted, {}), row.id, str))
+    assert list(stream.failures) == []
+    assert "members" not in counted.asked
+
+
+@pytest.mark.usefixtures("small")
 def test_a_stream_can_be_gone_through_twice_and_reads_when_asked(engine: Engine) -> None:
     run = engine.run(fork.of(*"abcde"))
     row = next(row for row in engine.store.reads.tasks(run.id).rows if row.kind == "collect")
     counted: Any = Counted(engine.store.reads)
-    stream: Stream[str] = Stream(reading.Members(counted, row.id, str))
+    stream: Stream[str] = Stream(reading.Members(reading.Reading(counted, {}), row.id, str))
     assert counted.asked == []
     assert next(iter(stream)) == "a"
     assert counted.asked.count("members") == 1
@@ -79,6 +116,7 @@ def test_a_stream_can_be_gone_through_twice_and_reads_when_asked(engine: Engine)
 def test_a_stream_without_a_source_is_empty() -> None:
     stream: Stream[int] = Stream()
     assert (list(stream), len(stream), stream.broken, bool(stream)) == ([], 0, 0, False)
+    assert list(stream.failures) == []
 
 
 def test_a_stream_asks_for_its_sizes_once() -> None:
@@ -93,9 +131,13 @@ def test_a_stream_asks_for_its_sizes_once() -> None:
             self.asked += 1
             return 3, 1
 
+        def failures(self) -> Iterator[TaskError]:
+            yield TaskError(7, "walk", None, Status.FAILED, (), Failure("ValueError"))
+
     source = Source()
     stream = Stream(source)
     assert (len(stream), stream.broken, sum(stream)) == (3, 1, 6)
+    assert [failure.task for failure in stream.failures] == [7]
     assert source.asked == 1
 
 

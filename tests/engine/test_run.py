@@ -122,6 +122,30 @@ def test_an_unnamed_run_that_another_thread_works_on_is_not_taken_over(engine: E
     assert runs[0].id != runs[1].id
 
 
+def test_a_run_is_found_by_its_name_and_none_where_there_is_none(engine: Engine) -> None:
+    assert engine.find("t") is None
+    first = engine.run(tree.of("a", 1), name="t")
+    found = engine.find("t")
+    assert found is not None
+    assert (found.id, found.begun, sorted(found.results())) == (first.id, None, [1, 2, 2, 2])
+    again = engine.start(tree.of("a", 1), name="t", again=True)
+    newest = engine.find("t")
+    assert newest is not None
+    assert newest.id == again.id
+    assert engine.find("") is engine.find("a\0b") is engine.find("\udcff") is None
+
+
+def test_all_runs_are_listed_the_newest_first_page_by_page(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ramify.inspect.find._PAGE", 2)
+    started = [engine.start(several.of(str(number))) for number in range(5)]
+    engine.run(several.of("0"), name="done")
+    listed = list(engine.runs())
+    assert [run.id for run in listed[1:]] == [run.id for run in reversed(started)]
+    assert (listed[0].name, listed[0].state) == ("done", RunState.DONE)
+    assert [run.id for run in engine.runs(RunState.OPEN)] == [run.id for run in reversed(started)]
+    assert list(engine.runs(RunState.FAILED)) == []
+
+
 # failures
 
 
@@ -448,6 +472,28 @@ def test_resources_stay_open_while_somebody_else_of_the_engine_works(engine: Eng
 # the engine itself
 
 
+@pytest.mark.parametrize(
+    ("root", "says"),
+    [
+        (lambda: tree, "the task tree itself; write tree.of"),
+        (lambda: tree("a", 1), "a generator: tree(...) calls the function here and now; write tree.of(...)"),
+        (lambda: [several.of("x"), fragile("y")], "'y' (a str); a call is made with task.of(...)"),
+        (lambda: "tree", "'tree' (a str)"),
+    ],
+)
+def test_a_run_that_begins_with_no_call_is_told_how_to_write_one(
+    engine: Engine, root: Callable[[], object], says: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        engine.run(root())  # type: ignore[arg-type]
+    assert says in str(caught.value)
+    assert list(engine.runs()) == []
+
+
+def test_a_generator_of_calls_may_begin_a_run(engine: Engine) -> None:
+    assert sorted(engine.run(fragile.of(name) for name in "ab").results()) == ["a", "b"]
+
+
 def test_making_an_engine_does_nothing_yet(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("empty")
     engine = Engine(folder / "x.db")
@@ -486,8 +532,6 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
     stranger: Call[None] = Tasks().task(stray).of()
     refused: list[tuple[Callable[[], object], str]] = [
         (lambda: engine.run(stranger), "has no task 'stray'"),
-        (lambda: engine.run(tree), "no call"),  # type: ignore[arg-type]
-        (lambda: engine.run("tree"), "no call"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]

@@ -1,7 +1,10 @@
 """Task functions: what a call of one is, what options do, and what is refused at decoration."""
 
 import functools
+import inspect
+import pydoc
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,10 @@ from ramify.model.policy import Rate
 def plain(path: str, depth: int = 1) -> int:
     """Measure."""
     return len(path) * depth
+
+
+def conclude(path: str, *, sizes: Stream[int] = Stream(), depth: int = 1) -> int:
+    return sum(sizes) * depth
 
 
 def grow(path: str) -> Spawns[int]:
@@ -44,6 +51,31 @@ def test_a_call_is_the_same_however_its_arguments_were_given() -> None:
     assert task.of("/usr", 2) == task.of(path="/usr", depth=2) == task.of("/usr", depth=2)
     assert task.of("/usr").arguments() == (("/usr", 1), {})
     assert repr(task.of("/usr", 2)) == "plain('/usr', 2)"
+
+
+def test_a_call_shows_what_was_chosen_for_it() -> None:
+    call = Tasks().task(plain).of("/usr", 2)
+    assert repr(call.key("k").delay(60).priority(-2).lane("a.org")) == (
+        "plain('/usr', 2).key('k').delay(60).priority(-2).lane('a.org')"
+    )
+    assert repr(call.once("o").queue("slow").retries(0).timeout(1.5)) == (
+        "plain('/usr', 2).once('o').queue('slow').retries(0).timeout(1.5)"
+    )
+    assert repr(call.unique("u", keep=3).headers(trace="x").always()) == (
+        "plain('/usr', 2).unique('u', keep=3).headers(trace='x').always()"
+    )
+    assert repr(call.at(datetime(2030, 1, 2, 3, tzinfo=UTC))) == "plain('/usr', 2).at(2030-01-02T03:00:00+00:00)"
+
+
+def test_help_tells_of_calls() -> None:
+    page = pydoc.plain(pydoc.render_doc(Task))
+    assert " of(self, *args: 'P.args', **kwargs: 'P.kwargs') -> 'Call[R_co]'" in page
+    assert "A call of this task, to be yielded, spawned or started" in page
+    of = Tasks().task(conclude).of
+    assert str(inspect.signature(of)).startswith("(path: str, *, depth: int = 1) -> ")
+    assert "A call of this task" in pydoc.render_doc(of)
+    task = Tasks().task(plain)
+    assert Task.of(task, "/usr") == task.of("/usr")
 
 
 def test_a_task_is_still_its_function() -> None:

@@ -100,8 +100,8 @@ def test_an_install_that_failed_is_done_again(root: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("target", "commands"),
     [
-        ("test", ['-m pytest -m "not full"']),
-        ("test-full", ["-m pytest --reports reports"]),
+        ("test", ['-m pytest -n 2 --dist worksteal -m "not full"']),
+        ("test-full", ["-m pytest --reports=reports"]),
         ("check", ["ruff format --check", "ruff check", "mypy", "lint-imports", "tools.check"]),
         ("mutants", ["-m tools.mutants"]),
         ("bench", ["-m bench"]),

@@ -8,8 +8,12 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from ramify.kernel.signals import Moved, Signals
 from tests.kernel.shop import Away, Ear, Shop, wait_until
+
+pytestmark = pytest.mark.alone
 
 
 def work(sent: float) -> float:

@@ -169,6 +169,7 @@ def test_a_lane_is_not_held_up_by_another_that_is_full(shop: Shop) -> None:
         gate.open()
 
 
+@pytest.mark.alone
 @COLOURS
 def test_no_more_start_in_a_while_than_the_rate_allows(quick: Shop, colour: str) -> None:
     meter = Meter()
@@ -189,6 +190,7 @@ def test_no_more_start_in_a_while_than_the_rate_allows(quick: Shop, colour: str)
         assert last - first > 0.2
 
 
+@pytest.mark.alone
 def test_a_burst_starts_at_once_and_the_rest_at_an_even_pace(quick: Shop) -> None:
     meter = Meter()
 
@@ -201,6 +203,7 @@ def test_a_burst_starts_at_once_and_the_rest_at_an_even_pace(quick: Shop) -> Non
     assert meter.starts[13] - meter.starts[9] > 0.15
 
 
+@pytest.mark.alone
 def test_each_lane_has_the_rate_for_itself(quick: Shop) -> None:
     starts: dict[str | None, list[float]] = defaultdict(list)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current
 from ramify.kernel.work import Chunk, Interrupted, Ran
@@ -22,6 +24,7 @@ from tests.kernel.claims import claim
 from tests.kernel.shop import LONG, Gate, Shop, wait_until
 
 
+@pytest.mark.alone
 def test_a_paused_run_starts_nothing_more_within_two_seconds_and_goes_on_when_resumed(shop: Shop) -> None:
     gate = Gate()
 

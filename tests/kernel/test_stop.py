@@ -130,6 +130,7 @@ def test_a_kernel_may_be_stopped_before_it_began(quick: Shop) -> None:
     assert list(quick.store.reads.processes()) == []
 
 
+@pytest.mark.alone
 def test_an_idle_kernel_stops_at_once(shop: Shop) -> None:
     shop.task(lambda: None, kind="nothing")
     kernel = shop.kernel()

@@ -9,6 +9,7 @@ import msgspec
 
 from ramify.model.event import Status, Tally
 from ramify.model.log import LogLine, StoredLine
+from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment
 from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
@@ -45,6 +46,17 @@ class SeesDamageWhereThereIsNone(Misreading):
     class misreads(MemoryReads):
         def damage(self) -> Sequence[str]:
             return ["page 7 is damaged"]
+
+
+@caught_by("reads: runs are paged from the newest back")
+class BeginsWithTheOldest(Misreading):
+    """Pages runs in one direction only."""
+
+    class misreads(MemoryReads):
+        def runs(
+            self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        ) -> Page[Run]:
+            return super().runs(state=state, after=after, limit=limit)
 
 
 @caught_by("reads: results tell the present life")

@@ -35,6 +35,16 @@ def test_four_slashes_are_an_absolute_path(tmp_path: Path) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("url", ["~/walk.db", "sqlite:///~/walk.db", Path("~/walk.db")])
+def test_a_tilde_is_the_home_folder(url: str | Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    open_store(url).close()
+    assert (home / "walk.db").exists()
+    assert [each.name for each in tmp_path.iterdir()] == ["home"]
+
+
 def test_a_path_is_taken_as_it_is(tmp_path: Path) -> None:
     store = open_store(tmp_path / "memory:")
     assert store.describe().name == "sqlite"

@@ -89,6 +89,21 @@ def add_up(title: str, numbers: Stream[int] = Stream()) -> tuple[str, int]:
 
 
 @engine.task
+def review(title: str, numbers: Stream[int] = Stream()) -> tuple[list[int], int, list[str]]:
+    return list(numbers), numbers.broken, [f"{each.kind}: {each.failure.text}" for each in numbers.failures]
+
+
+@engine.resource
+async def client() -> AsyncIterator[str]:
+    yield "a real client"
+
+
+@engine.task
+async def ask() -> str:
+    return await client()
+
+
+@engine.task
 def fan_out(n: int) -> None:
     current().spawn(*(double.of(each) for each in range(n)), then=add_up.of("doubles"))
 

@@ -8,7 +8,9 @@ from typing import assert_type
 
 import pytest
 
-from ramify import BadPayload, ConfigError, Fatal
+from ramify import BadPayload, ConfigError, Fatal, TaskError
+from ramify.model.event import Status
+from ramify.model.outcome import Failure
 from ramify.testing import aattempt, attempt
 from tests.testing import shop
 
@@ -49,6 +51,37 @@ def test_a_fork_is_shown_with_its_members_and_its_continuation() -> None:
 
 def test_a_continuation_is_given_the_results_it_waited_for() -> None:
     assert attempt(shop.add_up.of("sum"), results=[1, 2, 3]).result == ("sum", 6)
+
+
+def test_a_continuation_is_told_which_members_broke() -> None:
+    call = shop.review.of("all").always()
+    done = attempt(call, results=[1, 2], broken=[ValueError("too big"), shop.OutOfPaper("ann")])
+    assert done.result == ([1, 2], 2, ["member: too big", "member: ann"])
+    assert attempt(call, broken=2).result[:2] == ([], 2)
+    gone = TaskError(7, "double", "k", Status.CANCELLED, (3,), Failure("Cancelled", "not wanted"))
+    assert attempt(call, results=[], broken=[gone]).result == ([], 1, ["double: not wanted"])
+    assert attempt(call, results=[1]).result == ([1], 0, [])
+
+
+def test_a_continuation_that_the_engine_would_skip_is_not_attempted() -> None:
+    with pytest.raises(ConfigError, match=r"review\(\) would be skipped.*always\(\)"):
+        attempt(shop.review.of("all"), results=[1], broken=1)
+    with pytest.raises(ConfigError, match=r"double\(\) has no parameter that is a Stream"):
+        attempt(shop.double.of(1), broken=1)
+    for wrong in (-1, True):
+        with pytest.raises(ConfigError, match="how many members broke"):
+            attempt(shop.review.of("all").always(), broken=wrong)
+
+
+def test_a_handler_gets_the_resources_that_the_test_gives() -> None:
+    lines: list[str] = []
+    attempt(shop.welcome.of("ann"), resources={shop.ledger: lines})
+    assert lines == ["welcome ann"]
+    assert attempt(shop.ask.of(), resources={shop.client: "a fake", shop.ledger: []}).result == "a fake"
+    assert asyncio.run(aattempt(shop.ask.of(), resources={shop.client: "a fake"})).result == "a fake"
+    assert attempt(shop.ask.of()).result == "a real client"
+    with pytest.raises(ConfigError, match=r"@engine\.resource"):
+        attempt(shop.ask.of(), resources={"client": "a fake"})  # type: ignore[dict-item]
 
 
 def test_results_are_refused_for_a_task_that_waits_for_none() -> None:
@@ -124,7 +157,7 @@ def test_an_async_attempt_would_block_an_event_loop_and_is_refused_there() -> No
 
 
 def test_what_is_no_call_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"give task.of"):
+    with pytest.raises(ConfigError, match=r"the task double itself; write double\.of"):
         attempt(shop.double)  # type: ignore[arg-type]
 
 

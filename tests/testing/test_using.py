@@ -54,6 +54,17 @@ def test_handlers_run_in_the_thread_of_the_test(bench: Workbench) -> None:
     assert seen == [threading.current_thread().name]
 
 
+def test_handlers_get_the_resources_of_the_test_until_the_block_ends() -> None:
+    lines: list[str] = []
+    with using(shop.engine, resources={shop.ledger: lines, shop.client: "a fake"}) as bench:
+        shop.engine.start(shop.remind.of("ann"))
+        bench.drain()
+        assert list(shop.engine.run(shop.ask.of()).results()) == ["a fake"]
+    assert lines == ["remind ann"]
+    assert shop.ledger() is not lines
+    shop.engine.close()
+
+
 def test_async_tasks_and_their_children_are_drained(bench: Workbench) -> None:
     run = shop.engine.start(shop.slow_count.of(3))
     assert bench.drain() == 4

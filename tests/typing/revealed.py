@@ -3,7 +3,21 @@
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, assert_type
 
-from ramify import AsyncResource, AsyncSpawns, Call, Engine, Resource, Return, Run, Spawns, Stream, Task, Tasks
+from ramify import (
+    AsyncResource,
+    AsyncSpawns,
+    Call,
+    Engine,
+    Resource,
+    ResultRow,
+    Return,
+    Run,
+    Spawns,
+    Stream,
+    Task,
+    TaskError,
+    Tasks,
+)
 
 engine = Engine()
 jobs = Tasks()
@@ -65,6 +79,7 @@ def only_spawn(path: str) -> Iterator[Call[Any]]:
 
 @engine.task
 def add_up(path: str, sizes: Stream[int] = Stream()) -> int:
+    assert_type(list(sizes.failures), list[TaskError])
     return sum(sizes) + len(sizes) + sizes.broken
 
 
@@ -111,6 +126,12 @@ assert_type(engine.start(fetch.of("x"), name="f"), Run[bytes])
 assert_type(engine.run(grow.of("x")).results(), Iterator[int])
 assert_type(engine.run(grow.of("x")).results(plain_with_options), Iterator[str])
 assert_type(sum(engine.run(grow.of("x")).results()), int)
+assert_type(engine.run(grow.of("x")).results(rows=True, after="7-1"), Iterator[ResultRow[int]])
+assert_type(engine.run(grow.of("x")).results(plain_with_options, rows=True, partial=True), Iterator[ResultRow[str]])
+assert_type([row.result for row in engine.run(grow.of("x")).results(rows=True)], list[int])
+
+assert_type(engine.find("f"), Run[Any] | None)
+assert_type(list(engine.runs()), list[Run[Any]])
 
 assert_type(database, Resource[dict[str, int]])
 assert_type(database(), dict[str, int])

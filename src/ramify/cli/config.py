@@ -68,8 +68,8 @@ def wants_colour() -> bool:
 def file_of(url: str) -> Path | None:
     """The file behind a store URL; None for one that is not a file."""
     if url.startswith("sqlite:///"):
-        return Path(unquote(url.removeprefix("sqlite:///")))
-    return None if "://" in url or url in IN_MEMORY else Path(url)
+        return Path(os.path.expanduser(unquote(url.removeprefix("sqlite:///"))))
+    return None if "://" in url or url in IN_MEMORY else Path(os.path.expanduser(url))
 
 
 def is_ours(path: Path) -> bool:

@@ -21,23 +21,11 @@ import click
 import msgspec
 
 from ramify.cli import config
-from ramify.cli.text import columns, safe_text, shortened
 from ramify.errors import ConfigError
-
-#: A piece of a line: plain text, or text with a style of `STYLES`.
-Piece = str | tuple[str, str]
+from ramify.inspect.text import STYLES, Piece, columns, safe_text, shortened
 
 #: A text of a task that is longer is cut in what people read, and never in JSON.
 LONGEST = 1_000
-
-STYLES: Mapping[str, Mapping[str, Any]] = {
-    "name": {"bold": True},
-    "dim": {"dim": True},
-    "good": {"fg": "green"},
-    "bad": {"fg": "red"},
-    "look": {"fg": "yellow"},
-    "head": {"dim": True},
-}
 
 
 class Out:

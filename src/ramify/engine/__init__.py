@@ -2,12 +2,12 @@
 
 from ramify.engine.engine import Engine
 from ramify.engine.importing import importing
-from ramify.engine.reading import TaskError
 from ramify.engine.resource import AsyncResource, Resource
 from ramify.engine.retrying import Retried
 from ramify.engine.run import Run
 from ramify.engine.task import AsyncSpawns, Spawns, Task
 from ramify.engine.tasks import Tasks
+from ramify.model.outcome import TaskError
 
 __all__ = [
     "AsyncResource",

@@ -9,18 +9,19 @@ run in `run.py`.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
-import sys
 import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ramify.engine.cap import Cap
+from ramify.engine.given import check_count, level_of, roots_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
 from ramify.engine.lookout import Lookout
@@ -30,14 +31,15 @@ from ramify.engine.run import Run
 from ramify.engine.stir import Stir
 from ramify.engine.stopping import stopping_well
 from ramify.engine.tasks import Tasks
-from ramify.engine.telling import StopTeller, Teller
+from ramify.engine.telling import StopTeller, Teller, say
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
+from ramify.inspect.find import every_run, named_run
 from ramify.kernel.ids import Ids
 from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
-from ramify.model.run import Follows, Order
+from ramify.model.run import Follows, Order, RunState
 from ramify.shapes.frontier import Ask, Begun, How, begin, chain, until_answered
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
@@ -51,7 +53,6 @@ OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
 Leading = Run[Any] | str | int
 
-_log = logging.getLogger("ramify")
 #: The runs that this process works on, by store, so that a second start knows they are not left behind.
 _busy: set[tuple[object, int]] = set()
 
@@ -78,18 +79,18 @@ class Engine(Tasks):
     ) -> None:
         if isinstance(include, Tasks):
             raise ConfigError("include: give a list of sets, such as include=[jobs]")
-        _check_count("log_lines", log_lines)
+        check_count("log_lines", log_lines)
         super().__init__(include=include)
         self.url = store
         #: Where a relative file is, whatever becomes the folder of the process before it is opened.
         self._folder = folder_now()
         self.version = version
         self.durability: Durability = durability
-        self._log_level, self._log_lines = _level(log_level), log_lines
+        self._log_level, self._log_lines = level_of(log_level), log_lines
         #: Whether a store that is not there is made; a worker process makes none.
         self.creates = True
         #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
-        self.say: Callable[[str], None] = _say
+        self.say: Callable[[str], None] = say
         #: Hears of the run that `run` is about to work on, before the work begins.
         self.on_begun: Callable[[Run[Any]], None] | None = None
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
@@ -155,16 +156,19 @@ class Engine(Tasks):
         processes: int = 0,
         follows: Leading | tuple[Leading, int] | None = None,
         max_tasks: int | None = None,
+        progress: bool = False,
     ) -> Run[R]:
         """Run a call and everything that grows out of it, to the end, and give its handle.
 
         With a name, the same line goes on with the unfinished run after a kill; a finished one is given back as it is,
         and `again=True` starts the next generation. Without one, it goes on with the unfinished run of the same roots
         if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
+        `progress=True` shows how far it is: in place on a terminal (standard error), elsewhere a line in the log now
+        and then.
         """
         check_not_importing("run")
-        _check_count("threads", threads, MOST_THREADS)
-        _check_count("processes", processes, MOST_PROCESSES)
+        check_count("threads", threads, MOST_THREADS)
+        check_count("processes", processes, MOST_PROCESSES)
         if processes and self.work_on is None:
             from ramify.engine.supervise import place_for_others
 
@@ -176,7 +180,8 @@ class Engine(Tasks):
         if self.on_begun is not None:
             self.on_begun(run)
         if begun.how is not How.FINISHED:
-            self._work_on(run, threads, processes)
+            with self._showing(run, progress, in_place=threads != 0):
+                self._work_on(run, threads, processes)
         return run
 
     def start(
@@ -196,6 +201,15 @@ class Engine(Tasks):
         begun = self._begin(ask)
         return Run(self, begun.run.id, begun.how, begun.roots)
 
+    def find(self, name: str) -> Run[Any] | None:
+        """The newest run of that name; None when there is none."""
+        found = named_run(self.store.reads, name)
+        return None if found is None else Run(self, found.id)
+
+    def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
+        """All runs of the store, or those in one state, the newest first; read page by page."""
+        return (Run(self, found.id) for found in every_run(self.store.reads, state, newest_first=True))
+
     def working(
         self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0
     ) -> Working:
@@ -204,8 +218,8 @@ class Engine(Tasks):
         They serve every run of the store, in threads of this process, or in so many processes of their own.
         """
         check_not_importing("working")
-        _check_count("threads", threads, MOST_THREADS)
-        _check_count("processes", processes, MOST_PROCESSES)
+        check_count("threads", threads, MOST_THREADS)
+        check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
         if isinstance(queues, str):
@@ -287,7 +301,7 @@ class Engine(Tasks):
         *,
         stays: bool,
     ) -> Ask:
-        roots = _roots(root)
+        roots = roots_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
         self.check_known(roots)
         try:
             chosen = Order(order)
@@ -306,7 +320,7 @@ class Engine(Tasks):
             case Run():
                 return Follows(leader.id, lead)
             case str():
-                found = self.store.reads.find_run(leader)
+                found = named_run(self.store.reads, leader)
                 if found is None:
                     raise UnknownRun(f"follows={leader!r}: no run has that name; start it first")
                 return Follows(found.id, lead)
@@ -354,9 +368,17 @@ class Engine(Tasks):
         finally:
             _busy.difference_update(mark)
 
+    def _showing(self, run: Run[Any], progress: bool, *, in_place: bool) -> AbstractContextManager[object]:
+        if not progress:
+            return nullcontext()
+        from ramify.inspect.progress import beside
+
+        # A debugger needs the terminal for itself when everything runs in this thread.
+        return beside(self.store, run.id, self.say, in_place=in_place)
+
     def _warn(self, text: str) -> None:
-        if self.say is _say:
-            _say(text, logging.WARNING)
+        if self.say is say:
+            say(text, logging.WARNING)
         else:
             self.say(text)
 
@@ -365,38 +387,6 @@ class Engine(Tasks):
         return id(self.store) if about.name == "memory" else (about.name, about.place)
 
 
-def _roots(root: object) -> Sequence[Call[Any]]:
-    several: Iterable[object] = root if isinstance(root, Iterable) and not isinstance(root, Call | str) else (root,)
-    roots: list[Call[Any]] = []
-    for each in several:
-        if not isinstance(each, Call):
-            raise ConfigError(f"{each!r} is no call; give task.of(...), or several of them in a list")
-        roots.append(each)
-    return roots
-
-
-def _level(given: object) -> int:
-    level = logging.getLevelNamesMapping().get(given.upper()) if isinstance(given, str) else given
-    if isinstance(level, bool) or not isinstance(level, int):
-        raise ConfigError(f'log_level={given!r}: give the name of a level, such as "DEBUG", or its number')
-    return level
-
-
-def _check_count(option: str, value: object, most: int | None = None) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
-    if most is not None and isinstance(value, int) and value > most:
-        raise ConfigError(f"{option}={value!r}: give at most {most:,}")
-
-
 def _close(opened: list[Store]) -> None:
     while opened:
         opened.pop().close()
-
-
-def _say(text: str, level: int = logging.INFO) -> None:
-    """Log it, and show it to a person if one is there. A warning is seen also where nobody has set up logging."""
-    _log.log(level, text)
-    is_shown = level >= logging.WARNING and not _log.hasHandlers()
-    if sys.stderr is not None and sys.stderr.isatty() and not is_shown:
-        sys.stderr.write(f"ramify: {text}\n")

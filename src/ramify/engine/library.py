@@ -77,7 +77,7 @@ class Library:
 
     def members(self, join: int, of: Any) -> Stream[Any]:
         """Results of the members of a full join."""
-        return Stream(Members(self._store.reads, join, of))
+        return Stream(Members(self._reading, join, of))
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""

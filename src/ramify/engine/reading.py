@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ramify.inspect.show import tree_of
 from ramify.kernel.handler import Handler
 from ramify.model.codec.wire import Wire
 from ramify.model.event import Event, Status
 from ramify.model.key import key_text
-from ramify.model.outcome import Failure
+from ramify.model.mark import reason_text
+from ramify.model.outcome import Failure, TaskError
 from ramify.model.segment import stretches
 from ramify.model.task import Row
 from ramify.store.reads import Reads
@@ -29,23 +28,6 @@ COMMITS = 8
 SPANS = 100
 
 _anything = Wire(Any)
-
-
-class TaskError(msgspec.Struct, frozen=True):
-    """A task that failed or was quarantined: which, with what arguments, and what its last attempt raised.
-
-    Arguments that no longer fit their function, because its signature has changed, are as they were stored: plain JSON.
-    """
-
-    task: int
-    kind: str
-    key: str | None
-    status: Status
-    arguments: tuple[Any, ...]
-    failure: Failure
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.key or self.task}: {self.failure.type}: {self.failure.text}"
 
 
 class Reading:
@@ -94,7 +76,7 @@ class Reading:
             for task, value in self.ended(run, status):
                 row = self.reads.task(task)
                 if row is not None:
-                    yield self._error(row, status, value)
+                    yield self.error(row, status, value)
 
     def ended(self, run: int, status: Status, kind: str | None = None) -> Iterator[tuple[int, bytes | None]]:
         """Tasks of a run that ended this way, with the value of their last event."""
@@ -104,8 +86,11 @@ class Reading:
             yield from ((row.task, row.value) for row in page.rows)
             after, more = page.after, page.more
 
-    def _error(self, row: Row, status: Status, value: bytes | None) -> TaskError:
-        return TaskError(row.id, row.kind, key_text(row.key), status, self._values(row), Failure.decode(value))
+    def error(self, row: Row, status: Status, value: bytes | None) -> TaskError:
+        """A task that ended badly, and why."""
+        ended_by_rule = status in (Status.CANCELLED, Status.SKIPPED)
+        failure = Failure(status.name.title(), reason_text(value)) if ended_by_rule else Failure.decode(value)
+        return TaskError(row.id, row.kind, key_text(row.key), status, self._values(row), failure)
 
     def _values(self, row: Row) -> tuple[Any, ...]:
         try:
@@ -121,11 +106,16 @@ class Reading:
 
     def tail(self, run: int, kind: str | None, after: int) -> tuple[list[Any], int]:
         """The results in the next commits after a cursor, and the cursor that goes on: the same one when none came."""
+        found, came = self.tail_events(run, kind, after)
+        return [self.result(name, event.value) for event, name in found], came
+
+    def tail_events(self, run: int, kind: str | None, after: int) -> tuple[list[tuple[Event, str]], int]:
+        """The same as stored: what ended well, each with its kind, by task."""
         tail = self.reads.tail(after, limit=COMMITS)
         names = None if kind is None else set(self.kinds(run, kind))
         done = sorted((e for e in tail.events if e.status is Status.DONE), key=lambda e: e.task)
         found = [
-            self.result(name, event.value)
+            (event, name)
             for event, owner, name in self._placed(done)
             if owner == run and (names is None or name in names)
         ]
@@ -156,8 +146,9 @@ class Reading:
 class Members:
     """The results of a full join's members, in slot order, decoded as `of`: the source of a `Stream`."""
 
-    def __init__(self, reads: Reads, join: int, of: Any) -> None:
-        self._reads = reads
+    def __init__(self, reading: Reading, join: int, of: Any) -> None:
+        self._reading = reading
+        self._reads = reading.reads
         self._join = join
         self._wire = Wire(of)
 
@@ -165,6 +156,15 @@ class Members:
         """Results of those that ended well."""
         for ended in self.endings():
             yield [None if raw is None else self._wire.read(raw) for _, status, raw in ended if status is Status.DONE]
+
+    def failures(self) -> Iterator[TaskError]:
+        """Those that did not end well, and why."""
+        for ended in self.endings():
+            for task, status, value in ended:
+                row = None if status is Status.DONE else self._reads.task(task)
+                if row is not None:
+                    # What the cancel of its run swept away has no event of its own.
+                    yield self._reading.error(row, status or Status.CANCELLED, value)
 
     def sizes(self) -> tuple[int, int]:
         """How many ended well, and how many did not."""

@@ -97,7 +97,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     def _broken_member(self, reading: Reading, join: int) -> int | None:
         wanted = {*self._statuses(), Status.SKIPPED}
-        for endings in Members(reading.reads, join, Any).endings():
+        for endings in Members(reading, join, Any).endings():
             for task, status, _ in endings:
                 if task in self.tasks or (not self.tasks and status in wanted):
                     return task

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from ramify.engine.reading import Reading, TaskError
+from ramify.engine.reading import Reading
 from ramify.engine.retrying import Choice, Retried, retry
+from ramify.engine.rows import ResultRow, Rows, place_of
 from ramify.engine.stir import LONGEST, Patience
 from ramify.engine.task import Task
 from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
 from ramify.model.mark import CancelAnswer
+from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
 from ramify.model.run import RunState
 from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
@@ -100,12 +102,28 @@ class Run(Generic[R_co]):
     # what came of it
 
     @overload
-    def results(self, kind: None = None, *, partial: bool = False) -> Iterator[R_co]: ...
+    def results(self, kind: None = None, *, partial: bool = False, rows: Literal[False] = False) -> Iterator[R_co]: ...
     @overload
-    def results(self, kind: Task[..., T, Any], *, partial: bool = False) -> Iterator[T]: ...
+    def results(
+        self, kind: Task[..., T, Any], *, partial: bool = False, rows: Literal[False] = False
+    ) -> Iterator[T]: ...
     @overload
-    def results(self, kind: str, *, partial: bool = False) -> Iterator[Any]: ...
-    def results(self, kind: Any = None, *, partial: bool = False) -> Iterator[Any]:
+    def results(self, kind: str, *, partial: bool = False, rows: Literal[False] = False) -> Iterator[Any]: ...
+    @overload
+    def results(
+        self, kind: None = None, *, partial: bool = False, rows: Literal[True], after: str | None = None
+    ) -> Iterator[ResultRow[R_co]]: ...
+    @overload
+    def results(
+        self, kind: Task[..., T, Any], *, partial: bool = False, rows: Literal[True], after: str | None = None
+    ) -> Iterator[ResultRow[T]]: ...
+    @overload
+    def results(
+        self, kind: str, *, partial: bool = False, rows: Literal[True], after: str | None = None
+    ) -> Iterator[ResultRow[Any]]: ...
+    def results(
+        self, kind: Any = None, *, partial: bool = False, rows: bool = False, after: str | None = None
+    ) -> Iterator[Any]:
         """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
 
         Of a run that has ended: kind by kind, by id. Roots, then what one program gave to `add`, come in the order they
@@ -115,7 +133,15 @@ class Run(Generic[R_co]):
         Unless `partial` will do: RunFailed with the error groups when tasks failed, and RunCancelled, which is one,
         when the run was cancelled. (A run that was halted, by `max_tasks` or by a task of its own, gives what it came
         to.)
+
+        With `rows=True` each result comes as a `ResultRow` with its task, key, arguments and a cursor, in the order in
+        which they were committed. `after=row.cursor` goes on behind that row, also after a kill: none is missed, and
+        none comes twice.
         """
+        if rows:
+            return chain.from_iterable(self._rows(_kind_name(kind), partial, after))
+        if after is not None:
+            raise ConfigError(f"results(after={after!r}): a cursor belongs to rows; give rows=True as well")
         return chain.from_iterable(self._pages(_kind_name(kind), partial))
 
     @overload
@@ -145,21 +171,35 @@ class Run(Generic[R_co]):
         return answer
 
     def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
+        reading = self._reading()
         if not self.ended:
-            return self._follow(kind, partial)
+
+            def tail(after: int) -> tuple[list[list[Any]], int]:
+                found, came = reading.tail(self.id, kind, after)
+                return [found], came
+
+            return self._follow(tail, Roots.of_run(self.stored).since, partial)
         if not partial:
             self._check_whole()
-        return self._reading().results(self.id, kind)
+        return reading.results(self.id, kind)
 
-    def _follow(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
-        reading, after = self._reading(), Roots.of_run(self.stored).since
+    def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
+        since = Roots.of_run(self.stored).since
+        place = (since, 0) if cursor is None else place_of(cursor)
+        if self.ended and not partial:
+            self._check_whole()
+        # The commit of the cursor may hold more, so it is read again.
+        return self._follow(Rows(self._reading(), self.id, kind, place).tail, max(since, place[0] - 1), partial)
+
+    def _follow(self, tail: Callable[[int], tuple[Iterable[T], int]], after: int, partial: bool) -> Iterator[T]:
         patience = Patience(self._engine.stir)
-        self._engine.lend_a_hand(self)
+        if not self.ended:
+            self._engine.lend_a_hand(self)
         while True:
             # Looked at before the commits: what a run had when it had ended is in the commits read after that.
             ended = self.ended
-            found, came = reading.tail(self.id, kind, after)
-            yield found
+            pages, came = tail(after)
+            yield from pages
             if came != after:
                 after = came
             elif ended:

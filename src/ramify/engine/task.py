@@ -84,8 +84,18 @@ class Task(Generic[P, R_co, C_co]):
         hold = Hold.ONCE if options.once else Hold.LABEL
         is_plain = options.key is None and not options.once
         self.group = Group(settled.kind, signature, settled.queue, hold=hold, plain=is_plain, handler=self.handler)
-        #: A call of this task: its arguments are encoded here and now, and what cannot be stored is refused.
-        self.of: Callable[P, Call[R_co]] = _maker(fn, self.group, options, stream)
+        self._make = _maker(fn, self.group, options, stream)
+        self._make.__signature__ = _signature_of_calls(fn, stream)  # type: ignore[attr-defined]  # for help() and editors
+        self._make.__doc__ = Task.of.__doc__
+        # It stands before the method of the same name: calls are made by the million.
+        vars(self)["of"] = self._make
+
+    def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        """A call of this task, to be yielded, spawned or started: `measure.of("/usr")`. Nothing runs yet.
+
+        The arguments are encoded here and now, and what cannot be stored is refused.
+        """
+        return self._make(*args, **kwargs)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> C_co:
         """Call the plain function, here and now; nothing is stored."""
@@ -146,6 +156,13 @@ def defined_at(fn: Callable[..., Any]) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}"
 
 
+def redefines(fn: Callable[..., Any], before: Callable[..., Any]) -> bool:
+    """Whether `fn` was typed at a prompt or into a notebook, where defining it again is how `before` is changed."""
+    new, old = inspect.unwrap(fn), inspect.unwrap(before)
+    is_typed = new.__module__ == "__main__" and new.__code__.co_filename != new.__globals__.get("__file__")
+    return is_typed and (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
+
+
 def _colour(fn: Callable[..., Any]) -> Colour:
     """The colour of a function; a plain one that is annotated to hand on a generator or a coroutine counts as that."""
     colour = Colour.of(fn)
@@ -174,6 +191,13 @@ def _find_stream(fn: Callable[..., Any]) -> tuple[str | None, Any]:
         raise ConfigError(f"{fn.__name__}(): put `{stream.name}` last among its parameters: calls do not pass it")
     inside = get_args(hints[stream.name])
     return stream.name, inside[0] if inside else Any
+
+
+def _signature_of_calls(fn: Callable[..., Any], stream: str | None) -> inspect.Signature:
+    """What `of` takes and gives: what the function takes, but for the stream, and a call."""
+    known = inspect.signature(fn)
+    taken = [each for each in known.parameters.values() if each.name != stream]
+    return known.replace(parameters=taken, return_annotation=Call)
 
 
 def _maker(fn: Callable[..., Any], group: Group, options: Options, stream: str | None) -> Callable[..., Call[Any]]:

@@ -1,7 +1,8 @@
 """Sets of tasks: declared in any module, without an engine, and included where they are to run.
 
 Promises: a kind or an older name means one function in a set and everything it includes; a second one is refused, with
-both places. What is added to an included set later is seen as well.
+both places. A function that is defined again at a prompt or in a notebook takes the place of the one before. What is
+added to an included set later is seen as well.
 
 Does not run anything and knows no store.
 """
@@ -14,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from ramify.engine.options import Choice, Options
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
-from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator
+from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call
@@ -134,7 +135,9 @@ class Tasks:
         return [resource for each in self._sets() for resource in each._resources]
 
     def _add(self, task: AnyTask) -> None:
-        known = self.table()
+        before = self._own.get(task.kind)
+        is_edited = before is not None and redefines(task.fn, before.fn)
+        known = {name: each for name, each in self.table().items() if not (is_edited and each is before)}
         for name in (task.kind, *task.aliases):
             _check_free(known, name, task)
         self._own[task.kind] = task

@@ -9,6 +9,7 @@ signal listens: `engine.listen(print)`.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 
 from ramify.inspect.unknown import unknown_in_words
@@ -17,6 +18,14 @@ from ramify.kernel.signals import Adapted, Buried, NobodyKnows, Replaced, Signal
 _log = logging.getLogger("ramify")
 #: How many kinds that nobody knows are named.
 _NAMED = 5
+
+
+def say(text: str, level: int = logging.INFO) -> None:
+    """Log it, and show it to a person if one is there. A warning is seen also where nobody has set up logging."""
+    _log.log(level, text)
+    is_shown = level >= logging.WARNING and not _log.hasHandlers()
+    if sys.stderr is not None and sys.stderr.isatty() and not is_shown:
+        sys.stderr.write(f"ramify: {text}\n")
 
 
 class Teller:

@@ -5,7 +5,8 @@ live     the live rows, counted            status    one run: state, phase, coun
 rate     how fast, and until when          history   one task, event by event
 review   failures that look alike          why       why a task is not running
 audit    is anything lost or twice?        doctor    the store and its processes
-follow   a run as it happens
+follow   a run as it happens               progress  a run looked at again and again, and shown
+text     what a terminal may be sent       words     numbers and times as people read them
 
-Text in these values is as the tasks wrote it. Whoever prints it escapes it first.
+Text in these values is as the tasks wrote it. Whoever prints it escapes it first, as `progress` does.
 """

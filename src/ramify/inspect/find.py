@@ -20,7 +20,7 @@ _PAGE = 1000
 
 def find_run(reads: Reads, wanted: str) -> Run:
     """The run that a text means; UnknownRun says what there is instead."""
-    found = reads.find_run(wanted) if _is_name(wanted) else None
+    found = named_run(reads, wanted)
     if found is not None:
         return found
     name, mark, number = wanted.rpartition("#")
@@ -37,11 +37,16 @@ def find_run(reads: Reads, wanted: str) -> Run:
     raise UnknownRun(f"no run {wanted!a}; {what_there_is(reads)}")
 
 
-def every_run(reads: Reads, state: RunState | None = None) -> Iterator[Run]:
+def named_run(reads: Reads, name: str) -> Run | None:
+    """The newest generation under a name; None also for a text that cannot be a name."""
+    return reads.find_run(name) if _is_name(name) else None
+
+
+def every_run(reads: Reads, state: RunState | None = None, *, newest_first: bool = False) -> Iterator[Run]:
     """All runs by id, page by page."""
     after, more = 0, True
     while more:
-        page = reads.runs(state=state, after=after, limit=_PAGE)
+        page = reads.runs(state=state, newest_first=newest_first, after=after, limit=_PAGE)
         yield from page.rows
         after, more = page.after, page.more
 
@@ -54,10 +59,7 @@ def open_runs(reads: Reads) -> list[Run]:
 
 def newest_run(reads: Reads) -> Run | None:
     """The run that was started last."""
-    newest = None
-    for run in every_run(reads):
-        newest = run
-    return newest
+    return next(iter(reads.runs(newest_first=True, limit=1).rows), None)
 
 
 def title(run: Run) -> str:

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ramify.errors import BadPayload, StoreUnavailable
-from ramify.kernel.control import Defer, Fatal
+from ramify.kernel.control import Defer, Fatal, Return
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
@@ -24,6 +24,7 @@ from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdi
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.outcome import Failure
+from ramify.model.stray import instead_of_call
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
@@ -157,8 +158,10 @@ def _adopt(ran: Ran, task: int, current: Current) -> None:
 def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) -> None:
     """Refuse what is no call, and more children than the kind allows; `before` were seen earlier."""
     if set(map(type, calls)) != _CALLS:
-        stray = next(call for call in calls if type(call) is not Call)
-        raise Fatal(f"{handler.kind} yielded {stray!r:.200}; yield calls, such as {handler.kind}.of(...)")
+        stray: object = next(call for call in calls if type(call) is not Call)
+        if isinstance(stray, Return):
+            raise Fatal(f"{handler.kind} yielded {stray!r:.200}, which is for async generators; write `return value`")
+        raise Fatal(f"{handler.kind} may only yield calls, and yielded {instead_of_call(stray)}")
     most = handler.policy.max_children
     if most is not None and before + len(calls) > most:
         raise Fatal(f"{handler.kind} made more than its max_children of {most} children")

@@ -21,6 +21,7 @@ from ramify.model.call import Call, Extra
 from ramify.model.claim import More
 from ramify.model.event import UNTRIED
 from ramify.model.key import key_text
+from ramify.model.stray import instead_of_call
 
 _NO_MORE = More()
 _current: ContextVar[Current | None] = ContextVar("ramify_current", default=None)
@@ -182,7 +183,7 @@ class Current:
         """
         for call in calls if then is None else (*calls, then):
             if not isinstance(call, Call):
-                raise BadPayload(f"spawn() takes calls such as task.of(...), not {type(call).__name__}")
+                raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
         self._check_number(len(calls) + (then is not None))
         self.made = True
         if then is None:

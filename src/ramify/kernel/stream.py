@@ -4,7 +4,8 @@ A handler takes one as `sizes: Stream[int] = Stream()`. The parameter is no part
 the task runs.
 
 Promises: a stream reads page by page and holds one page at a time, in the order of the members' slots, and can be gone
-through more than once. It gives the results of members that ended well; how many did not is told by `broken`.
+through more than once. It gives the results of members that ended well. How many did not is told by `broken`, and which
+and why by `failures`; a continuation sees them if it is `.always()`, for otherwise it is skipped.
 
 Does not know where results are kept: that is its source's business.
 """
@@ -13,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
+
+from ramify.model.outcome import TaskError
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -25,6 +28,9 @@ class Source(Protocol[T_co]):
 
     def sizes(self) -> tuple[int, int]:
         """How many results there are, and how many members have none."""
+
+    def failures(self) -> Iterator[TaskError]:
+        """The members that have none, and why."""
 
 
 class Stream(Generic[T_co]):
@@ -51,6 +57,11 @@ class Stream(Generic[T_co]):
     def broken(self) -> int:
         """How many members failed, were cancelled, skipped or quarantined."""
         return self._measured()[1]
+
+    @property
+    def failures(self) -> Iterator[TaskError]:
+        """Which members did not end well, and why, in the order of their slots; read page by page."""
+        return self._source.failures() if self._source is not None and self.broken else iter(())
 
     def __repr__(self) -> str:
         results, broken = self._measured()

@@ -10,9 +10,9 @@ A call does not know stores, runs or ids, and making one does no I/O.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
 
@@ -20,12 +20,13 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.codec import Signature
-from ramify.model.key import Hold, key_bytes
+from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.policy import LEVELS, SECOND
 from ramify.model.task import MAX_KEY, check_name
 
 R_co = TypeVar("R_co", covariant=True)
 
+_HOLDS = {Hold.LABEL: "key", Hold.ONCE: "once", Hold.UNIQUE: "unique", Hold.JOB: "job"}
 #: The longest wait a call may ask for: a hundred years.
 LONGEST_DELAY = 100 * 365 * 86_400.0
 
@@ -90,7 +91,32 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
     def __repr__(self) -> str:
         args, kwargs = self.arguments()
         inside = [*map(repr, args), *(f"{name}={value!r}" for name, value in kwargs.items())]
-        return f"{self.group.kind}({', '.join(inside)})"
+        return f"{self.group.kind}({', '.join(inside)})" + "".join(f".{choice}" for choice in self._choices())
+
+    def _choices(self) -> Iterator[str]:
+        """What was chosen for this one, as it is written."""
+        group, extra = self.group, Extra.decode(self.extra)
+        if self.label is not None:
+            keep = f", keep={group.keep / SECOND:g}" if group.keep else ""
+            yield f"{_HOLDS[group.hold]}({key_text(self.label)!r}{keep})"
+        if group.delay is not None:
+            yield f"delay({group.delay:g})"
+        if group.due is not None:
+            yield f"at({datetime.fromtimestamp(group.due / SECOND, UTC).isoformat()})"
+        if group.priority:
+            yield f"priority({group.priority})"
+        if group.queue != "default":
+            yield f"queue({group.queue!r})"
+        if group.lane is not None:
+            yield f"lane({group.lane!r})"
+        if extra.retries is not None:
+            yield f"retries({extra.retries})"
+        if extra.timeout is not None:
+            yield f"timeout({extra.timeout:g})"
+        if extra.headers:
+            yield f"headers({', '.join(f'{name}={value!r}' for name, value in extra.headers.items())})"
+        if extra.always:
+            yield "always()"
 
     def key(self, key: str) -> Call[R_co]:
         """Label it, to find, group and join on; it excludes nobody."""

@@ -43,3 +43,13 @@ class CancelAnswer(IntEnum):
 def reason_value(reason: str) -> bytes | None:
     """A reason as the value of the event that records it."""
     return msgspec.json.encode({"reason": storable(reason)}) if reason else None
+
+
+def reason_text(value: bytes | None) -> str:
+    """The inverse of `reason_value`; a value of another form is shown as it is."""
+    if value is None:
+        return ""
+    try:
+        return msgspec.json.decode(value, type=dict[str, str])["reason"]
+    except (msgspec.DecodeError, KeyError):
+        return storable(value.decode("utf-8", "backslashreplace"))

@@ -7,6 +7,7 @@ exceptions whose `__str__` raises, lone surrogates, endless texts and endless tr
 from __future__ import annotations
 
 import traceback
+from typing import Any
 
 import msgspec
 
@@ -78,6 +79,20 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
             return msgspec.json.decode(value, type=cls)
         except msgspec.DecodeError:
             return cls("", storable(value.decode("utf-8", "backslashreplace")))
+
+
+class TaskError(msgspec.Struct, frozen=True):
+    """A task that did not end well: which, with what arguments, and what it raised, or why it was ended."""
+
+    task: int
+    kind: str
+    key: str | None
+    status: Status
+    arguments: tuple[Any, ...]
+    failure: Failure
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key or self.task}: {self.failure.type}: {self.failure.text}"
 
 
 def storable(text: str, limit: int = MAX_ERROR_TEXT) -> str:

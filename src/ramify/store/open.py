@@ -1,6 +1,6 @@
 """From a URL to a store: the only table of backends.
 
-    path.db, sqlite:///path    SQLite, the default
+    path.db, sqlite:///path    SQLite, the default; `~` at the beginning of a path is the home folder
     memory:                    the reference store, for tests; :memory:, as SQLite calls it, is the same
 
 Backends are imported when they are asked for, so that importing Ramify needs no driver but the default's, and that
@@ -57,7 +57,7 @@ def open_store(
         from ramify.store.memory import MemoryStore
 
         return MemoryStore(clock=clock)
-    path = _sqlite_path(text) if isinstance(url, str) else text
+    path = os.path.expanduser(_sqlite_path(text) if isinstance(url, str) else text)
     from ramify.store.sqlite import SqliteStore
 
     place = path if folder is None else os.path.join(folder, path)

@@ -167,8 +167,10 @@ class Reads(Protocol):
     def find_run(self, name: str) -> Run | None:
         """The newest generation under a name (exact)."""
 
-    def runs(self, *, state: RunState | None = None, after: int = 0, limit: int = 100) -> Page[Run]:
-        """Runs by id (page)."""
+    def runs(
+        self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+    ) -> Page[Run]:
+        """Runs by id (page), from the first on, or from the newest back; `after=0` begins at either end."""
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind: `Status` and `Tally` to number (page; exact once the run ended). O(kinds), not O(tasks)."""

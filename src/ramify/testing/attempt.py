@@ -8,8 +8,8 @@ Promises: the attempt is a real one. Arguments and the result go through the cod
 `current()` works in it, limits such as `max_children` hold, and whatever is raised is raised here, as it was. Children
 are calls, in the order in which they were made; none of them is run.
 
-A resource that the handler asks for is opened as ever and stays open until its engine is closed; `override` it in a
-test. Does not retry: each call of `attempt` is one try.
+A resource that the handler asks for is opened as ever and stays open until its engine is closed; give what it should
+get instead with `resources={db: fake}`. Does not retry: each call of `attempt` is one try.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ import asyncio
 import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any, Generic, TypeVar, assert_never
 
 import msgspec
 
 from ramify.engine.library import Library
+from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.errors import ConfigError
 from ramify.kernel.attempt import run_chunk
 from ramify.kernel.control import Defer, Return
@@ -38,11 +40,13 @@ from ramify.kernel.signals import Signals
 from ramify.kernel.stream import Stream
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Leader, Workplace
-from ramify.model.call import Call
+from ramify.model.call import Call, Extra
 from ramify.model.claim import Claim, More, Want
 from ramify.model.codec.wire import Wire
+from ramify.model.event import Status
 from ramify.model.log import LogLine
-from ramify.model.outcome import Deferred, Done
+from ramify.model.outcome import Deferred, Done, Failure, TaskError
+from ramify.model.stray import instead_of_call
 from ramify.shapes.frontier import Ask, begin
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -88,17 +92,22 @@ def attempt(
     number: int = 1,
     params: object = None,
     results: Iterable[Any] | None = None,
+    broken: int | Iterable[BaseException | TaskError] = 0,
     leader: Mapping[str, Any] | None = None,
+    resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
     """Try a call once, here and now, and raise what it raises.
 
     `number` is what `current().attempt` says, `params` are those of its run. `results` fill the `Stream` of a task that
-    waits for others, and `leader` is what `current().leader.get(key)` finds.
+    waits for others; `broken` says how many of those did not end well, or what each of them raised. `leader` is what
+    `current().leader.get(key)` finds, and `resources` are what handlers get instead of opening their own.
     """
     handler = handler_of(call)
     if handler.colour.is_async:
         check_no_event_loop(f"attempt({call.kind}.of(…))", "await aattempt(…)")
-    return copy_context().run(_attempt, call, handler, number, params, results, leader)
+    members = _members(call, handler, results, broken)
+    with overridden(resources):
+        return copy_context().run(_attempt, call, handler, number, params, members, leader)
 
 
 async def aattempt(
@@ -107,16 +116,35 @@ async def aattempt(
     number: int = 1,
     params: object = None,
     results: Iterable[Any] | None = None,
+    broken: int | Iterable[BaseException | TaskError] = 0,
     leader: Mapping[str, Any] | None = None,
+    resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
     """The same in an async test, whose own event loop goes on meanwhile; the handler runs in a thread beside it."""
-    return await asyncio.to_thread(attempt, call, number=number, params=params, results=results, leader=leader)
+
+    def here() -> Attempted[R]:
+        return attempt(
+            call, number=number, params=params, results=results, broken=broken, leader=leader, resources=resources
+        )
+
+    return await asyncio.to_thread(here)
+
+
+@contextmanager
+def overridden(resources: Mapping[AnyResource, Any] | None) -> Iterator[None]:
+    """Let handlers get these values instead of opening the resources, until the block ends."""
+    with ExitStack() as overrides:
+        for resource, value in (resources or {}).items():
+            if not isinstance(resource, Resource | AsyncResource):
+                raise ConfigError(f"resources={{{resource!r}: …}}: give what @engine.resource made, not its name")
+            overrides.enter_context(resource.override(value))
+        yield
 
 
 def handler_of(call: Call[Any]) -> Handler:
     """The handler that a call reaches; ConfigError for what is no call of a task function."""
     if not isinstance(call, Call):
-        raise ConfigError(f"{call!r} is no call; give task.of(...)")
+        raise ConfigError(f"an attempt needs a call, and was given {instead_of_call(call)}")
     if not isinstance(call.group.handler, Handler):
         raise ConfigError(f"{call!r} was not made with task.of(...), so its function is not known here")
     return call.group.handler
@@ -136,7 +164,7 @@ def _attempt(
     handler: Handler,
     number: int,
     params: object,
-    results: Iterable[Any] | None,
+    members: Ready | None,
     leader: Mapping[str, Any] | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
@@ -144,9 +172,9 @@ def _attempt(
     session = Session(store, settings, Signals(), over, ())
     session.enter()
     claim = _claim(store, session, call, params)
-    library = Given(store, handler, results, leader)
-    if library.results is not None:
-        claim = _as_continuation(claim, len(library.results))
+    library = Given(store, handler, members, leader)
+    if members is not None:
+        claim = _as_continuation(claim, *members.sizes())
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
     workplace = Workplace(session, library, notes, frozenset(), frozenset(), on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
@@ -174,9 +202,9 @@ def _claim(store: Store, session: Session, call: Call[Any], params: object) -> C
     return session.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
 
 
-def _as_continuation(claim: Claim, members: int) -> Claim:
+def _as_continuation(claim: Claim, done: int, broken: int) -> Claim:
     task = claim.tasks[0]
-    more = msgspec.structs.replace(claim.mores.get(task, More()), members=members)
+    more = msgspec.structs.replace(claim.mores.get(task, More()), members=done + broken, broken=broken)
     return msgspec.structs.replace(claim, mores={task: more})
 
 
@@ -238,17 +266,10 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
 class Given(Library):
     """What a test gives a handler to read: the results it waited for, and what its leader found."""
 
-    def __init__(
-        self, store: Store, handler: Handler, results: Iterable[Any] | None, leader: Mapping[str, Any] | None
-    ) -> None:
+    def __init__(self, store: Store, handler: Handler, members: Ready | None, leader: Mapping[str, Any] | None) -> None:
         super().__init__(store, {handler.kind: handler})
         self._leader = leader
-        self.results: list[Any] | None = None
-        if results is not None:
-            if handler.stream is None:
-                raise ConfigError(f"attempt(results=…): {handler.kind}() has no parameter that is a Stream")
-            wire = Wire(handler.stream_of)
-            self.results = [None if each is None else wire.read(wire.seal(each)) for each in results]
+        self._members = members
 
     def leader(self, run: int) -> Leader:
         """The leader's results, as the test gave them."""
@@ -258,7 +279,7 @@ class Given(Library):
 
     def members(self, join: int, of: Any) -> Stream[Any]:
         """The results it waited for, as the test gave them."""
-        return Stream(Ready(self.results or []))
+        return Stream(self._members)
 
 
 class Told:
@@ -279,15 +300,56 @@ class Told:
 
 
 class Ready:
-    """Results that are there: the source of a `Stream`."""
+    """Results and failures that are there: the source of a `Stream`."""
 
-    def __init__(self, results: Sequence[Any]) -> None:
+    def __init__(self, results: Sequence[Any], failures: Sequence[TaskError]) -> None:
         self._results = results
+        self._failures = failures
 
     def pages(self) -> Iterator[Sequence[Any]]:
         """All of them."""
         yield self._results
 
     def sizes(self) -> tuple[int, int]:
-        """How many there are; none is broken."""
-        return len(self._results), 0
+        """How many results there are, and how many broke."""
+        return len(self._results), len(self._failures)
+
+    def failures(self) -> Iterator[TaskError]:
+        """Those that broke."""
+        return iter(self._failures)
+
+
+def _members(
+    call: Call[Any],
+    handler: Handler,
+    results: Iterable[Any] | None,
+    broken: int | Iterable[BaseException | TaskError],
+) -> Ready | None:
+    """What a call waited for; ConfigError when it cannot have waited for anything, or would have been skipped."""
+    failures = [_failure(number, each) for number, each in enumerate(_broken(broken), start=1)]
+    if results is None and not failures:
+        return None
+    if handler.stream is None:
+        given = "results" if results is not None else "broken"
+        raise ConfigError(f"attempt({given}=…): {handler.kind}() has no parameter that is a Stream")
+    if failures and not Extra.decode(call.extra).always:
+        raise ConfigError(
+            f"attempt(broken=…): {handler.kind}() would be skipped, because members did not end well; "
+            f"give {handler.kind}.of(…).always() if it is spawned like that"
+        )
+    wire = Wire(handler.stream_of)
+    return Ready([None if each is None else wire.read(wire.seal(each)) for each in results or ()], failures)
+
+
+def _broken(given: int | Iterable[BaseException | TaskError]) -> Iterable[BaseException | TaskError]:
+    if isinstance(given, Iterable):
+        return given
+    if isinstance(given, bool) or given < 0:
+        raise ConfigError(f"attempt(broken={given!r}): give how many members broke, or what each of them raised")
+    return [RuntimeError("it broke, as the test says")] * given
+
+
+def _failure(number: int, given: BaseException | TaskError) -> TaskError:
+    if isinstance(given, TaskError):
+        return given
+    return TaskError(number, "member", None, Status.FAILED, (), Failure.of(given))

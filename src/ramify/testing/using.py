@@ -21,13 +21,14 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import time_ns
 from typing import Any
 
 from ramify.engine.engine import Engine
+from ramify.engine.resource import AnyResource
 from ramify.engine.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.live import rows_of, wait_of
@@ -36,7 +37,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Moved, Saved, Signal
 from ramify.model.call import Call
 from ramify.store.open import open_store
-from ramify.testing.attempt import check_no_event_loop
+from ramify.testing.attempt import check_no_event_loop, overridden
 from ramify.testing.clock import SECOND, FakeClock
 from ramify.testing.enqueued import Enqueued, check_known, enqueued, matches
 
@@ -48,11 +49,16 @@ _in_use: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @contextmanager
 def using(
-    engine: Engine, store: str | os.PathLike[str] = "memory:", *, now: datetime | None = None
+    engine: Engine,
+    store: str | os.PathLike[str] = "memory:",
+    *,
+    now: datetime | None = None,
+    resources: Mapping[AnyResource, Any] | None = None,
 ) -> Iterator[Workbench]:
     """Put an engine on another store until the block ends. Time begins at `now`, or at the real time, and stands still.
 
-    Give a file to look into the store from another process, or to see what a restart finds.
+    Give a file to look into the store from another process, or to see what a restart finds. `resources={db: fake}` are
+    what handlers get instead of opening their own.
     """
     if engine in _in_use:
         raise ConfigError("using(…): this engine is on another store for a test already; leave that block first")
@@ -67,7 +73,8 @@ def using(
     engine.url, engine.work_on = store, bench.finish
     _in_use.add(engine)
     try:
-        yield bench
+        with overridden(resources):
+            yield bench
     finally:
         _in_use.discard(engine)
         engine.url, engine.work_on = own, work_on

@@ -7,8 +7,8 @@ import os
 import click
 
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import MEGA
 from ramify.errors import ConfigError
+from ramify.inspect.words import MEGA
 
 
 @click.command()

@@ -19,9 +19,9 @@ import click
 from ramify.cli.demo_tree import FAN_OUT, WITNESS_BYTES
 from ramify.cli.main import FAILED
 from ramify.cli.out import Out
-from ramify.cli.words import duration, number, plural
 from ramify.inspect.audit import Witness, audit, in_words
 from ramify.inspect.status import status_of
+from ramify.inspect.words import duration, number, plural
 from ramify.model.run import Run
 from ramify.store.contract import Store
 from ramify.store.open import open_store

@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import moment, plural, stamp
 from ramify.inspect.find import title
 from ramify.inspect.review import Reviewed, review
+from ramify.inspect.words import moment, plural, stamp
 from ramify.store.reads import ErrorGroup
 
 

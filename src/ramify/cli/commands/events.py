@@ -7,13 +7,13 @@ from itertools import islice
 import click
 
 from ramify.cli.numbers import COUNT, SEQUENCE
-from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, Wrong, on_store
-from ramify.cli.words import moment, stamp
 from ramify.errors import UnknownRun
 from ramify.inspect.find import find_run
 from ramify.inspect.follow import Followed, Follower, end_of_log
 from ramify.inspect.history import TaskHistory, history_of
+from ramify.inspect.text import Piece
+from ramify.inspect.words import moment, stamp
 from ramify.model.run import Run
 
 #: Seconds between looks when nothing is new.

@@ -7,9 +7,9 @@ import logging
 import click
 
 from ramify.cli.numbers import SEQUENCE, TASK
-from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import moment, stamp
+from ramify.inspect.text import Piece
+from ramify.inspect.words import moment, stamp
 from ramify.model.log import StoredLine
 from ramify.model.run import Run
 

@@ -8,10 +8,10 @@ import click
 
 from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, on_store_to_change
-from ramify.cli.words import plural
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
 from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.words import plural
 
 
 class Scopes(NamedTuple):

@@ -7,11 +7,11 @@ from itertools import islice
 import click
 
 from ramify.cli.numbers import COUNT
-from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import moment, number, stamp
 from ramify.inspect.find import every_run, title
 from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.text import Piece
+from ramify.inspect.words import moment, number, stamp
 from ramify.model.run import Run, RunState
 
 
@@ -23,7 +23,7 @@ def runs(visit: Visit, state: str | None, limit: int) -> None:
     """All runs of the store, the newest last."""
     wanted = RunState(state) if state is not None else None
     total = sum(1 for _ in every_run(visit.store.reads, wanted))
-    shown = list(islice(every_run(visit.store.reads, wanted), max(0, total - limit), None))
+    shown = list(islice(every_run(visit.store.reads, wanted, newest_first=True), limit))[::-1]
     counts = {run.id: sum(counts_of(visit.store.reads, run.id).values(), Counts()) for run in shown}
     if visit.out.as_json:
         for run in shown:

@@ -7,14 +7,16 @@ import time
 import click
 
 from ramify.cli.main import FAILED
-from ramify.cli.out import Out, Piece
-from ramify.cli.progress import as_json, lines_of, progress_on
+from ramify.cli.out import Out
+from ramify.cli.progress import as_json, progress_on
 from ramify.cli.visit import Visit, Wrong, on_store
-from ramify.cli.words import number, plural
 from ramify.inspect.find import newest_run, open_runs, title, typed
 from ramify.inspect.live import workers
+from ramify.inspect.progress import lines_of
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import Counts, RunStatus, counts_of, status_of
+from ramify.inspect.text import Piece
+from ramify.inspect.words import number, plural
 from ramify.model.run import Run, RunState
 
 #: How long a single look measures the speed of a run that is being worked on, in seconds.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import click
 
 from ramify.cli.numbers import TASK
-from ramify.cli.out import Piece
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.live import unfinished
 from ramify.inspect.show import call_text, key_text, tree_of
+from ramify.inspect.text import Piece
 from ramify.model.event import ENDS
 from ramify.model.task import Row
 from ramify.store.reads import PAGE_LIMIT

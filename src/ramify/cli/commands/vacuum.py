@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ramify.cli.visit import Visit, on_store_to_change
-from ramify.cli.words import plural
+from ramify.inspect.words import plural
 
 
 @click.command()

@@ -6,9 +6,9 @@ import click
 
 from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, on_store
-from ramify.cli.words import stamp
 from ramify.inspect.show import call_text
 from ramify.inspect.why import why as why_of
+from ramify.inspect.words import stamp
 
 
 @click.command()

@@ -12,6 +12,7 @@ import msgspec
 
 from ramify.model.codec.limits import MAX_BYTES, children, first_fault, shown
 from ramify.model.codec.wire import TooLarge, UnknownType, Wire, as_builtins, difference, write
+from ramify.model.stray import instead_of_value
 
 #: A parameter's name, its annotation and the value given for it.
 Part = tuple[str, Any, object]
@@ -84,6 +85,8 @@ def _unknown(where: str, value: object, part: object) -> str:
     for place, node in _walk(where, value):
         if isinstance(node, dict) and any(key is part for key in node):
             return _bad_key(place, part)
+        if words := instead_of_value(node):
+            return f"`{place}` {words}"
         if node is part:
             where = place
             break

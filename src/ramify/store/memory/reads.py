@@ -51,10 +51,14 @@ class MemoryReads:
             found = [number for (known, _), number in sorted(self._place.names.items()) if known == name]
             return as_run(self._place.runs[found[-1]]) if found else None
 
-    def runs(self, *, state: RunState | None = None, after: int = 0, limit: int = 100) -> Page[Run]:
+    def runs(
+        self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+    ) -> Page[Run]:
         """Runs by id."""
         with self._place.lock:
-            rows = (as_run(self._place.runs[n]) for n in sorted(self._place.runs) if n > after)
+            ids = sorted(self._place.runs, reverse=newest_first)
+            beyond = (n for n in ids if (n < after or not after if newest_first else n > after))
+            rows = map(as_run, map(self._place.runs.__getitem__, beyond))
             return _page((r for r in rows if state is None or r.state is state), lambda r: r.id, after, limit)
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:

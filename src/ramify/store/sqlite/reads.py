@@ -17,7 +17,7 @@ from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment, SegmentState, unpack
-from ramify.model.task import Row
+from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import (
     GROUP_SCAN,
     CommitRow,
@@ -83,11 +83,15 @@ class SqliteReads:
             row = db.execute(f"{rows.RUN} WHERE name = ? ORDER BY generation DESC LIMIT 1", (name,)).fetchone()
             return None if row is None else rows.read_run(row)
 
-    def runs(self, *, state: RunState | None = None, after: int = 0, limit: int = 100) -> Page[Run]:
+    def runs(
+        self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+    ) -> Page[Run]:
         """Runs by id."""
+        start, beyond, order = (after or MAX_ID, "<", "DESC") if newest_first else (after, ">", "ASC")
+        wanted = state.value if state is not None else None
+        chosen = f"{rows.RUN} WHERE id {beyond} ? AND (?2 IS NULL OR state = ?2) ORDER BY id {order}"
         with self._link.read() as db:
-            wanted = state.value if state is not None else None
-            found = db.execute(f"{rows.RUN} WHERE id > ? AND (?2 IS NULL OR state = ?2) ORDER BY id", (after, wanted))
+            found = db.execute(chosen, (start, wanted))
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:

@@ -39,6 +39,21 @@ def runs_are_paged_and_filtered_by_state(house: House) -> None:
 
 
 @case("reads")
+def runs_are_paged_from_the_newest_back(house: House) -> None:
+    runs = [house.run(house.tasks()) for _ in range(5)]
+    house.finish(runs[1])
+    reads = house.store.reads
+    found, after, more = list[int](), 0, True
+    while more:
+        page = reads.runs(newest_first=True, after=after, limit=2)
+        found += [run.id for run in page.rows]
+        after, more = page.after, page.more
+    assert found == runs[::-1]
+    still = reads.runs(state=RunState.OPEN, newest_first=True, after=runs[4], limit=2)
+    assert ([run.id for run in still.rows], still.more) == ([runs[3], runs[2]], True)
+
+
+@case("reads")
 def a_page_knows_whether_there_is_more(house: House) -> None:
     run = house.run(house.tasks(10))
     reads = house.store.reads

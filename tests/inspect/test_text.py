@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.cli.text import columns, safe_text, shortened
+from ramify.inspect.text import columns, safe_text, shortened
 from tests.cli.conftest import HOSTILE, RAW
 
 #: Every character there is, lone surrogates included.

@@ -3,12 +3,28 @@
 Names, keys, arguments, errors and log lines are written by whoever made the tasks. Printed raw, they could move the
 cursor, change colours, set the window's title, or turn the reading direction around and lie about what they say. So
 everything that is no plain printable character is shown as an escape: `\\x1b`, `\\n`, `\\u202e`.
+
+Lines for people are built from pieces, so that whoever writes them makes each safe and adds the colours.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+#: A piece of a line: plain text, or text with a style of `STYLES`.
+Piece = str | tuple[str, str]
+
+STYLES: Mapping[str, Mapping[str, Any]] = {
+    "name": {"bold": True},
+    "dim": {"dim": True},
+    "good": {"fg": "green"},
+    "bad": {"fg": "red"},
+    "look": {"fg": "yellow"},
+    "head": {"dim": True},
+}
 
 _UNSAFE = re.compile(
     "["
