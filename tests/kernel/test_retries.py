@@ -69,6 +69,33 @@ def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it(shop: Shop) -> No
         assert 590 < (due - shop.store.now()) / 1e6 < 700
 
 
+def test_a_wait_of_seconds_is_known_to_the_store(shop: Shop) -> None:
+    """So that it is waited for after a kill too. Only waits that are over before anybody could take over are not."""
+
+    def broken() -> None:
+        raise ValueError
+
+    run = shop.start(shop.task(broken, backoff=Backoff(first=4.0, jitter=False)).of())
+    with shop.working():
+        wait_until(lambda: shop.statuses(shop.tasks(run)[0]) == [RETRYING])
+        (row,) = shop.store.reads.segments(run=run).rows
+        assert row.due is not None
+        assert 3 < (row.due - shop.store.now()) / 1e6 < 5
+
+
+def test_an_idle_kernel_wakes_up_when_what_was_put_off_is_due(shop: Shop) -> None:
+    started: list[float] = []
+
+    def broken() -> None:
+        started.append(time.monotonic())
+        if len(started) == 1:
+            raise ValueError
+
+    shop.run(shop.task(broken, backoff=Backoff(first=0.3, jitter=False)).of(), memory_wait=0.0)
+    # Without a word it would look again after a second.
+    assert 0.3 <= started[1] - started[0] < 0.8
+
+
 def test_while_a_task_waits_the_kernel_rests(quick: Shop) -> None:
     def broken() -> None:
         raise ValueError

@@ -7,6 +7,7 @@ other work until it is empty, because only an empty process is given them.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
 
 from ramify.kernel.handler import Handler
@@ -40,6 +41,8 @@ class Appetite:
         self._colours = sorted({handler.colour.is_async for handler in handlers.values()})
         self._pause = SHORTEST_PAUSE
         self._suspects_since: float | None = None
+        #: When tasks that were put off are due.
+        self._dues: list[float] = []
         #: Where suspects were put back because of a limit; nothing is taken there until it lets somebody start.
         self.parked: set[Where] = set()
         self.is_dry = False
@@ -67,6 +70,15 @@ class Appetite:
         self._pause = SHORTEST_PAUSE
         self._leases.sizes.untold()
 
+    def put_off(self, until: float) -> None:
+        """Tasks left memory until then: an idle process wakes up for them."""
+        heapq.heappush(self._dues, until)
+
+    @property
+    def next_due(self) -> float | None:
+        """When the first of those that were put off are due."""
+        return self._dues[0] if self._dues else None
+
     @property
     def room(self) -> int:
         """How many tasks could run at a time."""
@@ -79,6 +91,9 @@ class Appetite:
 
     def want(self, now: float) -> Want | None:
         """What to claim now; None for nothing."""
+        while self._dues and self._dues[0] <= now:
+            heapq.heappop(self._dues)
+            self.stirred()
         if self.is_dry and (not self._holdings or now < self.dry_until):
             return None
         if self.is_shut(now):

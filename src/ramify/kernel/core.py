@@ -14,7 +14,6 @@ Callers take turns: it is not safe to call from two threads at once.
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -70,8 +69,6 @@ class Core:
         self._began_unsent = False
         #: Whether the loop's own thread is caught in a task that it took for a quick one.
         self.is_caught = False
-        #: When tasks that were put off are due, so that an idle process wakes up for them.
-        self._dues: list[float] = []
         self._looked_at = float("-inf")
         self.pulse = Pulse()
         self._marks = Marks()
@@ -158,7 +155,7 @@ class Core:
     def committed(self, batch: Sequence[Finished], answer: Committed, now: float, dues: Iterable[float] = ()) -> None:
         """A commit was answered; what it put off is due in so many seconds."""
         for wait in dues:
-            heapq.heappush(self._dues, now + wait)
+            self.appetite.put_off(now + wait)
         refused = set(answer.refused)
         fertile = False
         for finished in batch:
@@ -268,7 +265,6 @@ class Core:
         if self._deadline is not None:
             return self._wind_down(now)
         self.leases.ripen(now)
-        self._notice_dues(now)
         self._park(now)
         want = self.appetite.want(now) if self.may_lease(now) else None
         self._marks.asked()
@@ -315,8 +311,8 @@ class Core:
         """Seconds until something can be started that cannot be started now."""
         if (moment := self.leases.next_moment(now, self.appetite.parked)) is not None:
             yield moment
-        if self._dues:
-            yield self._dues[0] - now
+        if (due := self.appetite.next_due) is not None:
+            yield due - now
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
@@ -383,11 +379,6 @@ class Core:
             if holding is not None and holding.closing and not holding.leased and not holding.unsent:
                 return PutBack(token)
         return None
-
-    def _notice_dues(self, now: float) -> None:
-        while self._dues and self._dues[0] <= now:
-            heapq.heappop(self._dues)
-            self.appetite.stirred()
 
     def _park(self, now: float) -> None:
         for holding in list(held_up(self.holdings, self.leases.limits, now)):

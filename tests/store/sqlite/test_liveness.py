@@ -4,6 +4,8 @@ import fcntl
 import os
 import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -14,7 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
+from ramify.model.process import NewProcess
 from ramify.store.clock import SystemClock
+from ramify.store.contract import LEFT_TO_PARENT
+from ramify.store.sqlite import SqliteStore
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Dead, Gaps, Liveness, Writer, this_boot
 from ramify.store.sqlite.lock_record import Alive
@@ -278,6 +283,33 @@ def test_forgetting_removes_the_dead_and_leaves_the_living(mine: Liveness, their
     theirs.forget(ME)
     theirs.forget(ME)
     assert theirs.known() == [ME + 1]
+
+
+def test_a_dead_process_is_left_to_its_parent_for_a_while(mine: Liveness, clock: FakeClock) -> None:
+    """A parent knows how its child died; but one that does not come in time is not waited for."""
+    assert mine.is_left_to(os.getpid(), ME)
+    clock.advance(LEFT_TO_PARENT - 0.1)
+    assert mine.is_left_to(os.getpid(), ME)
+    clock.advance(0.2)
+    assert not mine.is_left_to(os.getpid(), ME)
+
+
+def test_without_a_parent_that_lives_nobody_waits(mine: Liveness) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    assert not mine.is_left_to(None, ME)
+    assert not mine.is_left_to(gone.pid, ME)
+
+
+def test_a_reaper_leaves_a_child_to_its_parent(tmp_path: Path, clock: FakeClock) -> None:
+    ours, dead = (SqliteStore(tmp_path / "a.db", clock=clock) for _ in range(2))
+    ours.enter(NewProcess(1))
+    dead.enter(NewProcess(2, parent=os.getpid()))
+    dead.close()
+    assert ours.reap(1, 60.0).processes == ()
+    clock.advance(LEFT_TO_PARENT + 1)
+    assert ours.reap(1, 60.0).processes == (2,)
+    ours.close()
 
 
 def test_only_lock_files_are_taken_for_processes(mine: Liveness, folder: Path) -> None:

@@ -215,6 +215,14 @@ class Liveness:
         found = self.probe(process)
         return found if isinstance(found, Alive) else None
 
+    def judge(self, reaper: int, process: int, dead_after: float) -> Dead | None:
+        """Whether a process is dead in the eyes of a reaper: for certain, or because it was silent for too long."""
+        found = self.probe(process)
+        if isinstance(found, Dead):
+            return found
+        silent = self._clock.monotonic() - found.beat > dead_after * SECOND
+        return Dead() if silent and self.clean_window(reaper, dead_after) else None
+
     def clean_window(self, process: int, dead_after: float) -> bool:
         """Whether this process has beaten without a gap for `dead_after` seconds, and so may judge others by theirs."""
         with self._mine():

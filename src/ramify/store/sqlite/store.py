@@ -22,7 +22,6 @@ from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
-from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks, check_name, check_tasks
@@ -46,7 +45,7 @@ from ramify.store.sqlite.answers import Answer
 from ramify.store.sqlite.bell import Bell
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.liveness import Dead, Liveness
+from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.noting import Noting, witnessed
 from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
@@ -63,17 +62,16 @@ class SqliteStore:
         durability: Literal["power", "process"] = "power",
         clock: Clock | None = None,
         busy_timeout: float = 30.0,
-        vfs: str | None = None,
         reading: bool = False,
         create: bool = True,
     ) -> None:
-        """Open the file, creating it if it is missing (not for `reading`). `vfs`: a file layer of SQLite, for tests."""
+        """Open the file, creating it if it is missing (not for `reading`)."""
         if not create:
             check_there(path)
         self._clock = clock if clock is not None else SystemClock()
         self._durability = durability
         self._link = Link(
-            path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, vfs=vfs, reading=reading
+            path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, reading=reading
         )
         with self._link.read() as db:
             self._time = StoreTime(self._clock, rows.latest(db))
@@ -81,8 +79,7 @@ class SqliteStore:
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
         self._link.on_writing, self._link.on_outcome = self._noting.writing, self._noting.outcome
-        self._turn = 0
-        self._idle = True
+        self._turn, self._idle = 0, True
         self._bell = Bell(self._link.changed, f"{self._link.path}-wal")
         self.reads = SqliteReads(self._link, self._liveness)
 
@@ -93,10 +90,8 @@ class SqliteStore:
 
     def describe(self) -> Description:
         """Say what this store is."""
-        keeps = "every commit that returned, " + (
-            "through power loss" if self._durability == "power" else "except power loss"
-        )
-        return Description("sqlite", str(self._link.path), keeps, "other machines")
+        through = "through power loss" if self._durability == "power" else "except power loss"
+        return Description("sqlite", str(self._link.path), f"every commit that returned, {through}", "other machines")
 
     def close(self) -> None:
         """Let go of the file and of the locks; claims of processes that did not leave look like a death."""
@@ -165,16 +160,15 @@ class SqliteStore:
             suspects = [
                 number
                 for number, parent in processes.others(db, process)
-                if self._is_dead(process, number, dead_after) and not self._liveness.is_left_to(parent, number)
+                if self._liveness.judge(process, number, dead_after) and not self._liveness.is_left_to(parent, number)
             ]
         clean = self._liveness.clean_window(process, dead_after)
         if not suspects:
             return Reap(clean_window=clean)
-        buried: list[int] = []
-        tasks = 0
+        buried, tasks = list[int](), 0
         with self._link.write() as db:
             for number in suspects:
-                dead = self._is_dead(process, number, dead_after)
+                dead = self._liveness.judge(process, number, dead_after)
                 if dead is not None and not processes.is_gone(db, number):
                     death = death_of(self.records, number) if dead.same_boot else NOBODYS_FAULT
                     tasks += processes.bury(db, number, self.now(), death)
@@ -182,13 +176,6 @@ class SqliteStore:
         for number in buried:
             self._liveness.forget(number)
         return Reap(tuple(buried), tasks, clean)
-
-    def _is_dead(self, reaper: int, process: int, dead_after: float) -> Dead | None:
-        found = self._liveness.probe(process)
-        if isinstance(found, Dead):
-            return found
-        silent = self._clock.monotonic() - found.beat > dead_after * SECOND
-        return Dead() if silent and self._liveness.clean_window(reaper, dead_after) else None
 
     # adding
 
