@@ -191,7 +191,8 @@ def test_the_doctor_lists_garbage_refusals_and_suspects(house: House) -> None:
         worker.done(claim)
     for _ in range(2):
         victim = house.worker()
-        house.kill(victim, Death(dict.fromkeys(victim.take().tasks, 5), evidence=True))
+        ran = [task for claim in victim.claim() for task in claim.tasks]
+        house.kill(victim, Death(dict.fromkeys(ran, 5), evidence=True))
     found = examine(house.store, clock=house.clock)
     assert "5 unpublished task rows" in said(found, "garbage")
     assert "1 late commits with 2 outcomes were refused" in said(found, "refusals")

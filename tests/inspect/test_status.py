@@ -66,6 +66,7 @@ def test_work_of_the_dead_is_not_called_running(house: House) -> None:
     for _ in range(2):
         worker = house.worker()
         house.kill(worker, Death(dict.fromkeys(worker.take().tasks, 5), evidence=True))
+    house.worker()
     status = status_of(house.store, run)
     assert (status.phase, status.live.run.held, status.live.run.suspect) == (Phase.PULLING, 0, 2)
 

@@ -101,9 +101,11 @@ def test_a_kind_that_defers_itself_is_throttled_and_leaves_the_workers_to_others
     gate = Gate()
 
     def plain(n: int) -> None:
+        threading.Event().wait(0.01)
         raise Defer(0.01)
 
     async def coroutine(n: int) -> None:
+        await asyncio.sleep(0.01)
         raise Defer(0.01)
 
     def other(n: int) -> None:

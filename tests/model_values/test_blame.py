@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.model.blame import PARTS, after_death
+from ramify.model.blame import after_death
 from ramify.model.death import NO_DEATHS, NOBODYS_FAULT, Death, Deaths
 from ramify.model.segment import MASK_WIDTH, mask_of, tasks_in
 
 some_tasks = st.lists(st.integers(1000, 1300), min_size=1, unique=True).map(sorted)
+some_running = st.dictionaries(st.integers(1000, 1300), st.booleans(), min_size=1)
 some_deaths = st.builds(Deaths, st.integers(0, 3), st.integers(0, 3), st.integers(0, 15), st.booleans(), st.booleans())
 
 
@@ -20,12 +21,13 @@ def after(tasks: list[int], before: Deaths, death: Death) -> dict[int, Deaths]:
     return {task: deaths for row, deaths in offered for task in tasks_in(*row)}
 
 
-@given(some_tasks, some_deaths, st.sets(st.integers(1000, 1300)), st.booleans())
-def test_every_task_is_offered_again_once(tasks: list[int], before: Deaths, ran: set[int], evidence: bool) -> None:
+@given(some_running, some_deaths, st.booleans())
+def test_every_task_is_offered_again_once(running: dict[int, bool], before: Deaths, evidence: bool) -> None:
+    tasks, ran = sorted(running), {task for task, runs in running.items() if runs}
     death = Death(dict.fromkeys(ran, 5), evidence)
     offered = after_death((1000, 1300, mask_of(tasks, 1000)), before, death)
     assert sorted(task for row, _ in offered for task in tasks_in(*row)) == tasks
-    assert len(offered) <= 2 * PARTS
+    assert len(offered) <= 32
 
 
 @given(some_tasks, some_deaths)
@@ -34,8 +36,9 @@ def test_a_death_that_is_nobodys_fault_changes_nothing(tasks: list[int], before:
     assert after_death(row, before, NOBODYS_FAULT) == [(row, before)]
 
 
-@given(some_tasks, some_deaths, st.sets(st.integers(1000, 1300)))
-def test_without_evidence_nobody_is_marked_who_did_not_run(tasks: list[int], before: Deaths, ran: set[int]) -> None:
+@given(some_running, some_deaths)
+def test_without_evidence_nobody_is_marked_who_did_not_run(running: dict[int, bool], before: Deaths) -> None:
+    tasks, ran = sorted(running), {task for task, runs in running.items() if runs}
     found = after(tasks, before, Death(dict.fromkeys(ran, 5)))
     assert {deaths for task, deaths in found.items() if task not in ran} <= {before}
     assert {deaths.silent for task, deaths in found.items() if task in ran} <= {before.silent + 1}
@@ -47,7 +50,7 @@ def test_parts_that_run_apart_are_few_and_about_equal(size: int) -> None:
     offered = after_death((1, size, None), Deaths(ran=1), death)
     sizes = [last - first + 1 for (first, last, _), _ in offered]
     assert sum(sizes) == size
-    assert max(sizes) == -(-size // PARTS)
+    assert max(sizes) == -(-size // 16)
     assert all(deaths.apart for _, deaths in offered)
 
 
@@ -86,6 +89,12 @@ def test_alone_is_who_ran_apart_as_the_only_task_of_its_row() -> None:
     assert not after([1000], Deaths(ran=1), death)[1000].alone
     assert not after([1000, 1001], Deaths(ran=2, apart=True), death)[1000].alone
     assert after([1000], Deaths(ran=2, apart=True), death)[1000].alone
+
+
+def test_a_kill_from_outside_while_alone_proves_nothing_about_deaths_that_were_shared() -> None:
+    shared = Deaths(held=9, apart=True)
+    assert not after([1000], shared, Death({1000: 5}))[1000].alone
+    assert after([1000], Deaths(silent=24, apart=True), Death({1000: 5}))[1000].alone
 
 
 @pytest.mark.parametrize(

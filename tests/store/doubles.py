@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -238,6 +239,15 @@ class OffersInOnePart(Damaged):
         for row in self.rows(SegmentState.READY):
             row.deaths = msgspec.structs.replace(row.deaths, apart=False)
         return tasks
+
+
+@caught_by("records: records have a folder of their own or none are kept")
+class NamesNoFolder(Damaged):
+    """Lets processes leave their records where there is no room for them."""
+
+    @property
+    def records(self) -> Any:
+        return Path("nowhere")
 
 
 @caught_by("beat: a beat does not bring the dead back")

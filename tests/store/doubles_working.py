@@ -8,6 +8,7 @@ import msgspec
 
 from ramify.model.claim import Claim, Claimed, Want
 from ramify.model.commit import Committed, Part
+from ramify.model.death import NO_DEATHS
 from ramify.model.process import Stamp, new_token
 from ramify.model.segment import SegmentState
 from ramify.store.memory import commits
@@ -143,7 +144,7 @@ class SuspectsInCompany(Damaged):
     """Gives suspects out like any other row."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        with self.bent(self.rows(SegmentState.READY), "crashes", 0):
+        with self.bent(self.rows(SegmentState.READY), "deaths", NO_DEATHS):
             return super().claim(stamp, want)
 
 
@@ -152,7 +153,7 @@ class CompanyForSuspects(Damaged):
     """Gives more to a process that holds a suspect."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        with self.bent(self.rows(SegmentState.CLAIMED), "crashes", 0):
+        with self.bent(self.rows(SegmentState.CLAIMED), "deaths", NO_DEATHS):
             return super().claim(stamp, want)
 
 

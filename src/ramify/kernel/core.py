@@ -298,10 +298,7 @@ class Core:
             return look
         waits = [LONGEST_REST, *self._moments(now)]
         if self.outbox.since is not None:
-            suspect = are_held(self.holdings)
-            waits.append(
-                (self.outbox.latest + WATCHED if suspect else self.outbox.since + self._settings.flush_after) - now
-            )
+            waits.append(self._due_at(self.outbox.since) - now)
         # Once that moment has passed, something else keeps this process from claiming: a beat, say.
         if self.appetite.is_dry and now < self.appetite.dry_until and not self.appetite.is_shut(now):
             waits.append(self.appetite.dry_until - now)
@@ -311,7 +308,8 @@ class Core:
         """Seconds until something can be started that cannot be started now."""
         if (moment := self.leases.next_moment(now, self.appetite.parked)) is not None:
             yield moment
-        if (due := self.appetite.next_due) is not None:
+        # One that has passed waits for something else: for a beat, say.
+        if (due := self.appetite.next_due) is not None and due > now:
             yield due - now
 
     def _wind_down(self, now: float) -> Step:
@@ -327,15 +325,17 @@ class Core:
         self.has_left = True
         return Leave()
 
+    def _due_at(self, since: float) -> float:
+        """When outcomes that came in from `since` on are committed at the latest; suspects are watched until then."""
+        return self.outbox.latest + WATCHED if are_held(self.holdings) else since + self._settings.flush_after
+
     def _is_due(self, now: float) -> bool:
+        if self.outbox.since is None or now >= self._due_at(self.outbox.since):
+            return True
         if are_held(self.holdings):
-            return now - self.outbox.latest >= WATCHED
-        if self.outbox.unsent >= self._settings.flush_at or self.outbox.since is None:
-            return True
-        if now - self.outbox.since >= self._settings.flush_after:
-            return True
-        # Nothing is left to hand out: whatever comes next waits for this commit.
-        return not self.leases.waiting_tasks and not self.leases.running
+            return False
+        # When nothing is left to hand out, whatever comes next waits for this commit.
+        return self.outbox.unsent >= self._settings.flush_at or not (self.leases.waiting_tasks or self.leases.running)
 
     def needs_step(self) -> bool:
         """Whether the loop should look again now, because of what it was told since its last step."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from ramify.errors import BadPayload, RamifyError, Reaped, StaleStamp, UnknownRun
 from ramify.model.commit import Committed
+from ramify.model.death import Death
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.segment import SegmentState
 from tests.store.machine.bad import Call, bad_calls, lost_calls
@@ -25,7 +26,7 @@ class FaultMachine(WorkMachine):
         somebody, crashed = self.scene.workers, self.scene.crashed
         yield 1, self.leave, somebody
         yield 1, self.crash, somebody
-        yield 1, self.crash_after_a_word, any(worker.left for worker in somebody)
+        yield 3, self.die_as_its_parent_tells, any(worker.left for worker in somebody)
         yield 1, self.crash_everything, len(somebody) > 1
         yield 5 if crashed else 1, self.reap_after_a_watch, True
         yield 1, self.reap_at_once, somebody and not crashed
@@ -45,12 +46,15 @@ class FaultMachine(WorkMachine):
     def crash(self, choose: Choices) -> None:
         self.scene.crash(choose.one(self.scene.workers))
 
-    def crash_after_a_word(self, choose: Choices) -> None:
-        """Before it dies, it says who is to blame."""
+    def die_as_its_parent_tells(self, choose: Choices) -> None:
+        """Its parent buries it at once, and knows what it ran and whether it died of that."""
         worker = self._holder(choose)
-        blamed = choose.one([left[-1] for left in worker.left.values()])
-        assert worker.client.ask("announce", worker.process, blamed) is None
+        held = [task for left in worker.left.values() for task in left]
+        ran, late = choose.some(held), choose.some(held)
+        death = Death(dict.fromkeys(ran, choose.one((None, 1, 5))), choose.one((True, False)), frozenset(late[:1]))
         self.scene.crash(worker)
+        worker.client.ask("bury", worker.process, death)
+        self.scene.bury(worker)
 
     def crash_everything(self, _: Choices) -> None:
         self.scene.crash_all()
@@ -120,7 +124,6 @@ class FaultMachine(WorkMachine):
         stamp = Stamp(worker.process, worker.n + 1)
         verbs: list[tuple[Any, ...]] = [
             ("claim", stamp, EVERYTHING),
-            ("announce", worker.process, None),
             ("reap", worker.process, DEAD_AFTER),
             ("release", stamp, b"void"),
             ("reopen", stamp, self.scene.runs()[0].id, []),

@@ -130,7 +130,6 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.vacuum, True
         yield 2, self.enter, len(workers) < 4
         yield 1, self.enter_again, workers
-        yield 2, self.announce, holds
         yield 1, self.note, workers
 
     def _worker(self, choose: Choices) -> Worker:
@@ -241,11 +240,6 @@ class WorkMachine(RuleBasedStateMachine):
         worker = choose.one(self.scene.workers)
         assert worker.client.ask("enter", NewProcess(worker.process)) is None
         self.before = self.now
-
-    def announce(self, choose: Choices) -> None:
-        worker = choose.one(self.scene.workers)
-        held = [task for left in worker.left.values() for task in left]
-        worker.client.ask("announce", worker.process, choose.one([None, *held]))
 
     def note(self, choose: Choices) -> None:
         """Lines of any run and task, some of them for the second time."""

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import apsw
 
-from ramify.errors import StoreRefused
+from ramify.errors import StoreBroken, StoreRefused
 from ramify.store.clock import Clock, SystemClock
-from ramify.store.sqlite import schema
+from ramify.store.sqlite import rows, schema
+from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
 
 
@@ -34,6 +35,15 @@ def witnessed(db: apsw.Connection) -> None:
                 "file was put in its place. Stop all processes and put the file back together with its -wal; to go on "
                 f"without those commits, remove {path}-live"
             )
+
+
+def latest(link: Link) -> int:
+    """The latest time written down; 0 where damage hides it: who needs that meets it, and doctor names it."""
+    try:
+        with link.read() as db:
+            return rows.latest(db)
+    except StoreBroken:
+        return 0
 
 
 class Noting:

@@ -46,7 +46,7 @@ from ramify.store.sqlite.bell import Bell
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
-from ramify.store.sqlite.noting import Noting, witnessed
+from ramify.store.sqlite.noting import Noting, latest, witnessed
 from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
 from ramify.store.sqlite.rows import CommitLog
@@ -73,8 +73,7 @@ class SqliteStore:
         self._link = Link(
             path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, reading=reading
         )
-        with self._link.read() as db:
-            self._time = StoreTime(self._clock, rows.latest(db))
+        self._time = StoreTime(self._clock, latest(self._link))
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
