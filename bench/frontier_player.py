@@ -18,8 +18,8 @@ import msgspec
 
 from bench import deque, pool
 from bench.frontier_idle import watch
-from bench.frontier_tasks import calls, chains, crowd, engine, marks, mixed, nap, naps, node, wide
-from bench.frontier_turn import Chain, Compute, Deque, Grow, Nap, Ping, Pool, Report, Turned, Turns, Widen
+from bench.frontier_tasks import calls, chains, crowd, engine, marks, mixed, nap, naps, node, scatter, wide
+from bench.frontier_turn import Chain, Compute, Deque, Grow, Lanes, Nap, Ping, Pool, Report, Turned, Turns, Widen
 from bench.tree import Tree, Work
 from ramify.engine.run import Run
 from ramify.model.call import Call
@@ -48,6 +48,8 @@ def play(turn: Turns) -> Report:
             return _nap(turn)
         case Turned():
             return _run(calls.of(turn.count, turn.defers), turn.count + 1)[1]
+        case Lanes():
+            return _run(scatter.of(turn.count, turn.own, turn.limited), turn.count + 1)[1]
         case Ping():
             return _ping(turn)
         case _:

@@ -126,6 +126,19 @@ def call(number: int, defers: bool) -> None:
 
 
 @engine.task
+def scatter(count: int, own: bool, limited: bool) -> Spawns[None]:
+    """The root of `count` tasks that do nothing, each in a lane of its own if told to."""
+    kind = alone if limited else leaf
+    for number in range(count):
+        yield kind.of(number).lane(str(number)) if own else kind.of(number)
+
+
+@engine.task(concurrency=1)
+def alone(number: int) -> None:
+    """Nothing at all, one at a time in each lane."""
+
+
+@engine.task
 def ping(sent: int) -> None:
     """Tell how long ago it was sent; `sent` is in nanoseconds of the monotonic clock."""
     arrivals.put((time.monotonic_ns() - sent) / 1e9)

@@ -81,6 +81,14 @@ class Turned(Turn, frozen=True):
     defers: bool
 
 
+class Lanes(Turn, frozen=True):
+    """The engine over tasks that do nothing, each in a lane of its own or in none; `limited` to one in each lane."""
+
+    count: int
+    own: bool
+    limited: bool = False
+
+
 class Ping(Turn, frozen=True):
     """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s."""
 
@@ -88,7 +96,7 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Ping
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Ping
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from bench import (
     frontier_adapt,
     frontier_growth,
+    frontier_lanes,
     frontier_latency,
     frontier_race,
     frontier_skew,
@@ -29,6 +30,7 @@ SUITES: tuple[Suite, ...] = (
     frontier_latency.SUITE,
     frontier_skew.SUITE,
     frontier_adapt.SUITE,
+    frontier_lanes.SUITE,
 )
 
 

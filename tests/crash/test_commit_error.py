@@ -57,7 +57,7 @@ class Scene:
             "commit": lambda store: store.commit(stamp, [part]),
             "commit and claim": lambda store: store.commit(stamp, [part], ANY),
             "claim": lambda store: store.claim(stamp, ANY),
-            "stage": lambda store: store.stage(stamp, self.claim.token, children),
+            "stage": lambda store: store.stage(stamp, self.claim.token, [children]),
             "release": lambda store: store.release(stamp, self.claim.token),
         }
         return verbs[name]

@@ -55,7 +55,7 @@ def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]
     yield "start", lambda: store.start(NewRun(run, "r"), [NewTasks(first + 1, "work", [b"1", b"2", b"3"])])
     yield "append", lambda: store.append(run, [NewTasks(first + 10, "work", [b"4"])])
     yield "claim", lambda: claim(1)
-    yield "stage", lambda: store.stage(Stamp(process, 2), token, NewTasks(first + 20, "work", [b"5"]))
+    yield "stage", lambda: store.stage(Stamp(process, 2), token, [NewTasks(first + 20, "work", [b"5"])])
     yield "release", lambda: store.release(Stamp(process, 3), token)
     claim(4)
     ended = task()

@@ -310,7 +310,7 @@ class Worker:
 
     def _stage_piece(self, token: bytes, group: NewTasks) -> bool:
         stamp = self.stamp()
-        return self.send(lambda store: store.stage(stamp, token, group))
+        return self.send(lambda store: store.stage(stamp, token, [group]))
 
 
 def _by_kind(names: Sequence[str]) -> list[tuple[str, list[str]]]:

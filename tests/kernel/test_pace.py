@@ -12,7 +12,7 @@ import pytest
 from ramify.kernel.current import current
 from ramify.model.event import Status
 from ramify.model.policy import Rate
-from tests.kernel.shop import Gate, Shop, wait_until
+from tests.kernel.shop import LONG, Gate, Shop, wait_until
 
 COLOURS = pytest.mark.parametrize("colour", ["plain", "async"])
 
@@ -230,3 +230,17 @@ def test_a_kernel_that_waits_for_a_rate_rests(quick: Shop) -> None:
         kernel.core.step = lambda now: steps.append(now) or step(now)  # type: ignore[method-assign, func-returns-value]
         threading.Event().wait(0.3)
         assert len(steps) < 60
+
+
+def test_very_many_lanes_of_one_quick_task_each_take_few_turns_of_the_loop(quick: Shop) -> None:
+    def work(n: int) -> None: ...
+
+    task = quick.task(work)
+    run = quick.start(*(task.of(n).lane(f"host{n}") for n in range(3_000)))
+    kernel = quick.kernel(run, threads=1)
+    steps, step = [], kernel.core.step
+    kernel.core.step = lambda now: steps.append(now) or step(now)  # type: ignore[method-assign, func-returns-value]
+    kernel.start()
+    assert kernel.join(LONG)
+    assert quick.count(run, Status.DONE) == 3_000
+    assert len(steps) < 1_500

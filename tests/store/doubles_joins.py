@@ -26,7 +26,7 @@ replace = msgspec.structs.replace
 class StagesInTheOpen(Damaged):
     """Shows what is only staged."""
 
-    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         answer = super().stage(stamp, token, tasks)
         for row in self.rows(SegmentState.STAGED):
             row.span.published = True
@@ -37,10 +37,10 @@ class StagesInTheOpen(Damaged):
 class StagesUnguarded(Damaged):
     """Writes rows under a token that is void: nobody will ever list them."""
 
-    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         held = super().stage(stamp, token, tasks)
         if not held:
-            adding.stage(self._place, next(iter(self._place.runs.values())), tasks, self.rows()[0])
+            adding.stage(self._place, next(iter(self._place.runs.values())), tasks[0], self.rows()[0])
         return held
 
 
@@ -48,11 +48,11 @@ class StagesUnguarded(Damaged):
 class StagesTwice(Damaged):
     """Takes a stage that is sent again for a new one."""
 
-    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         session = self._place.sessions[stamp.process]
         if session.last == stamp.n:
             session.last -= 1
-            tasks = replace(tasks, first=self.reserve(len(tasks.bodies) + 1) + 1)
+            tasks = [replace(group, first=self.reserve(len(group.bodies) + 1) + 1) for group in tasks]
         return super().stage(stamp, token, tasks)
 
 

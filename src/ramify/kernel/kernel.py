@@ -28,6 +28,7 @@ from ramify.kernel.pool import Pool
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Signals
+from ramify.kernel.sizes import CHUNK_SECONDS
 from ramify.kernel.stand_in import StandIn
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Library, Workplace
@@ -166,21 +167,27 @@ class Kernel:
                 self.turn.wait_for(self.core.needs_step, seconds)
 
     def _run_here(self) -> bool:
-        """Run the next chunk in the loop's own thread, if it should do so and there is one."""
+        """Run quick tasks for a moment in the loop's own thread, if it should do so and there are any."""
         if self._is_inline:
             return self._run_inline()
-        if self._stand_in.is_me:
-            return False
-        with self.turn:
-            chunk = self.core.lease(False, self.clock()) if self.core.is_calm else None
-        if chunk is None:
+        if self._stand_in.is_me or (chunk := self._lease_here()) is None:
             return False
         self._stand_in.go()
+        end = self.clock() + CHUNK_SECONDS
         try:
-            self._deliver([run_chunk(chunk, self._workplace)], [chunk])
+            # Chunks may be of one task each, where many lanes have one: too little for a whole turn of the loop.
+            while chunk is not None:
+                ran = run_chunk(chunk, self._workplace)
+                with self.turn:
+                    self._deliver([ran], [chunk])
+                    chunk = self._lease_here() if self.clock() < end else None
         finally:
             self._stand_in.come_back()
         return True
+
+    def _lease_here(self) -> Chunk | None:
+        with self.turn:
+            return self.core.lease(False, self.clock()) if self.core.is_calm else None
 
     def _run_inline(self) -> bool:
         """With no threads, run the next chunk right here; False when there is none."""

@@ -51,14 +51,16 @@ class Nursery:
     def _stage(self, calls: Sequence[Call[Any]]) -> bool:
         offspring = Offspring()
         offspring.add(self._task, calls)
-        session, token = self._session, self._chunk.claim.token
-        for group, brood in offspring.broods.items():
-            # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
-            tasks = new_tasks(group, session.take(len(brood.bodies) + 1), brood, session.store.now())
-            reach("before-stage")
-            if not session.send(lambda stamp, tasks=tasks: session.store.stage(stamp, token, tasks)):  # type: ignore[misc]
-                return False
-            reach("after-stage")
-            self.ranges.append(tasks.first)
+        session, token, now = self._session, self._chunk.claim.token, self._session.store.now()
+        # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
+        tasks = [
+            new_tasks(group, session.take(len(brood.bodies) + 1), brood, now)
+            for group, brood in offspring.broods.items()
+        ]
+        reach("before-stage")
+        if not session.send(lambda stamp: session.store.stage(stamp, token, tasks)):
+            return False
+        reach("after-stage")
+        self.ranges += [group.first for group in tasks]
         self.count += len(calls)
         return True

@@ -165,3 +165,11 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
     if tasks.waits and tasks.due is not None:
         raise BadPayload(f"{tasks.kind!r} tasks wait for a join and have a due time; a task can have one of the two")
     return tasks
+
+
+def check_staged(groups: Sequence[NewTasks]) -> None:
+    """The same for groups that are staged, which nobody may wait for yet."""
+    for tasks in groups:
+        check_tasks(tasks)
+        if tasks.waits or (tasks.join is not None and tasks.slot is None):
+            raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")

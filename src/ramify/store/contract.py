@@ -200,8 +200,8 @@ class Store(Protocol):
         A crash right after it leaves claims that the reaper offers again.
         """
 
-    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
-        """Write rows of a streamed fan-out under a staged segment, guarded by the claim's token. False: token void.
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
+        """Write rows of a streamed fan-out under staged segments, guarded by the claim's token. False: token void.
 
         Nothing of it is visible until a part of that claim publishes it; without that it becomes garbage. Pieces whose
         ids follow on are one range, named by its first id. Keys are resolved when it is published: a task that loses

@@ -123,8 +123,8 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1], children=[structs.replace(two, kind="")])],
     ):
         yield "commit", stamp, parts
-    yield "stage", stamp, b"x", structs.replace(two, waits=True)
-    yield "stage", stamp, b"x", structs.replace(two, join=1, slot=None)
+    yield "stage", stamp, b"x", [structs.replace(two, waits=True)]
+    yield "stage", stamp, b"x", [structs.replace(two, join=1, slot=None)]
 
 
 def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator[tuple[Any, ...]]:
@@ -152,4 +152,4 @@ def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator
         yield "commit", [structs.replace(Part(token, left[:1]), **columns), *others]
     if others:
         yield "commit", [Part(token, left, children=[two]), structs.replace(others[0], children=[one])]
-    yield "stage", token, known
+    yield "stage", token, [known]

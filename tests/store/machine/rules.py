@@ -301,7 +301,7 @@ class WorkMachine(RuleBasedStateMachine):
             assert worker.send("release", token) is False
         else:
             tasks = self.shop.group(choose, self.shop.ids(choose, 1), 1)
-            assert worker.send("stage", token, tasks) is False
+            assert worker.send("stage", token, [tasks]) is False
 
     def _not_its_own(self, choose: Choices, worker: Worker) -> bytes:
         """A token that is void in the hands of this worker."""
@@ -335,7 +335,7 @@ class WorkMachine(RuleBasedStateMachine):
         worker = self._holder(choose)
         token = choose.one(list(worker.left))
         tasks = self.shop.stream(choose, worker, token)
-        if worker.send("stage", token, tasks, lost=choose.chance(4)) is True:
+        if worker.send("stage", token, [tasks], lost=choose.chance(4)) is True:
             worker.staged.setdefault(token, []).append(tasks.first)
             if tasks.join is not None:
                 worker.gathering[tasks.first] = tasks.join

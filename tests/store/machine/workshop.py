@@ -132,7 +132,7 @@ class Workshop:
     def stream(self, choose: Choices, worker: Worker, token: bytes) -> NewTasks:
         """Tasks to stage under a claim. They begin at a multiple of `STREAM`, or go on where the last ones ended."""
         before: list[NewTasks] = [
-            sent.args[2] for sent in worker.sent[-1:] if sent.verb == "stage" and sent.args[1] == token
+            sent.args[2][0] for sent in worker.sent[-1:] if sent.verb == "stage" and sent.args[1] == token
         ]
         if before and choose.chance() and before[0].last % STREAM + len(before[0].bodies) < STREAM:
             last = before[0]

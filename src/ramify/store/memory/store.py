@@ -21,7 +21,7 @@ from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, RunState, Started
-from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_tasks
+from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.memory import adding, claims, commits, lives, processes, runs
@@ -186,19 +186,18 @@ class MemoryStore:
                 self._place.consume(stamp, claimed)
             return claimed
 
-    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         """Write unpublished rows."""
-        check_tasks(tasks)
-        if tasks.waits or (tasks.join is not None and tasks.slot is None):
-            raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+        check_staged(tasks)
         with self._place.lock:
             again = self._place.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Staged).done
             row = commits.holding(self._place, stamp.process, token)
             if row is not None:
-                adding.check_room(self._place, [tasks])
-                adding.stage(self._place, self._place.run(row.run), tasks, row)
+                adding.check_room(self._place, tasks)
+                for group in tasks:
+                    adding.stage(self._place, self._place.run(row.run), group, row)
             self._place.consume(stamp, Staged(row is not None))
             return row is not None
 

@@ -227,7 +227,8 @@ def _continues(db: Db, before: SpanRow, span: SpanRow) -> bool:
 
 def staged(db: Db, first: int, token: bytes) -> SegmentRow:
     """The staged row of this claim that begins at `first`; BadPayload otherwise."""
-    found = rows.segments(db, "WHERE token = ? AND state = 4 AND first = ?", (token, first))
+    # By its first id: one claim may have staged very many.
+    found = rows.segments(db, "INDEXED BY segment_first WHERE token = ? AND state = 4 AND first = ?", (token, first))
     if not found:
         raise BadPayload(f"no staged range of this claim begins at {first}")
     return found[0]

@@ -24,7 +24,7 @@ from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
-from ramify.model.task import Appended, NewTasks, check_name, check_tasks
+from ramify.model.task import Appended, NewTasks, check_name, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.record import death_of
@@ -232,19 +232,19 @@ class SqliteStore:
         with self._link.read() as db:
             return answers.claimed(db, answer, want, self.now())
 
-    def stage(self, stamp: Stamp, token: bytes, tasks: NewTasks) -> bool:
+    def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         """Write unpublished rows."""
-        check_tasks(tasks)
-        if tasks.waits or (tasks.join is not None and tasks.slot is None):
-            raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+        check_staged(tasks)
         with self._link.write() as db:
             again = processes.consumed(db, stamp)
             if again is not None:
                 return answers.recall(again, "stage").done
             row = commits.holding(db, stamp.process, token)
             if row is not None:
-                adding.check_room(db, [tasks])
-                adding.stage(db, rows.run_row(db, row.run), tasks, row)
+                adding.check_room(db, tasks)
+                run = rows.run_row(db, row.run)
+                for group in tasks:
+                    adding.stage(db, run, group, row)
             self._consume(db, stamp, Answer("stage", row is not None))
             return row is not None
 

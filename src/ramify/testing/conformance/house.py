@@ -139,7 +139,7 @@ class Worker:
         """Commit `tasks` of a claim as done."""
         return self.end(claim, tasks, Status.DONE, **rest)
 
-    def stage(self, claim: Claim, tasks: NewTasks) -> bool:
+    def stage(self, claim: Claim, *tasks: NewTasks) -> bool:
         """`stage` under the next stamp."""
         return self.store.stage(self.stamp(), claim.token, tasks)
 

@@ -6,7 +6,7 @@ which only `vacuum` removes.
 
 from __future__ import annotations
 
-from ramify.errors import Reaped, StaleStamp
+from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.commit import Part
 from ramify.model.event import Status, Tally
 from ramify.model.process import Stamp
@@ -193,7 +193,7 @@ def staged_again_with_the_same_stamp_it_is_staged_once(house: House) -> None:
     staged = house.tasks(3)
     assert worker.stage(claim, staged)
     with house.nothing_changes():
-        assert house.client().stage(worker.last, claim.token, staged)
+        assert house.client().stage(worker.last, claim.token, [staged])
     worker.done(claim, publish=[staged.first])
     assert house.offered() == list(staged.ids)
 
@@ -206,7 +206,27 @@ def an_older_stamp_stages_nothing(house: House) -> None:
     _stage(worker, claim.token, house.tasks())
     _stage(worker, claim.token, house.tasks())
     with house.nothing_changes(), refused(StaleStamp):
-        worker.store.stage(Stamp(worker.process, worker.n - 1), claim.token, house.tasks())
+        worker.store.stage(Stamp(worker.process, worker.n - 1), claim.token, [house.tasks()])
+
+
+@case("stage")
+def several_groups_are_staged_in_one_go_and_each_is_a_range(house: House) -> None:
+    house.any_run(house.tasks())
+    worker = house.worker()
+    claim = worker.take()
+    groups = [house.tasks(2, lane=lane) for lane in ("left", "right", "middle")]
+    assert worker.stage(claim, *groups)
+    worker.done(claim, publish=[groups[0].first, groups[2].first])
+    assert house.offered() == [*groups[0].ids, *groups[2].ids]
+
+
+@case("stage")
+def of_several_groups_all_are_staged_or_none(house: House) -> None:
+    house.any_run(house.tasks())
+    worker = house.worker()
+    claim = worker.take()
+    with house.nothing_changes(), refused(BadPayload):
+        worker.stage(claim, house.tasks(2), NewTasks(claim.tasks[0], "walk", [b""]))
 
 
 @case("stage")
@@ -229,7 +249,7 @@ def _states(house: House, run: int) -> dict[int, SegmentState]:
 
 
 def _stage(worker: Worker, token: bytes, tasks: NewTasks) -> None:
-    assert worker.store.stage(worker.stamp(), token, tasks)
+    assert worker.store.stage(worker.stamp(), token, [tasks])
 
 
 @case("stage")
