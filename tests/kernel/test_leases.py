@@ -8,7 +8,7 @@ import pytest
 
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.leases import Leases
-from ramify.kernel.settings import Settings
+from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, MOST_THREADS, Settings
 from ramify.kernel.work import Chunk
 from ramify.model.claim import More
 from ramify.model.policy import Rate
@@ -187,3 +187,14 @@ def test_what_a_limit_holds_back_is_known_by_kind_until_it_may_start() -> None:
     assert leases.stuck["work"] == 2
     leases.take_back(chunk, held, 1)
     assert leases.stuck["work"] == 0
+
+
+def test_threads_that_gain_and_gain_end_at_the_most_that_is_chosen_and_not_at_the_most_that_may_be_given() -> None:
+    settings = Settings()
+    adapter = Leases({"work": handler()}, settings).adapters[False]
+    for second in range(20):
+        adapter.ran(0, 0.0, 0.0, second, 0.0)
+        adapter.ran(100 * adapter.target, adapter.target, 0.0, second + 1.0, 0.0)
+        adapter.judge(second + 1.0, scarce=False, cpu=0.0)
+    assert adapter.target == CHOSEN_THREADS < MOST_THREADS
+    assert settings.slots == 2 * CHOSEN_THREADS + CHOSEN_COROUTINES
