@@ -15,6 +15,8 @@ from bench import (
     mutable_rows,
     once,
     race,
+    recovery_kill,
+    recovery_killer,
 )
 from bench.figure import Figure, Setting, Suite
 
@@ -29,6 +31,8 @@ SUITES: tuple[Suite, ...] = (
     frontier_latency.SUITE,
     frontier_skew.SUITE,
     frontier_adapt.SUITE,
+    recovery_kill.SUITE,
+    recovery_killer.SUITE,
 )
 
 
