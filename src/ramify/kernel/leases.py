@@ -142,7 +142,9 @@ class Leases:
             wait = self.limits.opens_in(*where, now)
             line.step_aside(None if wait is None else now + wait)
             self.stuck[where[0]] += self.waiting[where]
-        self.adapters[colour].starved()
+        if any(self.stuck.values()) or not self.sizes.is_more:
+            # Not where the next claim brings more: more workers would have claimed more in time.
+            self.adapters[colour].starved()
         return None
 
     def _chunk(self, holding: Holding, colour: bool, now: float) -> Chunk | None:
