@@ -16,6 +16,8 @@ from bench import (
     mutable_rows,
     once,
     race,
+    recovery_kill,
+    recovery_killer,
 )
 from bench.figure import Figure, Setting, Suite
 
@@ -31,6 +33,8 @@ SUITES: tuple[Suite, ...] = (
     frontier_skew.SUITE,
     frontier_adapt.SUITE,
     frontier_lanes.SUITE,
+    recovery_kill.SUITE,
+    recovery_killer.SUITE,
 )
 
 

@@ -18,6 +18,9 @@ from bench.frontier_growth import shares
 from bench.frontier_latency import percentile
 from bench.frontier_skew import ideal_even, ideal_mixed
 from bench.frontier_turn import Deque, Grow, Report, levels, take
+from bench.recovery_kill import allowed
+from bench.recovery_killer import hunt
+from bench.recovery_work import Beside, Nap, Program, check_done, play
 from bench.tree import Tree
 
 INSTALLS = """#!/bin/sh
@@ -151,3 +154,29 @@ def test_a_race_without_huey_gives_the_rest_and_says_what_is_missing(
     assert figure.missing == ("huey: no index",)
     assert figure.bar is not None
     assert not figure.bar.met
+
+
+def test_the_rest_may_take_a_fifth_longer_with_a_start_and_the_longest_task_for_each_kill() -> None:
+    assert allowed(rest=10.0, longest=3.0) == pytest.approx(12 + 3 + 1)
+    assert allowed(rest=10.0, longest=3.0, kills=3) == pytest.approx(12 + 3 * (3 + 1))
+
+
+def test_a_program_is_killed_at_half_way_and_ends_when_it_is_started_again(tmp_path: Path) -> None:
+    whole, rest = play(Nap(8, ms=100, threads=1), tmp_path, (0.5,), killing=True)
+    assert 0.3 < rest < whole
+
+
+def test_a_program_that_was_not_started_again_is_an_error_and_not_a_figure(tmp_path: Path) -> None:
+    work = Nap(8, ms=100, threads=1)
+    program = Program(work, tmp_path)
+    try:
+        assert program.wait_for(2) < work.count
+    finally:
+        program.kill()
+    with pytest.raises(AssertionError, match="9 tasks were to be done"):
+        check_done(work, tmp_path)
+
+
+@pytest.mark.full
+def test_the_deaths_of_a_killer_are_counted_until_it_is_quarantined(tmp_path: Path) -> None:
+    assert hunt(Beside(64, killer=20, end="exit", processes=1), tmp_path) == (5, True)

@@ -8,7 +8,7 @@ import pytest
 
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.leases import Leases
-from ramify.kernel.settings import Settings
+from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, MOST_THREADS, Settings
 from ramify.kernel.work import Chunk
 from ramify.model.claim import More
 from ramify.model.policy import Rate
@@ -187,3 +187,41 @@ def test_what_a_limit_holds_back_is_known_by_kind_until_it_may_start() -> None:
     assert leases.stuck["work"] == 2
     leases.take_back(chunk, held, 1)
     assert leases.stuck["work"] == 0
+
+
+def test_threads_that_gain_and_gain_end_at_the_most_that_is_chosen_and_not_at_the_most_that_may_be_given() -> None:
+    settings = Settings()
+    adapter = Leases({"work": handler()}, settings).adapters[False]
+    for second in range(20):
+        adapter.ran(0, 0.0, 0.0, second, 0.0)
+        adapter.ran(100 * adapter.target, adapter.target, 0.0, second + 1.0, 0.0)
+        adapter.judge(second + 1.0, scarce=False, cpu=0.0)
+    assert adapter.target == CHOSEN_THREADS < MOST_THREADS
+    assert settings.slots == 2 * CHOSEN_THREADS + CHOSEN_COROUTINES
+
+
+def judged_after_a_wave(leases: Leases, tasks: int) -> int:
+    """All workers come back at once and find nothing held for some of them; how many there are from then on."""
+    held = holding(tasks, handler(rate=Rate((1, 60.0))) if leases.limits.is_any else handler())
+    adapter = leases.adapters[False]
+    adapter.ran(adapter.target, float(adapter.target), 0.0, 0.0, 0.0)
+    leases.offer(held, held.available)
+    while leases.lease(False, 0.0) is not None:
+        pass
+    adapter.judge(1.0, scarce=False, cpu=0.0)
+    return adapter.target
+
+
+@pytest.mark.parametrize(("left", "workers"), [(100, 16), (0, 4)])
+def test_workers_with_nothing_to_do_keep_their_number_only_where_the_store_has_nothing_either(
+    left: int, workers: int
+) -> None:
+    leases = Leases({"work": handler()}, Settings())
+    leases.sizes.claimed(3, left)
+    assert judged_after_a_wave(leases, 3) == workers
+
+
+def test_workers_that_a_rate_holds_back_keep_their_number() -> None:
+    leases = Leases({"work": handler(rate=Rate((1, 60.0)))}, Settings())
+    leases.sizes.claimed(3, 100)
+    assert judged_after_a_wave(leases, 3) == 4

@@ -75,7 +75,7 @@ class Adapter:
         window.busy += busy
 
     def starved(self) -> None:
-        """There was less work than workers: what is seen says nothing about more of them."""
+        """There was less work than workers, in the store too: what is seen says nothing about more of them."""
         if self._window is not None:
             self._window.starved = True
 

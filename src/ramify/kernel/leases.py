@@ -16,7 +16,7 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.limits import Limits, Where
 from ramify.kernel.line import Line
-from ramify.kernel.settings import MOST_COROUTINES, MOST_THREADS, Settings
+from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, Settings
 from ramify.kernel.sizes import Sizes
 from ramify.kernel.work import Chunk, Ran
 
@@ -35,8 +35,10 @@ class Leases:
         threads, coroutines = settings.threads, settings.coroutines
         first = FIRST_THREADS if threads is None else max(1, threads)
         self.adapters = {
-            False: Adapter("threads", first, MOST_THREADS, fixed=threads is not None),
-            True: Adapter("coroutines", coroutines or FIRST_COROUTINES, MOST_COROUTINES, fixed=coroutines is not None),
+            False: Adapter("threads", first, CHOSEN_THREADS, fixed=threads is not None),
+            True: Adapter(
+                "coroutines", coroutines or FIRST_COROUTINES, CHOSEN_COROUTINES, fixed=coroutines is not None
+            ),
         }
         self.ready = {False: 0, True: 0}
         self.leased = {False: 0, True: 0}
@@ -140,7 +142,9 @@ class Leases:
             wait = self.limits.opens_in(*where, now)
             line.step_aside(None if wait is None else now + wait)
             self.stuck[where[0]] += self.waiting[where]
-        self.adapters[colour].starved()
+        if any(self.stuck.values()) or not self.sizes.is_more:
+            # Not where the next claim brings more: more workers would have claimed more in time.
+            self.adapters[colour].starved()
         return None
 
     def _chunk(self, holding: Holding, colour: bool, now: float) -> Chunk | None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 #: Most threads the kernel chooses by itself.
-MOST_THREADS = 64
+CHOSEN_THREADS = 64
 #: Most coroutines the kernel chooses by itself.
-MOST_COROUTINES = 256
+CHOSEN_COROUTINES = 256
 
 #: More than any machine has use for; a number beyond is a slip of the finger.
 MOST_PROCESSES, MOST_THREADS = 1_000, 10_000
@@ -49,5 +49,5 @@ class Settings:
     @property
     def slots(self) -> int:
         """How many tasks can run at a time, threads that were given up included: more of those are not told about."""
-        threads = MOST_THREADS if self.threads is None else self.threads + 1
-        return 2 * threads + (MOST_COROUTINES if self.coroutines is None else self.coroutines)
+        threads = CHOSEN_THREADS if self.threads is None else self.threads + 1
+        return 2 * threads + (CHOSEN_COROUTINES if self.coroutines is None else self.coroutines)

@@ -77,6 +77,11 @@ class Sizes:
         """What is left is not known any more: a round opened, or the store changed."""
         self._told = None
 
+    @property
+    def is_more(self) -> bool:
+        """Whether the last claim left something for the next one."""
+        return bool(self._told)
+
     def window(self, workers: int, held: Mapping[str, int]) -> int:
         """How many tasks to hold: running ones and those that come next."""
         mean = self._mean(workers, held)

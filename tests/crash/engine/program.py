@@ -406,6 +406,21 @@ def fork_and_wait(seed: int, options: Options) -> None:
     engine.witness.say(Said.FINISHED, os.getpid())
 
 
+@engine.task(retries=1, backoff=Backoff(first=1.5, jitter=False))
+def second_try() -> int:
+    """Fail at first. The witness hears when it began, by the store's clock."""
+    engine.witness.say(Said.START, os.getpid(), tasks=(current().task,), seq=engine.store.now())
+    if current().attempt == 1:
+        raise ConnectionError("not yet")
+    return current().attempt
+
+
+def try_twice(seed: int, options: Options) -> None:
+    """One task that succeeds the second time."""
+    engine.run(second_try.of(), name=RUN_NAME, threads=1)
+    engine.witness.say(Said.FINISHED, os.getpid())
+
+
 def work_on_run(seed: int, options: Options) -> None:
     """Work on the run with this number, whatever it is, until it has ended."""
     _kernel(options, seed).run()
@@ -421,6 +436,7 @@ WORKS: Mapping[str, Callable[[int, Options], None]] = {
     "killer": work_beside_a_killer,
     "waiting": wait_for_a_word,
     "forking": fork_and_wait,
+    "again": try_twice,
     "run": work_on_run,
 }
 
