@@ -16,10 +16,13 @@ from typing import Any
 import pytest
 
 from ramify.engine import crew as crews
+from ramify.engine import obituary
 from ramify.engine.crew import Crew, Orders
 from ramify.engine.place import load_engine
 from ramify.errors import ConfigError
+from ramify.kernel import pressure
 from ramify.kernel.signals import Replaced, Signal, Signals
+from ramify.model.event import Status
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 from tests.crash.engine.scene import is_alive
@@ -278,3 +281,76 @@ def test_workers_stop_when_their_program_is_killed_though_a_forked_child_of_it_l
         for pid in (worker, child):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+
+
+HOLDING = """
+import ctypes, pathlib, threading
+from ramify import Engine, current
+
+engine = Engine("crew.db")
+folder = pathlib.Path(__file__).parent
+
+def hold() -> str:
+    # As a call that never comes back and does not let go of the interpreter either.
+    ctypes.PyDLL(None).sleep(60)
+    return "late"
+
+@engine.task(retries=0, timeout=0.3)
+def plain() -> str:
+    return hold()
+
+@engine.task(retries=0, timeout=0.3)
+async def coroutine() -> str:
+    return hold()
+
+@engine.task
+def beside() -> int:
+    (folder / "began").touch()
+    while not (folder / "go").exists():
+        threading.Event().wait(0.01)
+    return current().attempt
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_a_child_that_a_late_task_lets_do_nothing_is_killed_and_the_task_timed_out(
+    kind: str, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(obituary, "PATIENCE", 0.2)
+    watched = watch(HOLDING, beat_every=0.1)
+    engine = load_engine(watched.place)
+    engine.use(open_store(watched.folder / "crew.db"))
+    beside = engine.start(engine.table()["beside"].of())
+    wait_until((watched.folder / "began").exists, "the task beside it to begin")
+    run = engine.start(engine.table()[kind].of())
+    assert run.wait(timeout=LONG)
+    (watched.folder / "go").touch()
+    assert beside.wait(timeout=LONG)
+    (error,) = run.errors()
+    (task,) = (row.id for row in watched.store.reads.tasks(run.id).rows)
+    assert (error.status, error.failure.type, error.failure.text) == (
+        Status.FAILED,
+        "TimeoutError",
+        "no result after 0.3 seconds",
+    )
+    assert watched.replaced == [f"task {task} ran out of time and lets nothing else run"]
+    assert list(beside.results()) == [1]
+    engine.close()
+
+
+def test_a_child_that_was_killed_for_lack_of_memory_is_replaced_by_one_with_half_its_threads(
+    watch: Callable[..., Watched], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = tmp_path / "memory.events"
+    count.write_text("oom_kill 0\n")
+    monkeypatch.setattr(pressure, "_kill_counts", lambda: (count,))
+    # It says how it is once, and then nothing that would come between the count and its end.
+    watched = watch(MODULE, threads=6, beat_every=LONG)
+
+    def threads() -> list[int | None]:
+        return [member.threads for member in watched.crew._members]
+
+    wait_until(lambda: threads() == [6], "its first words")
+    count.write_text("oom_kill 1\n")
+    os.kill(watched.crew.pids[0], signal.SIGKILL)
+    wait_until(lambda: threads() == [3], "another with half as many")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.kernel.core import LONGEST_REST
+from ramify.kernel.core import LONGEST_REST, Core
+from ramify.kernel.handler import Colour
 from ramify.kernel.outbox import Finished
+from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran
 from ramify.model.claim import Claimed
@@ -288,6 +290,46 @@ def test_a_task_whose_time_is_up_is_taken_away_and_its_late_result_refused() -> 
     made.came_back(chunk)
     assert not made.outbox.finished
     assert made.leases.chunks[False] == 1
+
+
+@pytest.mark.parametrize("colour", [Colour.PLAIN, Colour.ASYNC])
+@pytest.mark.parametrize("seconds", [1.9, 2.0])
+def test_a_result_is_judged_by_its_time_limit_when_it_is_brought(colour: Colour, seconds: float) -> None:
+    made = core(handler(colour=colour, timeout=2.0, backoff=STEADY))
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made, colour=colour.is_async)
+    # Nobody could look at the clock before: the task held the interpreter's lock until now.
+    made.finished(Ran(chunk, [100], [b"1"], seconds=seconds), 2.0)
+    made.came_back(chunk)
+    (finished,) = flush(made.step(2.0))
+    late = (finished.statuses, finished.again or finished.later) == ([Status.RETRYING], [(100, 2.0)])
+    assert late == (seconds >= 2.0)
+    assert (finished.values == [b"1"]) == (seconds < 2.0)
+
+
+def test_a_task_that_was_interrupted_after_its_time_was_up_is_not_timed_out() -> None:
+    made = core(handler(timeout=2.0))
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, others=[(100, Interrupted())], seconds=2.5), 2.0)
+    made.came_back(chunk)
+    assert not made.outbox.finished
+    assert lease(made, 2.0).attempts == {}
+
+
+def test_a_coroutine_out_of_time_is_taken_away_when_it_is_waited_for_no_more() -> None:
+    own = handler(colour=Colour.ASYNC, timeout=2.0, backoff=STEADY)
+    made = Core({"work": own}, Settings(), lambda: 0.5, patience=lambda chunk, now: 3.0 - now)
+    made.entered(0.0)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made, colour=True)
+    made.step(2.0)
+    assert not made.outbox.finished
+    assert made.leases.next_moment(2.0) == 1.0
+    (finished,) = flush(made.step(3.0))
+    assert (finished.tasks, finished.statuses) == ([100], [Status.RETRYING])
+    assert chunk.lost
+    assert (made.lost_threads, made.leases.running, made.leases.chunks[True]) == (0, 0, 0)
 
 
 def test_a_supervised_process_saves_and_dies_to_be_rid_of_a_thread_that_hangs() -> None:

@@ -40,12 +40,14 @@ def test_short_tasks_are_leased_in_chunks_that_leave_some_for_the_other_workers(
     assert list(given(leases).places) == [0, 1, 2, 3]
 
 
-def test_a_task_with_a_time_limit_is_leased_alone() -> None:
-    own = handler(timeout=1.0)
+@pytest.mark.parametrize("colour", [Colour.PLAIN, Colour.ASYNC])
+def test_a_task_with_a_time_limit_is_leased_alone(colour: Colour) -> None:
+    own = handler(colour=colour, timeout=1.0)
     leases, held = leases_of(own), holding(8, own)
     leases.sizes.ran("work", 100, 0.01)
     leases.offer(held, held.available)
-    assert len(given(leases).places) == 1
+    chunk = given(leases, colour.is_async, now=2.0)
+    assert (len(chunk.places), chunk.limit, chunk.deadline) == (1, 1.0, 3.0)
 
 
 def test_the_event_loop_gets_as_many_as_it_has_room_for() -> None:

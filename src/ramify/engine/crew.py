@@ -92,6 +92,8 @@ class Member:
     #: Whether it said that the runs it was to work on have ended.
     is_over: bool = False
     last_words: list[str] = field(default_factory=list)
+    #: Why we killed it.
+    killed_for: str | None = None
     #: Whether it ended because a person must look at the store.
     met_damage: bool = False
 
@@ -288,7 +290,7 @@ class Crew:
                 _send(other, signal.SIGTERM)
             return
         self.replaced += 1
-        self.signals.send(Replaced("process", _why(code)))
+        self.signals.send(Replaced("process", member.killed_for or _why(code)))
         if self._clock() - member.started >= SHORT_LIFE or code == REPLACE_ME:
             self._pauses = 0
             pause = 0.0
@@ -331,8 +333,7 @@ class Crew:
             if has_slept:
                 member.heard = now
             elif (why := self._why_hung(member, now - member.heard)) is not None:
-                member.heard = now
-                self.signals.send(Replaced("process", why))
+                member.heard, member.killed_for = now, why
                 _send(member, signal.SIGKILL)
 
     def _why_hung(self, member: Member, silent: float) -> str | None:

@@ -84,6 +84,8 @@ class AsyncResource(Generic[T]):
         check_opener(open)
         self.name = open.__name__
         self._open = open
+        # More than one loop may ask: one that a task blocks is left behind and another takes its place.
+        self._lock = threading.Lock()
         self._opened: dict[asyncio.AbstractEventLoop, _Opened[T]] = {}
         self._overrides: list[T] = []
 
@@ -128,9 +130,10 @@ class AsyncResource(Generic[T]):
         loop = asyncio.get_running_loop()
         found = self._opened.get(loop)
         if found is None:
-            # Loops that are gone took with them whatever was open there.
-            self._opened = {each: opened for each, opened in self._opened.items() if not each.is_closed()}
-            found = self._opened[loop] = _Opened()
+            with self._lock:
+                # Loops that are gone took with them whatever was open there.
+                self._opened = {each: opened for each, opened in self._opened.items() if not each.is_closed()}
+                found = self._opened[loop] = _Opened()
         return found
 
 

@@ -21,14 +21,14 @@ from ramify.kernel.adapt import Change
 from ramify.kernel.appetite import Appetite
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
-from ramify.kernel.leases import Leases, timeout_of
+from ramify.kernel.leases import Leases
 from ramify.kernel.marks import Marks
 from ramify.kernel.outbox import Finished, Outbox
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
 from ramify.kernel.suspects import WATCHED, are_held, held_up
-from ramify.kernel.verdicts import Verdict, known_ends, timed_out, verdict_of
+from ramify.kernel.verdicts import Verdict, in_time, known_ends, timed_out, verdict_of
 from ramify.kernel.watch import Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.claim import Claimed
@@ -53,13 +53,14 @@ class Core:
         luck: Callable[[], float],
         on_change: Callable[[str, Change], None] = lambda of, change: None,
         cpu: Callable[[], float] = lambda: 0.0,
+        patience: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
     ) -> None:
         self._handlers = handlers
         self._settings = settings
         self._luck = luck
         self._on_change = on_change
         self._cpu = cpu
-        self.leases = Leases(handlers, settings)
+        self.leases = Leases(handlers, settings, patience)
         self.holdings: dict[bytes, Holding] = {}
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
         self.outbox = Outbox()
@@ -127,7 +128,7 @@ class Core:
         self.leases.take_back(chunk, holding, ran.count)
         if holding is None:
             return
-        verdicts = []
+        ran, verdicts = in_time(ran), []
         for task, verdict in ran.others:
             if isinstance(verdict, Interrupted):
                 self.leases.give_back(holding, holding.place_of(task), closing=verdict.refused)
@@ -208,23 +209,21 @@ class Core:
         self._close({*self._marks.heard(beat.marks), *beat.paused})
 
     def overdue(self, now: float) -> None:
-        """Take away the leases whose time is up. Their threads go on, uncounted, and what they bring is refused."""
+        """Take away the leases whose time is up."""
         for chunk in self.leases.overdue(now):
-            holding = self.holdings.get(chunk.claim.token)
-            task = chunk.claim.tasks[chunk.places[0]]
-            if holding is not None:
-                limit = timeout_of(holding, chunk.places[0]) or 0.0
-                late = timed_out(holding.handler.policy, limit)
-                self.finished(Ran(chunk, others=[(task, late)], seconds=limit), now)
-            else:
-                self.leases.take_back(chunk, None, 1)
-            self.leases.free(chunk)
-            chunk.lost = True
-            self.lost_threads += 1
+            task, late = chunk.claim.tasks[chunk.places[0]], timed_out(chunk.handler.policy, chunk.limit)
+            self.leave_behind(Ran(chunk, others=[(task, late)], seconds=chunk.limit or 0.0), now)
+            self.lost_threads += not chunk.handler.colour.is_async
             if self._settings.supervisor is not None:
                 # It ends itself, but others may be at work in it: they get the time they get at any stop.
                 self._condemned = task
                 self.stop(now)
+
+    def leave_behind(self, ran: Ran, now: float) -> None:
+        """The last word on a chunk: its worker goes on, uncounted, and what it brings is refused."""
+        self.finished(ran, now)
+        self.leases.free(ran.chunk)
+        ran.chunk.lost = True
 
     def stop(self, now: float) -> None:
         """Begin to stop: lease nothing more, let what runs finish within the grace period."""

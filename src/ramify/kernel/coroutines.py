@@ -2,6 +2,10 @@
 
 One thread runs one asyncio loop for all `async def` handlers of the process. Each task is a coroutine of its own with
 its own `current()`; outcomes are delivered in batches, once per turn of the loop.
+
+A coroutine whose time is up is cancelled. One that swallows that is left behind: it is refused, and waited for no more.
+One that does not let the loop turn cannot be stopped; it is found here (`blockers`), and the kernel leaves the whole
+loop behind (`give_up`) and goes on with another.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ import inspect
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
@@ -21,35 +25,44 @@ from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
 from ramify.kernel.nursery import PIECE, Nursery
-from ramify.kernel.offspring import Offspring
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
-from ramify.model.call import Call, Extra
+from ramify.model.call import Call
 from ramify.model.outcome import Failure
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
+#: How long an event loop may take to turn once before somebody blocks it, if anybody's time is up.
+PATIENCE = 0.4
+#: How long coroutines that nobody waits for may take to end when their loop does.
+LAST_TURN = 0.1
+
 
 class Coroutines:
-    """The event loop's thread. `lease()` gives chunks or None, `deliver(ran)` takes what came of them."""
+    """The event loop's thread. `lease()` gives chunks or None, `deliver(ran)` takes what came of them, under `lock`."""
 
     def __init__(
         self,
         workplace: Workplace,
         lease: Callable[[], Chunk | None],
         deliver: Callable[[list[Ran], list[Chunk]], None],
+        lock: contextlib.AbstractContextManager[object] | None = None,
     ) -> None:
         self._workplace = workplace
         self._lease = lease
         self._deliver = deliver
+        self._lock = lock if lock is not None else contextlib.nullcontext()
         self._loop = asyncio.new_event_loop()
         self._tasks: dict[asyncio.Task[None], tuple[Chunk, int]] = {}
-        self._left: dict[Chunk, int] = {}
+        #: Places whose coroutine has not ended.
+        self._left: dict[Chunk, set[int]] = {}
         self._ran: list[Ran] = []
         self._over: list[Chunk] = []
         self._is_delivering = False
         self._is_closing = False
         self._is_over = False
+        #: When the loop was asked to turn; None once it has.
+        self._asked: float | None = None
         self._thread = threading.Thread(target=self._main, name="ramify-event-loop", daemon=True)
         forks.register(self)
 
@@ -71,6 +84,45 @@ class Coroutines:
         """Cancel what nobody wants any more."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._cancel_marked)
+
+    def blockers(self, now: float) -> Collection[Chunk]:
+        """Who is out of time and keeps the loop from turning; nobody while it turns, or while one that has time does.
+
+        Asked now and then while anybody's time is up; the first time is only a question to the loop.
+        """
+        if self._loop.is_closed():
+            return ()
+        if (asked := self._asked) is None:
+            self._asked = now
+            self._loop.call_soon_threadsafe(self._turned)
+            return ()
+        running = asyncio.current_task(self._loop)
+        if now - asked < PATIENCE or running is None:
+            return ()
+        known = self._tasks.get(running)
+        # What a handler left to a task of its own cannot be told from what another did.
+        suspects = [known[0]] if known is not None else list(self._left)
+        return [chunk for chunk in suspects if chunk.deadline is not None and chunk.deadline <= now]
+
+    def has_strays(self) -> bool:
+        """Whether anything runs here that was taken away."""
+        return any(chunk.lost for chunk in list(self._left))
+
+    def give_up(self) -> tuple[list[Ran], list[Chunk], dict[Chunk, set[int]]]:
+        """Leave the loop to itself; it ends when it turns again. Called under the lock.
+
+        Gives what was not delivered yet, and the places that are still running.
+        """
+        self._is_closing = True
+        # In this order: should it turn at this very moment, a place is then in one of both, or in both.
+        left = {chunk: set(places) for chunk, places in list(self._left.items())}
+        rans, over = self._take()
+        for ran in rans:
+            ended = {*ran.done, *(task for task, _ in ran.others)}
+            places = left.get(ran.chunk, set())
+            places -= {place for place in places if ran.chunk.claim.tasks[place] in ended}
+        self._loop.call_soon_threadsafe(self._close)
+        return rans, over, {chunk: places for chunk, places in left.items() if places}
 
     def stop(self) -> None:
         """Interrupt what still runs, and end the thread."""
@@ -114,25 +166,25 @@ class Coroutines:
 
     def _fill(self) -> None:
         while not self._is_closing and (chunk := self._lease()) is not None:
-            self._left[chunk] = len(chunk.places)
+            self._left[chunk] = set(chunk.places)
             for place in chunk.places:
                 task = self._loop.create_task(self._one(chunk, place))
                 self._tasks[task] = (chunk, place)
                 task.add_done_callback(self._ended)
 
     async def _one(self, chunk: Chunk, place: int) -> None:
-        self._bring(await _attempt(chunk, place, self._workplace))
+        self._bring(await _attempt(chunk, place, self._workplace), place)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         chunk, place = self._tasks.pop(task)
         if task.cancelled():
             # Before its first step: nothing of it ran, and nobody else says so.
-            self._bring(Ran(chunk, others=[(chunk.claim.tasks[place], Interrupted())]))
+            self._bring(Ran(chunk, others=[(chunk.claim.tasks[place], Interrupted())]), place)
 
-    def _bring(self, ran: Ran) -> None:
+    def _bring(self, ran: Ran, place: int) -> None:
         chunk = ran.chunk
         self._ran.append(ran)
-        self._left[chunk] -= 1
+        self._left[chunk].discard(place)
         if not self._left[chunk]:
             del self._left[chunk]
             self._over.append(chunk)
@@ -142,10 +194,17 @@ class Coroutines:
 
     def _flush(self) -> None:
         self._is_delivering = False
-        ran, self._ran = self._ran, []
-        over, self._over = self._over, []
-        self._deliver(ran, over)
+        with self._lock:
+            self._deliver(*self._take())
         self._fill()
+
+    def _take(self) -> tuple[list[Ran], list[Chunk]]:
+        rans, self._ran = self._ran, []
+        over, self._over = self._over, []
+        return rans, over
+
+    def _turned(self) -> None:
+        self._asked = None
 
     def _cancel_marked(self) -> None:
         place = self._workplace
@@ -162,8 +221,13 @@ class Coroutines:
         self._loop.create_task(self._end())
 
     async def _end(self) -> None:
-        while self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=1)
+        while wanted := [task for task, (chunk, _) in self._tasks.items() if not chunk.lost]:
+            await asyncio.wait(wanted, timeout=1)
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=LAST_TURN)
+        for task in self._tasks:
+            # What became of it is known, so that asyncio need not complain when it is gone with its loop.
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._flush()
         try:
             await self._workplace.library.put_away()
@@ -200,7 +264,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     current = Current(chunk, workplace, place)
     current.set()
     began = time.perf_counter()
-    limit = _limit(chunk, task)
+    limit = chunk.limit
     record = workplace.record
     words, slot = record.words, record.take()
     words[slot + MOST] = chunk.handler.policy.max_crashes or 0
@@ -228,7 +292,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         words[slot] = 0
         record.give(slot)
     if ran.others:
-        ran.offspring = Offspring(discarded=ran.offspring.discarded + ran.offspring.published)
+        ran.offspring = ran.offspring.undone()
     ran.seconds = time.perf_counter() - began
     return ran
 
@@ -295,12 +359,6 @@ async def _put(calls: list[Call[Any]], count: int, chunk: Chunk, nursery: Nurser
     if not await asyncio.to_thread(nursery.stage, calls):
         raise Void
     return count + len(calls)
-
-
-def _limit(chunk: Chunk, task: int) -> float | None:
-    more = chunk.claim.mores.get(task)
-    own = Extra.decode(more.extra).timeout if more is not None else None
-    return own if own is not None else chunk.handler.policy.timeout
 
 
 def merge(whole: Ran, ran: Ran) -> None:

@@ -27,16 +27,18 @@ from ramify.kernel.notes import Notes, capturing
 from ramify.kernel.pool import Pool
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Adapted, Signals
+from ramify.kernel.signals import Adapted, Replaced, Signals
 from ramify.kernel.sizes import CHUNK_SECONDS
 from ramify.kernel.stand_in import StandIn
-from ramify.kernel.work import Chunk, Ran
+from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.kernel.workplace import Library, Workplace
 from ramify.store.contract import Beat, Store
 from ramify.store.record import Record
 
 #: Seconds beyond the grace period that a stopping kernel waits for its store.
 LAST_CHANCE = 5.0
+#: How long a coroutine that was cancelled because its time is up may clean up, and how often it is looked at.
+MERCY, LOOK_EVERY = 0.5, 0.1
 
 
 class Kernel:
@@ -60,7 +62,7 @@ class Kernel:
         self._give_up = threading.Event()
         self._is_over = threading.Event()
         self.session = Session(store, self.settings, self.signals, self._give_up, handlers)
-        self.core = Core(handlers, self.settings, random.random, self._changed, time.process_time)
+        self.core = Core(handlers, self.settings, random.random, self._changed, time.process_time, self._mercy)
         # Reentrant: a listener that hears a signal under it may stop the kernel.
         lock = threading.RLock()
         self.turn = threading.Condition(lock)
@@ -75,7 +77,7 @@ class Kernel:
         self._workplace = workplace
         self._pool = Pool(core, self.turn, self._work, workplace, self.signals, clock)
         self._has_async = any(handler.colour.is_async for handler in handlers.values())
-        self.coroutines = Coroutines(workplace, self._lease_async, self._deliver) if self._has_async else None
+        self.coroutines = self._event_loop() if self._has_async else None
         self._heartbeat: Heartbeat | None = None
         self._is_inline = self.settings.threads == 0
         self._loop = Loop(self)
@@ -222,12 +224,15 @@ class Kernel:
     def _deliver(self, rans: list[Ran], over: list[Chunk]) -> None:
         now = self.clock()
         with self.turn:
-            for ran in rans:
-                self.core.finished(ran, now)
-            for chunk in over:
-                self.core.came_back(chunk)
+            self._take_in(rans, over, now)
             if self.core.needs_step():
                 self.turn.notify()
+
+    def _take_in(self, rans: list[Ran], over: list[Chunk], now: float) -> None:
+        for ran in rans:
+            self.core.finished(ran, now)
+        for chunk in over:
+            self.core.came_back(chunk)
 
     def _hear(self, beat: Beat, sent: float, process: int) -> None:
         with self.turn:
@@ -235,9 +240,38 @@ class Kernel:
             if process != self.session.process or not self.core.is_in:
                 return
             self.core.heard(beat, sent)
+            if self.coroutines is not None and self.coroutines.has_strays():
+                self._leave_blocked_loop(self.clock())
             self.turn.notify()
         if self.coroutines is not None and not self._is_inline and beat.marks:
             self.coroutines.mind_cancels()
+
+    def _mercy(self, chunk: Chunk, now: float) -> float:
+        """Seconds for which a coroutine that is out of time is still waited for. Called with the lock held."""
+        self._leave_blocked_loop(now)
+        left = (chunk.deadline or now) + MERCY - now
+        return min(max(left, LOOK_EVERY / 10), LOOK_EVERY) if left > 0 and not chunk.lost else 0.0
+
+    def _leave_blocked_loop(self, now: float) -> None:
+        """If a coroutine that is out of time does not let the event loop turn, go on with another: those beside it
+        start over, as the same attempt. Called with the lock held.
+        """
+        blocked = self.coroutines
+        if blocked is None or self._is_inline or not (guilty := blocked.blockers(now)):
+            return
+        rans, over, left = blocked.give_up()
+        self._take_in(rans, over, now)
+        for chunk, places in left.items():
+            if not chunk.lost and chunk not in guilty:
+                tasks = [chunk.claim.tasks[place] for place in sorted(places)]
+                self.core.leave_behind(Ran(chunk, others=[(task, Interrupted()) for task in tasks]), now)
+        self.coroutines = self._event_loop()
+        self.coroutines.start()
+        names = ", ".join(str(chunk.claim.tasks[chunk.places[0]]) for chunk in guilty)
+        self.signals.send(Replaced("event loop", f"task {names} ran out of time and lets nothing else run on it"))
+
+    def _event_loop(self) -> Coroutines:
+        return Coroutines(self._workplace, self._lease_async, self._deliver, self.turn)
 
     def _feel(self, scarce: bool) -> None:
         self.core.appetite.scarce = scarce

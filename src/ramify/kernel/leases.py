@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from ramify.kernel.adapt import Adapter, Change
@@ -27,9 +27,18 @@ DEADLINES_KEPT = 64
 
 
 class Leases:
-    """The hand-out of tasks. `ready`, `leased`, `chunks` are by colour: False for threads, True for the event loop."""
+    """The hand-out of tasks. `ready`, `leased`, `chunks` are by colour: False for threads, True for the event loop.
 
-    def __init__(self, handlers: Mapping[str, Handler], settings: Settings) -> None:
+    `patience(chunk, now)` is for how many seconds a coroutine that is out of time is still waited for.
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler],
+        settings: Settings,
+        patience: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
+    ) -> None:
+        self._patience = patience
         self.limits = Limits(handlers)
         self.sizes = Sizes(settings.claim_at_most)
         threads, coroutines = settings.threads, settings.coroutines
@@ -160,23 +169,27 @@ class Leases:
         self.leased[colour] += len(places)
         self.chunks[colour] += 1
         attempts = {p: holding.attempts[p] for p in places if p in holding.attempts} if holding.attempts else {}
-        chunk = Chunk(claim, holding.handler, places, attempts)
-        if not colour and (timeout := timeout_of(holding, places[0])) is not None:
-            chunk.deadline = now + timeout
-            if len(self._deadlines) > DEADLINES_KEPT + 4 * self.chunks[False]:
+        chunk = Chunk(claim, holding.handler, places, attempts, timeout_of(holding, places[0]))
+        if chunk.limit is not None:
+            chunk.deadline = now + chunk.limit
+            if len(self._deadlines) > DEADLINES_KEPT + 4 * sum(self.chunks.values()):
                 # Most of them came back long before their time was up; their claims must not be kept for that long.
                 self._deadlines = [entry for entry in self._deadlines if not (entry[2].lost or entry[2].is_back)]
                 heapq.heapify(self._deadlines)
-            heapq.heappush(self._deadlines, (chunk.deadline, next(self._tie), chunk))
+            self._watch(chunk, chunk.deadline)
         return chunk
+
+    def _watch(self, chunk: Chunk, until: float) -> None:
+        heapq.heappush(self._deadlines, (until, next(self._tie), chunk))
 
     def _most(self, holding: Holding, colour: bool) -> int:
         target = self.adapters[colour].target
-        if colour:
-            return target - self.leased[colour]
         claim = holding.claim
+        # What is out of time is taken away by itself.
         if holding.handler.policy.timeout is not None or holding.extras:
             return 1
+        if colour:
+            return target - self.leased[colour]
         # Tasks of one chunk run one after the other, the last long after it was counted: a limit leaves a worker one.
         if self.limits.most_held(claim.kind, claim.lane) is not None:
             return 1
@@ -216,10 +229,14 @@ class Leases:
         return changes
 
     def overdue(self, now: float) -> Iterator[Chunk]:
-        """Chunks in a thread whose time is up."""
+        """Chunks whose time is up and that are waited for no more."""
         while self._deadlines and self._deadlines[0][0] <= now:
             _, _, chunk = heapq.heappop(self._deadlines)
-            if not (chunk.lost or chunk.is_back):
+            if chunk.lost or chunk.is_back:
+                continue
+            if chunk.handler.colour.is_async and (wait := self._patience(chunk, now)) > 0:
+                self._watch(chunk, now + wait)
+            elif not chunk.lost:
                 yield chunk
 
     def next_moment(self, now: float, parked: Iterable[Where] = ()) -> float | None:

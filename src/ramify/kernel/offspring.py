@@ -119,6 +119,10 @@ class Offspring:
         self.discarded += other.discarded
         self.staged += other.staged
 
+    def undone(self) -> Offspring:
+        """What is left of it when the attempt came to nothing: what was staged is to be discarded."""
+        return Offspring(discarded=self.discarded + self.published)
+
     @property
     def count(self) -> int:
         """How many children there are."""

@@ -22,7 +22,7 @@ class Settings:
     With `until_idle` it stops when nothing is left that it could do right now; `exact_waits` keeps waits that leave
     memory from being rounded, so that a test can step over them. `threads=None` adapts; 0 runs plain handlers in the
     calling thread. `supervisor` is the number of the process that replaces this one when it ends, so that it may end
-    itself to be rid of a thread that cannot be stopped. `on_beat` is called by the heartbeat's thread, so that a
+    itself to be rid of a task that cannot be stopped. `on_beat` is called by the heartbeat's thread, so that a
     supervisor hears whether this process still turns.
     """
 

@@ -81,7 +81,7 @@ class Buried:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A worker thread or process was given up and replaced."""
+    """A worker thread, event loop or process was given up and replaced."""
 
     what: str
     why: str

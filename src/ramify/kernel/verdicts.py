@@ -10,7 +10,7 @@ import msgspec
 
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
-from ramify.kernel.work import Dropped, Postponed, Raised
+from ramify.kernel.work import Dropped, Postponed, Raised, Ran
 from ramify.model.call import NO_EXTRA, Extra
 from ramify.model.claim import Claim
 from ramify.model.event import Status
@@ -71,6 +71,18 @@ def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
             text = f"{more.broken} of the {more.members} tasks it waits for did not end well"
             ends.setdefault(task, Ended(Status.SKIPPED, reason_value(text)))
     return ends
+
+
+def in_time(ran: Ran) -> Ran:
+    """What a worker brings, or that it timed out: who comes late came to nothing, whatever kept anybody from saying so
+    sooner. What is said of a task that did not come to an end stands.
+    """
+    chunk = ran.chunk
+    ended = ran.done or [task for task, verdict in ran.others if isinstance(verdict, Raised | Postponed)]
+    if chunk.limit is None or ran.seconds < chunk.limit or not ended:
+        return ran
+    late = timed_out(chunk.handler.policy, chunk.limit)
+    return Ran(chunk, [], None, [(ended[0], late)], ran.offspring.undone(), ran.seconds, ran.busy)
 
 
 def timed_out(policy: Policy, limit: float | None) -> Raised:

@@ -15,7 +15,8 @@ from ramify.store import forks
 @dataclass(slots=True, eq=False)
 class Chunk:
     """Tasks of one claim, leased together. `places` are positions in the claim's columns, `attempts` the number of the
-    try each is at (sparse: absent means 1). A chunk that is `lost` was taken away; whatever comes of it is refused.
+    try each is at (sparse: absent means 1). A task with a time `limit` is alone in its chunk, and is out of time at
+    `deadline`. A chunk that is `lost` was taken away; whatever comes of it is refused.
     `depth` tells the process that leased it from children that were forked since (`forks.depth`).
     """
 
@@ -23,6 +24,7 @@ class Chunk:
     handler: Handler
     places: Sequence[int]
     attempts: dict[int, int]
+    limit: float | None = None
     deadline: float | None = None
     lost: bool = False
     is_back: bool = False

@@ -32,6 +32,8 @@ from ramify.kernel.control import Defer, Return
 from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current, current_or_none
 from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.holding import Holding
+from ramify.kernel.leases import timeout_of
 from ramify.kernel.notes import Notes, capturing
 from ramify.kernel.offspring import Fork
 from ramify.kernel.session import Session
@@ -178,7 +180,7 @@ def _attempt(
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
     workplace = Workplace(session, library, notes, frozenset(), frozenset(), on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
-    chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number})
+    chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number}, timeout_of(Holding(claim, tried), 0))
     with capturing(notes, current_or_none, settings.log_level):
         ran = _run_async(chunk, workplace) if handler.colour.is_async else run_chunk(chunk, workplace)
     for error in raised:
