@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -216,14 +217,19 @@ def test_worker_processes_say_once_together_that_nobody_knows_a_kind(program: Pr
     )
 
 
-def test_a_run_at_the_top_of_a_module_is_refused_in_a_worker_with_one_clear_line(program: Program) -> None:
+def test_a_program_whose_workers_would_start_it_again_is_refused_before_anything_is_stored(
+    program: Program, tmp_path: Path
+) -> None:
     unguarded = CHAIN.replace('if __name__ == "__main__":', "if True:").replace(
         "step.of(0),", "step.of(0), processes=1,"
     )
     process = program(unguarded)
     text, _ = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert 'put the line under `if __name__ == "__main__":`' in text
+    assert 'put it under `if __name__ == "__main__":`' in text
+    for path in tmp_path.glob("*.db"):
+        with closing(Engine(path)) as engine:
+            assert list(engine.runs()) == []
 
 
 FORK = """

@@ -2,13 +2,18 @@
 
 A worker process imports the module in which the engine is made. If that module starts a run at its top, every worker
 would start one, each with workers of its own. So would the command line, before it does what it was asked for. So
-starting is refused while such an import goes on, with one clear line.
+starting is refused while such an import goes on, with one clear line; and, so that nothing is stored by then, a program
+that would make its workers do so is refused before it starts any.
 """
 
 from __future__ import annotations
 
+import ast
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from ramify.errors import ConfigError
 
@@ -31,3 +36,32 @@ def check_not_importing(verb: str) -> None:
         raise ConfigError(
             f'engine.{verb}() was called while {_importing[-1]}; put the line under `if __name__ == "__main__":`'
         )
+
+
+def check_guarded(file: str) -> None:
+    """ConfigError when this program, whose workers will import `file`, starts from a line that they would run too."""
+    frame = sys._getframe()
+    while frame.f_code.co_name != "<module>" or frame.f_globals.get("__name__") != "__main__":
+        if frame.f_back is None:
+            return
+        frame = frame.f_back
+    main = frame.f_code.co_filename
+    try:
+        if not os.path.samefile(main, file):
+            return
+        statements = ast.parse(Path(main).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        # It was changed or taken away since; then the workers say what is wrong.
+        return
+    for statement in statements:
+        if statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0) and not _asks_for_name(statement):
+            raise ConfigError(
+                f"line {frame.f_lineno} of {main} starts worker processes, which import that file and would run the "
+                'line too; put it under `if __name__ == "__main__":`'
+            )
+
+
+def _asks_for_name(statement: ast.stmt) -> bool:
+    if not isinstance(statement, ast.If):
+        return False
+    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test))

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ramify.engine.crew import Crew, Orders
+from ramify.engine.importing import check_guarded
 from ramify.engine.place import place_of
 from ramify.engine.stopping import Stopped, stopping_well
 from ramify.engine.telling import StopTeller
@@ -27,7 +28,9 @@ def place_for_others(engine: Engine) -> str:
         raise ConfigError(
             "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
         )
-    return place_of(engine)
+    place = place_of(engine)
+    check_guarded(place.rpartition(":")[0])
+    return place
 
 
 def crew_of(
