@@ -195,7 +195,6 @@ class Scene:
 
 
 def as_told(claim: Claim) -> Part:
-    """The whole claim, as its marks say or else as done."""
-    return Part(
-        claim.token, claim.tasks, [claim.marks[t].status if t in claim.marks else Status.DONE for t in claim.tasks]
-    )
+    """The whole claim, as its marks say or else as done; what ran out of time has no other attempt here."""
+    told = {task: mark.status if mark.status.is_end else Status.FAILED for task, mark in claim.marks.items()}
+    return Part(claim.token, claim.tasks, [told.get(task, Status.DONE) for task in claim.tasks])
