@@ -26,10 +26,12 @@ from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
 from ramify.store.sqlite import SqliteStore
+from ramify.store.sqlite.link import Link
 from ramify.testing import oracle
 from tests.crash.clients import STORE
 from tests.crash.disk import GO, Answer, Change, Disk, Fault, Step, fail, let
 from tests.crash.power import Power
+from tests.store.sqlite.real import one_table
 
 T = TypeVar("T")
 
@@ -223,6 +225,41 @@ def test_a_verb_that_was_in_doubt_and_is_answered_survives_a_power_cut(
 #: Honest: a failed sync stays undone. Forgetful: the system takes the pages for written although they are not.
 HONEST = [pytest.param(n, False, id=f"{n} honest") for n in range(1, 6)]
 FORGETFUL = [pytest.param(n, True, id=f"{n} forgetful") for n in range(1, 6)]
+
+
+@pytest.mark.parametrize(("failures", "forgetful"), HONEST + FORGETFUL)
+def test_a_write_that_was_in_doubt_and_succeeded_survives_a_power_cut(
+    failures: int, forgetful: bool, tmp_path: Path, seed: random.Random
+) -> None:
+    # With a single connection: when that is dropped, the log is recovered, and what failed to be synced may be found
+    # in it.
+    played = tmp_path / "played"
+    played.mkdir()
+    power = Power()
+    with Disk(played, power) as disk:
+        link = Link(played / STORE, on_first_open=one_table)
+        disk.fault = failing_syncs(failures, power, forgetful=forgetful)
+        while not written(link):
+            pass
+        disk.dead = True
+        link.close()
+    for number in range(10):
+        left = tmp_path / f"left-{number}"
+        left.mkdir()
+        power.cut(left, seed)
+        link = Link(left / STORE, on_first_open=one_table)
+        with link.read() as db:
+            assert db.execute("SELECT x FROM t").fetchall() == [(7,)]
+        link.close()
+
+
+def written(link: Link) -> bool:
+    """Whether the row is there, once somebody said so."""
+    with suppress(StoreUnavailable), link.write() as db:
+        if not db.execute("SELECT 1 FROM t WHERE x = 7").fetchall():
+            db.execute("INSERT INTO t (x) VALUES (7)")
+        return True
+    return False
 
 
 @pytest.mark.parametrize(("failures", "forgetful"), HONEST + FORGETFUL)
