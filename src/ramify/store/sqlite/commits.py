@@ -137,9 +137,12 @@ def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
     joins.create(db, row.run, part.joins)
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
-    for tasks in part.children:
-        of = joins.add_slots(db, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        added = adding.add(db, run, tasks, below, process, now, of=of, columns=commit.columns[tasks.first])
+    late = {
+        tasks.first: joins.add_slots(db, tasks.join, len(tasks.bodies))
+        for tasks in part.children
+        if tasks.join and tasks.slot is None
+    }
+    for added in adding.add(db, run, part.children, below, process, now, late=late, columns=commit.columns):
         arrivals += added.arrivals
         if part.waiters:
             became.update(added.moved())
