@@ -113,7 +113,7 @@ def part_of(finished: Finished, take: Take, now: int, exact: bool = False) -> Pa
         finished.values,
         children=children,
         joins=joins,
-        later=_later(finished.later, now, exact),
+        later=_later(finished.later, now, exact) if finished.later else (),
         publish=offspring.published,
         discard=offspring.discarded,
         withheld=frozenset(withheld),

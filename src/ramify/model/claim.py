@@ -37,7 +37,7 @@ class More(msgspec.Struct, frozen=True):
     broken: int = 0
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
     A task named in `marks` must be committed as the mark says without calling its handler. When the tasks were appended

@@ -26,7 +26,7 @@ class Later(msgspec.Struct, frozen=True):
     due: int
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """The outcomes of some tasks of one claimed segment, and all that follows from them.
 
     `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by

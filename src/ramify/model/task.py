@@ -26,7 +26,7 @@ MAX_ID = 2**62
 MAX_KEEP = 2**52
 
 
-class NewTasks(msgspec.Struct, frozen=True):
+class NewTasks(msgspec.Struct, frozen=True, gc=False):
     """Columns of tasks to append, stage or commit as children.
 
     `bodies` are encoded arguments. `parents` is one parent for all or one each. `mores` are encoded extras (headers,

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from ramify.model.segment import SegmentState
-from ramify.store.sqlite import commits, rows, schema
+from ramify.store.sqlite import rows, schema
 from ramify.store.sqlite.rows import SegmentRow, covering
 
 
@@ -56,6 +56,5 @@ def test_a_run_that_forks_much_does_not_read_all_its_narrow_rows(
 
 
 def test_a_claim_is_found_by_its_token_however_many_a_process_holds(db: apsw.Connection) -> None:
-    held = f"SELECT {rows.SEGMENT_COLUMNS} FROM segment {commits.HOLDING}"
-    plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {held}", (b"token", 1))]
-    assert plan == ["SEARCH segment USING INDEX fence (token=?)"]
+    plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {rows.CLAIMED_UNDER}", (apsw.carray((b"token",)),))]
+    assert plan == ["SCAN given VIRTUAL TABLE INDEX 1:", "SEARCH segment USING INDEX fence (token=?)"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -20,13 +21,19 @@ from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.keys import Offer
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
+#: A range, whether its tasks wait for a join, and their columns.
+Placed = tuple[SpanRow, bool, bulk.TaskColumns]
+#: The most groups that share their statements: what is bound for them is in memory until then.
+BATCH = 512
+NO_LATE_SLOTS: Mapping[int, int] = {}
+
 
 class Added:
     """What became of one group. Which id each task has is worked out only when somebody asks."""
 
     def __init__(self, tasks: NewTasks, offer: Offer | None = None, placed: Sequence[int] = ()) -> None:
         self._tasks, self._offer, self._placed = tasks, offer, placed
-        self.arrivals: list[Arrival] = []  #: what dropped duplicates mean to a join that counts them
+        self.arrivals: Sequence[Arrival] = ()  #: what dropped duplicates mean to a join that counts them
 
     @cached_property
     def lost(self) -> dict[int, int]:
@@ -57,32 +64,66 @@ def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
     for tasks in groups:
         if tasks.last >= next_id:
             raise BadPayload(f"ids {tasks.first} to {tasks.last} were not reserved from this store")
-        # The last span that begins at or before our last id is the only one that can overlap.
-        row = db.execute("SELECT last FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (tasks.last,)).fetchone()
-        if row is not None and row[0] >= tasks.first:
+    if not _is_taken(db, min(tasks.first for tasks in groups), max(tasks.last for tasks in groups)):
+        return
+    for tasks in groups:
+        if _is_taken(db, tasks.first, tasks.last):
             raise BadPayload(f"ids {tasks.first} to {tasks.last} are already in the log")
+
+
+def _is_taken(db: Db, first: int, last: int) -> bool:
+    # The last span that begins at or before the last id is the only one that can overlap.
+    row = db.execute("SELECT last FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (last,)).fetchone()
+    return row is not None and row[0] >= first
 
 
 def add(
     db: Db,
     run: Run,
-    tasks: NewTasks,
+    groups: Sequence[NewTasks],
     round: int,
     process: int,
     now: int,
     *,
-    of: int | None = None,
-    columns: bulk.TaskColumns | None = None,
+    late: Mapping[int, int] = NO_LATE_SLOTS,
+    columns: Mapping[int, bulk.TaskColumns] | None = None,
+) -> list[Added]:
+    """Publish groups, in their order. Neighbours without keys share their statements: each lane is a group of its own.
+
+    By the first id of a group: `late` is its first join slot when it adds slots, `columns` what was prepared of it.
+    """
+    added: list[Added] = []
+    batch: list[Placed] = []
+    for tasks in groups:
+        slot = late.get(tasks.first, tasks.slot)
+        assert slot is not None
+        span = _span(run, tasks, round, slot)
+        prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
+        if tasks.keys is None:
+            batch.append((span, tasks.waits, prepared))
+            added.append(Added(tasks))
+        if len(batch) == BATCH or tasks.keys is not None:
+            _add_unkeyed(db, run, batch, process, now)
+            batch = []
+        if tasks.keys is not None:
+            added.append(_add_keyed(db, run, tasks, span, prepared, process, now))
+    _add_unkeyed(db, run, batch, process, now)
+    return added
+
+
+def _add_unkeyed(db: Db, run: Run, batch: Sequence[Placed], process: int, now: int) -> None:
+    _insert(db, run, batch, now)
+    counts = Counter[str]()
+    for span, _, _ in batch:
+        counts[span.kind] += span.last - span.first + 1
+    for kind, many in counts.items():
+        rows.count(db, run.id, kind, Tally.ADDED, process, many)
+
+
+def _add_keyed(
+    db: Db, run: Run, tasks: NewTasks, span: SpanRow, columns: bulk.TaskColumns, process: int, now: int
 ) -> Added:
-    """Publish one group; `of` is its first join slot when it adds slots, `columns` what was prepared of it."""
-    slot = tasks.slot if of is None else of
-    assert slot is not None
-    span = _span(run, tasks, round, slot)
-    columns = columns if columns is not None else bulk.TaskColumns.of(tasks)
-    if tasks.keys is None:
-        _insert(db, run, span, tasks.waits, columns, now)
-        rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(tasks.bodies))
-        return Added(tasks)
+    assert tasks.keys is not None
     offer = Offer(db, span, tasks.keys, now)
     kept = offer.kept
     in_place = tasks.join is not None or tasks.waits
@@ -92,17 +133,18 @@ def add(
     pieces = stretches(kept) if in_place else [kept] if kept else []
     at = 0
     for chosen in pieces:
-        piece = _span(run, tasks, round, slot)
-        piece.first, piece.last = placed[at], placed[at + len(chosen) - 1]
+        piece = replace(span, first=placed[at], last=placed[at + len(chosen) - 1])
         at += len(chosen)
         whole = len(chosen) == len(tasks.bodies)
-        _insert(db, run, piece, tasks.waits, columns if whole else bulk.TaskColumns.of(tasks, chosen), now)
+        its_columns = columns if whole else bulk.TaskColumns.of(tasks, chosen)
+        _insert(db, run, [(piece, tasks.waits, its_columns)], now)
     rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
     rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
     added = Added(tasks, offer, placed)
     if tasks.join is not None:
-        for i, other in added.lost.items():
-            added.arrivals += joins.wait_for(db, other, tasks.join, slot + i)
+        slot = tasks.first + span.shift
+        lost = added.lost.items()
+        added.arrivals = [a for i, other in lost for a in joins.wait_for(db, other, tasks.join, slot + i)]
     return added
 
 
@@ -114,17 +156,20 @@ def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool =
     )  # fmt: skip
 
 
-def _insert(db: Db, run: Run, span: SpanRow, waits: bool, columns: bulk.TaskColumns, now: int) -> None:
-    """The span, its task rows and its segments."""
-    span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
-    span.insert(db)
-    bulk.insert_tasks(db, span.first, columns)
-    state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
-    step = MASK_WIDTH if waits else span.last - span.first + 1
-    rank = rows.rank(run, span, now)
-    for first in range(span.first, span.last + 1, step):
-        last = min(first + step - 1, span.last)
-        _segment(span, span.round, first, last, None, rank, state).insert(db)
+def _insert(db: Db, run: Run, batch: Sequence[Placed], now: int) -> None:
+    """Spans, their task rows and their segments."""
+    segments: list[SegmentRow] = []
+    for span, waits, columns in batch:
+        span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
+        state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
+        step = MASK_WIDTH if waits else span.last - span.first + 1
+        rank = rows.rank(run, span, now)
+        for first in range(span.first, span.last + 1, step):
+            last = min(first + step - 1, span.last)
+            segments.append(_segment(span, span.round, first, last, None, rank, state))
+    db.executemany(rows.INSERT_SPAN, (span.column_values() for span, _, _ in batch))
+    bulk.insert_all(db, ((span.first, columns) for span, _, columns in batch))
+    db.executemany(rows.INSERT_SEGMENT, (segment.column_values() for segment in segments))
 
 
 def _segment(

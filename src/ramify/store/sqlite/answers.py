@@ -11,7 +11,7 @@ from ramify.errors import BadPayload
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed
 from ramify.store.contract import Reopened
-from ramify.store.sqlite import claims
+from ramify.store.sqlite import claims, held
 from ramify.store.sqlite.claims import Taken
 from ramify.store.sqlite.db import Db
 
@@ -56,7 +56,7 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
 
     What is left to take is what it is now. A claim that got less than it asked for has left nothing.
     """
-    found = tuple(claims.read(db, answer.tokens))
+    found = tuple(held.read(db, answer.tokens))
     emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
     return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now))
 
@@ -64,4 +64,4 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
 def committed(db: Db, answer: Answer, process: int, then_claim: Want | None, now: int) -> Committed:
     """The answer to a commit; marks are what they are now."""
     taken = Claimed() if then_claim is None else claimed(db, answer, then_claim, now)
-    return Committed(answer.seq, answer.refused, claims.told(db, process).marks, taken)
+    return Committed(answer.seq, answer.refused, held.told(db, process).marks, taken)

@@ -32,6 +32,7 @@ TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, 
 TASKS = (
     f"INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, nullif({CUT}, 0), {{body}}, {{key}} FROM carray(?3)"
 )
+ONE_TASK = "INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?)"
 PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
 KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
 KEYED = {"body": f"CAST(substr(value, 8 + {KEY_BYTES}) AS TEXT)", "key": f"substr(value, 8, {KEY_BYTES})"}
@@ -82,7 +83,18 @@ def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
         both = tuple(map(_key_and_body, keys, columns.bodies))
         db.execute(statement.format(**KEYED), (parents, first - 1, apsw.carray(both)))
     else:
-        _insert_row_by_row(db, first, columns)
+        db.executemany(ONE_TASK, _row_by_row(first, columns))
+
+
+def insert_all(db: Db, ranges: Iterable[tuple[int, TaskColumns]]) -> None:
+    """Task rows of many ranges: those of one task together, for which a statement each would cost most."""
+    single: list[tuple[object, ...]] = []
+    for first, columns in ranges:
+        if len(columns.bodies) == 1:
+            single += _row_by_row(first, columns)
+        else:
+            insert_tasks(db, first, columns)
+    db.executemany(ONE_TASK, single)
 
 
 def _key_and_body(key: bytes | None, body: bytes) -> bytes:
@@ -90,12 +102,12 @@ def _key_and_body(key: bytes | None, body: bytes) -> bytes:
     return b"%07d%b%b" % (len(key), key, body)
 
 
-def _insert_row_by_row(db: Db, first: int, columns: TaskColumns) -> None:
+def _row_by_row(first: int, columns: TaskColumns) -> Iterable[tuple[object, ...]]:
     count = len(columns.bodies)
     parents: Iterable[int | None] = repeat(None) if columns.parents is None else repeat(columns.parents)  # type: ignore[arg-type]
     if isinstance(columns.parents, bytes):
         parents = [int(columns.parents[i * WIDTH : (i + 1) * WIDTH]) or None for i in range(count)]
-    values = zip(
+    return zip(
         range(first, first + count),
         parents,
         columns.bodies,
@@ -103,7 +115,6 @@ def _insert_row_by_row(db: Db, first: int, columns: TaskColumns) -> None:
         columns.mores if columns.mores is not None else repeat(None),
         strict=False,
     )
-    db.executemany("INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?)", values)
 
 
 def insert_events(

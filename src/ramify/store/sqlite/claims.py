@@ -11,12 +11,9 @@ from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
 
-from ramify.model.claim import Claim, More, Want
-from ramify.model.event import Event, History, Status, fold
-from ramify.model.mark import Mark, Scope
+from ramify.model.claim import Want
 from ramify.model.process import new_token
-from ramify.model.run import RunState
-from ramify.model.segment import SegmentState, take_head, tasks_in
+from ramify.model.segment import SegmentState, take_head
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SegmentRow
@@ -258,134 +255,15 @@ def _best_of(db: Db, run: int, want: Want, due: Iterable[SegmentRow]) -> Segment
 def stamp(db: Db, process: int, chosen: Sequence[Choice]) -> list[SegmentRow]:
     """Claim the chosen rows under fresh tokens, splitting off heads."""
     taken: list[SegmentRow] = []
+    whole: list[tuple[int, bytes, int]] = []
     for choice in chosen:
         row, token = choice.row, new_token()
         if choice.cut > row.last:
-            db.execute("UPDATE segment SET state = 3, owner = ?, token = ? WHERE id = ?", (process, token, row.id))
+            whole.append((process, token, row.id))
             head = row
         else:
             head = rows.split(db, row, choice.cut)
         head.state, head.owner, head.token = SegmentState.CLAIMED, process, token
         taken.append(head if head is row else head.insert(db))
+    db.executemany("UPDATE segment SET state = 3, owner = ?, token = ? WHERE id = ?", whole)
     return taken
-
-
-def read(db: Db, tokens: Iterable[bytes]) -> Iterator[Claim]:
-    """The claims under these tokens that are still held, with everything that goes along."""
-    for row in [row for token in tokens for row in rows.segments(db, "WHERE token = ? AND state = 3", (token,))]:
-        span = rows.span_at(db, row.span)
-        assert row.token is not None
-        tasks = tasks_in(row.first, row.last, row.left)
-        plain = not span.keyed and not span.extra
-        found = db.execute(
-            "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
-            if plain
-            else "SELECT parent, CAST(body AS BLOB), key, more FROM task WHERE id BETWEEN ? AND ?",
-            (row.first, row.last),
-        ).fetchall()
-        if row.left is not None:
-            found = [found[task - row.first] for task in tasks]
-        columns = list(zip(*found, strict=True))
-        mores = (
-            {}
-            if plain
-            else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:], strict=True) if k is not None or m is not None}
-        )
-        yield Claim(
-            token=row.token,
-            run=row.run,
-            round=row.round,
-            kind=row.kind,
-            queue=row.queue,
-            lane=row.lane,
-            tasks=tasks,
-            bodies=columns[1],
-            parents=columns[0],
-            mores=_join_mores(db, row, mores),
-            history=_histories(db, row, tasks) if row.attempt else {},
-            marks=_marked(db, row.run, tasks),
-            deaths=row.deaths,
-            join=span.join,
-            shift=span.shift,
-        )
-
-
-def _join_mores(db: Db, row: SegmentRow, mores: dict[int, More]) -> dict[int, More]:
-    found = db.execute(
-        "SELECT id, needs FROM joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL", (row.first, row.last)
-    )
-    for task, needs in found.fetchall():
-        known = mores.get(task, More())
-        parts = db.execute("SELECT broken FROM join_part WHERE id = ?", (task,))
-        broken = sum(int.from_bytes(bits, "little").bit_count() for (bits,) in parts)
-        if row.covers(task):
-            mores[task] = More(known.key, known.extra, needs, broken)
-    return mores
-
-
-def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
-    """What the events of the tasks of a row add up to, for those that have any."""
-    found: dict[int, list[Event]] = {}
-    events = db.execute(
-        "SELECT task, n, status FROM event WHERE task BETWEEN ? AND ? ORDER BY task, n", (row.first, row.last)
-    )
-    for task, n, status in events:
-        found.setdefault(task, []).append(Event(task, n, Status(status)))
-    return {task: fold(found[task]) for task in tasks if task in found}
-
-
-def marks_of(db: Db, run: int) -> list[Mark]:
-    """The marks of a run, oldest first."""
-    found = db.execute("SELECT scope, task, status, reason, value FROM mark WHERE run = ? ORDER BY rowid", (run,))
-    return [
-        Mark(run, Scope(scope), task, Status(status), reason, value) for scope, task, status, reason, value in found
-    ]
-
-
-def _marked(db: Db, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
-    marks = marks_of(db, run)
-    if not marks:
-        return {}
-    single = {mark.task: mark for mark in marks if mark.scope is Scope.TASK}
-    trees = {mark.task: mark for mark in marks if mark.scope is Scope.SUBTREE}
-    known: dict[int | None, Mark | None] = {None: None}
-    found = {task: single.get(task) or _above(db, trees, task, known) for task in tasks}
-    return {task: mark for task, mark in found.items() if mark is not None}
-
-
-def _above(
-    db: Db, trees: dict[int | None, Mark], task: int | None, known: dict[int | None, Mark | None]
-) -> Mark | None:
-    """The mark on the task or on one of its ancestors; siblings share the walk."""
-    path: list[int | None] = []
-    while trees and task not in known and task not in trees:
-        path.append(task)
-        row = db.execute("SELECT parent FROM task WHERE id = ?", (task,)).fetchone()
-        task = row[0] if row is not None else None
-    mark = trees.get(task) or known.get(task)
-    known.update(dict.fromkeys(path, mark))
-    return mark
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What a process must know of the runs it holds claims of: their marks, and which are paused."""
-
-    marks: tuple[Mark, ...]
-    paused: tuple[int, ...]
-
-
-def told(db: Db, process: int) -> Told:
-    """What a process is told of the runs it holds claims of."""
-    marks: list[Mark] = []
-    held = db.execute(
-        "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
-        " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
-        (process,),
-    ).fetchall()
-    for run, state, reason in held:
-        if state == RunState.DRAINING:
-            marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
-        # That a task ran out of time concerns its next claim alone.
-        marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
-    return Told(tuple(marks), tuple(run for run, state, _ in held if state == RunState.PAUSED))

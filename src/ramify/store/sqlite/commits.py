@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import repeat
+from itertools import groupby, repeat
 
 from ramify.errors import BadPayload
 from ramify.model.commit import Part, check_part
@@ -13,15 +13,14 @@ from ramify.model.join import NewJoin
 from ramify.model.links import check_once
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
+from ramify.model.run import Run
 from ramify.model.segment import bounds, full, mask_of, trim
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import adding, bulk, joins, keys, rows
+from ramify.store.sqlite import adding, bulk, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
-#: By its token: a process may hold very many rows, and left to itself SQLite looks through all of them.
-HOLDING = "INDEXED BY fence WHERE token = ? AND state = 3 AND owner = ?"
 #: Columns of new tasks in the form they are bound in, by the first id of their group.
 Columns = Mapping[int, bulk.TaskColumns]
 
@@ -40,17 +39,19 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
     valid: dict[bytes, SegmentRow] = {}
     children: list[NewTasks] = []
     new_joins: list[NewJoin] = []
+    held = holdings(db, stamp.process, [part.token for part in parts])
     for part in parts:
-        row = holding(db, stamp.process, part.token)
+        row = held.get(part.token)
         if row is None:
             continue
         valid[part.token] = row
-        if not _is_whole(row, part):
+        if not whole.is_named(row, part):
             left = full(row.last - row.first + 1) if row.left is None else row.left
             if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
                 raise BadPayload("a part names a task that is not unfinished in its claim")
         _check_late_slots(db, row, part)
-        joins.check(db, part.children, part.joins, part.waiters)
+        if part.children or part.joins or part.waiters:
+            joins.check(db, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
             adding.staged(db, first, part.token)
         children += part.children
@@ -73,13 +74,13 @@ def _check_late_slots(db: Db, row: SegmentRow, part: Part) -> None:
 
 def holding(db: Db, process: int, token: bytes) -> SegmentRow | None:
     """The row that this process holds under this token."""
-    found = rows.segments(db, HOLDING, (token, process))
-    return found[0] if found else None
+    return holdings(db, process, [token]).get(token)
 
 
-def _is_whole(row: SegmentRow, part: Part) -> bool:
-    """Whether the part names every task of a row without gaps."""
-    return row.left is None and isinstance(part.tasks, range) and part.tasks == range(row.first, row.last + 1)
+def holdings(db: Db, process: int, tokens: Sequence[bytes]) -> dict[bytes, SegmentRow]:
+    """The rows that this process holds under these tokens, by token."""
+    found = rows.claimed_under(db, tokens)
+    return {row.token: row for row in found if row.token is not None and row.owner == process}
 
 
 def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
@@ -88,11 +89,45 @@ def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
     db.execute("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
 
 
-def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, columns: Columns, now: int) -> None:
+class Commit:
+    """A commit being written: what its parts have in common. Neither runs nor spans change while it is."""
+
+    def __init__(self, db: Db, log: CommitLog, process: int, columns: Columns, now: int) -> None:
+        self.db, self.log, self.process, self.columns, self.now = db, log, process, columns, now
+        self._runs: dict[int, Run] = {}
+
+    def run(self, number: int) -> Run:
+        """One run."""
+        if number not in self._runs:
+            self._runs[number] = rows.run_row(self.db, number)
+        return self._runs[number]
+
+    def write(self, guarded: Sequence[tuple[SegmentRow, Part]]) -> None:
+        """Write parts in their order, each with the row that it may end tasks of.
+
+        Neighbours that only end whole rows are written together: in lanes of their own, tasks have a row each.
+        """
+        quiet = whole.quiet_spans(self.db, guarded)
+        marked = {run for run in {row.run for row, _ in guarded} if _has_marks(self.db, run)}
+
+        def is_alike(each: tuple[SegmentRow, Part]) -> bool:
+            row, part = each
+            return row.span in quiet and row.run not in marked and whole.only_ends(row, part)
+
+        for alike, some in groupby(guarded, key=is_alike):
+            batch = list(some)
+            if alike and len(batch) > 1 and not whole.are_awaited(self.db, batch):
+                whole.end(self.db, self.log, batch, self.process)
+            else:
+                spans = rows.spans_at(self.db, (row.span for row, _ in batch))
+                for row, part in batch:
+                    _apply(self, row, spans[row.span], part)
+
+
+def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
     """Write one guarded part."""
-    process = stamp.process
-    run = rows.run_row(db, row.run)
-    span = rows.span_at(db, row.span)
+    db, log, process, now = commit.db, commit.log, commit.process, commit.now
+    run = commit.run(row.run)
     below = row.round + 1
     highest = _write_events(db, log, row, part)
     ended = _ended(part)
@@ -102,9 +137,12 @@ def apply(db: Db, log: CommitLog, stamp: Stamp, row: SegmentRow, part: Part, col
     joins.create(db, row.run, part.joins)
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
-    for tasks in part.children:
-        of = joins.add_slots(db, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        added = adding.add(db, run, tasks, below, process, now, of=of, columns=columns[tasks.first])
+    late = {
+        tasks.first: joins.add_slots(db, tasks.join, len(tasks.bodies))
+        for tasks in part.children
+        if tasks.join and tasks.slot is None
+    }
+    for added in adding.add(db, run, part.children, below, process, now, late=late, columns=commit.columns):
         arrivals += added.arrivals
         if part.waiters:
             became.update(added.moved())
@@ -199,7 +237,7 @@ def arrivals_of(db: Db, span: SpanRow, ended: Ended, withheld: frozenset[int] = 
 
 def _shrink(db: Db, row: SegmentRow, part: Part, ended: Ended, highest: int) -> None:
     """Clear the bits of what ended and of what comes back later; a row without bits goes, its staged ranges with it."""
-    if not part.later and _is_whole(row, part) and len(ended.tasks) == len(part.tasks):
+    if not part.later and whole.is_named(row, part) and len(ended.tasks) == len(part.tasks):
         left = 0
     else:
         left = full(row.last - row.first + 1) if row.left is None else row.left

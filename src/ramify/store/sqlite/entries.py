@@ -65,7 +65,7 @@ def _add(
     if len(tasks) == 1 and not new and not waiters and adding.extend_tail(db, run, tasks[0], round, now):
         return Appended(((tasks[0].first,),))
     joins.create(db, run.id, new)
-    added = [adding.add(db, run, group, round, 0, now) for group in tasks]
+    added = adding.add(db, run, tasks, round, 0, now)
     arrivals = [arrival for group in added for arrival in group.arrivals]
     became = {given: task for group in added for given, task in group.moved().items()} if waiters else {}
     for waiter in waiters:

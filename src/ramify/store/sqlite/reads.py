@@ -32,7 +32,7 @@ from ramify.store.reads import (
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import claims, joins, notes, once, rows
+from ramify.store.sqlite import held, joins, notes, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -256,7 +256,7 @@ class SqliteReads:
     def marks(self, run: int) -> Sequence[Mark]:
         """Marks of a run."""
         with self._link.read() as db:
-            return claims.marks_of(db, run)
+            return held.marks_of(db, run)
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id."""

@@ -5,11 +5,13 @@ Functions here take a connection that is inside a transaction. They decide nothi
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import apsw
 import msgspec
 
 from ramify.errors import UnknownRun
@@ -34,11 +36,24 @@ SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, published,"
     " low_parent, high_parent"
 )
+#: By their numbers: rows are read by the thousand.
+STATES = tuple(SegmentState)
+#: By the token: a process may hold very many rows, and left to itself SQLite looks through all of them.
+CLAIMED_UNDER = (
+    f"SELECT {SEGMENT_COLUMNS} FROM carray(?) AS given CROSS JOIN segment INDEXED BY fence ON token = given.value"
+    " WHERE state = 3"
+)
 INSERT_SEGMENT = (
     "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran,"
     " held, silent, apart, alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
+SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
 INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+
+
+def ids(numbers: Iterable[int]) -> Any:
+    """A column of ids as one bound value, for `carray(?)`. There must be at least one."""
+    return apsw.carray(array("q", numbers))
 
 
 def read_run(row: tuple[Any, ...]) -> Run:
@@ -115,13 +130,14 @@ class SpanRow:
 
     def insert(self, db: Db) -> None:
         """Put the range into the log."""
-        db.execute(
-            INSERT_SPAN,
-            (
-                self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
-                self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.published, self.low_parent,
-                self.high_parent,
-            ),
+        db.execute(INSERT_SPAN, self.column_values())
+
+    def column_values(self) -> tuple[object, ...]:
+        """What `INSERT_SPAN` is bound to."""
+        return (
+            self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
+            self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.published, self.low_parent,
+            self.high_parent,
         )  # fmt: skip
 
     def grow(self, db: Db, more: SpanRow) -> None:
@@ -146,6 +162,13 @@ def span_at(db: Db, first: int) -> SpanRow:
     row = db.execute(f"SELECT {SPAN_COLUMNS} FROM span WHERE first = ?", (first,)).fetchone()
     assert row is not None
     return span_row(row)
+
+
+def spans_at(db: Db, firsts: Iterable[int]) -> dict[int, SpanRow]:
+    """The spans that begin there, by their first ids, in one statement however many they are."""
+    wanted = sorted(set(firsts))
+    found = db.execute(SPANS_AT, (ids(wanted),)).fetchall() if wanted else []
+    return {row[0]: span_row(row) for row in found}
 
 
 def span_of(db: Db, task: int) -> SpanRow | None:
@@ -206,29 +229,35 @@ class SegmentRow:
 
     def insert(self, db: Db) -> SegmentRow:
         """Write it as a new row, whatever `id` it was copied with."""
-        db.execute(
-            INSERT_SEGMENT,
-            (
-                self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last,
-                pack(self.left), self.rank, self.due, self.state, self.attempt, self.ran, self.held, self.silent,
-                self.apart, self.alone, self.owner, self.token,
-            ),
-        )  # fmt: skip
+        db.execute(INSERT_SEGMENT, self.column_values())
         self.id = db.last_insert_rowid()
         return self
+
+    def column_values(self) -> tuple[object, ...]:
+        """What `INSERT_SEGMENT` is bound to."""
+        return (
+            self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last, pack(self.left),
+            self.rank, self.due, self.state, self.attempt, self.ran, self.held, self.silent, self.apart, self.alone,
+            self.owner, self.token,
+        )  # fmt: skip
 
 
 def segment_row(row: tuple[Any, ...]) -> SegmentRow:
     """A segment from a row of `SEGMENT_COLUMNS`."""
     segment = SegmentRow(*row)
     segment.left = unpack(row[9])
-    segment.state = SegmentState(segment.state)
+    segment.state = STATES[row[12]]
     return segment
 
 
 def segments(db: Db, where: str, values: tuple[object, ...]) -> list[SegmentRow]:
     """Segments that satisfy a fixed condition of ours; `where` never holds anything from outside."""
     return [segment_row(row) for row in db.execute(f"SELECT {SEGMENT_COLUMNS} FROM segment {where}", values)]
+
+
+def claimed_under(db: Db, tokens: Sequence[bytes]) -> list[SegmentRow]:
+    """The rows claimed under these tokens, in their order; a token that is void has none."""
+    return list(map(segment_row, db.execute(CLAIMED_UNDER, (apsw.carray(tuple(tokens)),)))) if tokens else []
 
 
 def covering(db: Db, task: int) -> SegmentRow | None:

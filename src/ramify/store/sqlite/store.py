@@ -35,6 +35,7 @@ from ramify.store.sqlite import (
     commits,
     copying,
     entries,
+    held,
     lives,
     notes,
     processes,
@@ -135,7 +136,7 @@ class SqliteStore:
         with self._link.read() as db:
             if processes.is_gone(db, process):
                 return Beat(reaped=True)
-            told = claims.told(db, process)
+            told = held.told(db, process)
             return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db))
 
     @property
@@ -275,13 +276,12 @@ class SqliteStore:
         if valid:
             log = CommitLog(db, stamp.process, stamp.n, now)
             seq = log.seq
-        for part in parts:
-            if part.token in valid:
-                commits.apply(db, log, stamp, valid[part.token], part, columns, now)
-            else:
-                commits.refuse(db, stamp, part, now)
-        if valid:
+            guarded = [(valid[part.token], part) for part in parts if part.token in valid]
+            commits.Commit(db, log, stamp.process, columns, now).write(guarded)
             log.close()
+        for part in parts:
+            if part.token not in valid:
+                commits.refuse(db, stamp, part, now)
         taken = claims.Taken((), False, self._turn)
         if then_claim is not None:
             taken = claims.take(db, stamp.process, then_claim, self._turn, now)

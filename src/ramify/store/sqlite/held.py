@@ -1,0 +1,165 @@
+"""What processes hold in the SQLite store: their claims, with all that goes along, and what they are told.
+
+Reads only. A claim may be of very many rows of one task each, so what rows need is read for all of them at once; a wide
+row has statements of its own, because a range is read faster than the ids in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from ramify.model.claim import Claim, More
+from ramify.model.event import Event, History, Status, fold
+from ramify.model.mark import Mark, Scope
+from ramify.model.run import RunState
+from ramify.model.segment import tasks_in
+from ramify.store.sqlite import rows
+from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.rows import SegmentRow
+
+#: The most ids of a row that is read together with others.
+NARROW = 16
+SHARED = (
+    "SELECT first, NOT keyed AND NOT extra, joined, shift FROM carray(?) AS wanted"
+    " CROSS JOIN span ON first = wanted.value"
+)
+TASKS_AT = (
+    "SELECT parent, CAST(body AS BLOB), key, more FROM carray(?) AS wanted CROSS JOIN task ON task.id = wanted.value"
+)
+RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more FROM task WHERE id BETWEEN ? AND ?"
+RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
+JOINS_AT = (
+    "SELECT id, needs FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
+)
+RANGE_OF_JOINS = "SELECT id, needs FROM joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+
+
+def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
+    """The claims under these tokens that are still held, with everything that goes along."""
+    held = rows.claimed_under(db, tokens)
+    firsts = sorted({row.span for row in held})
+    spans = {first: shared for first, *shared in db.execute(SHARED, (rows.ids(firsts),))} if firsts else {}
+    marks = {run: marks_of(db, run) for run in {row.run for row in held}}
+    tasks_of = [tasks_in(row.first, row.last, row.left) for row in held]
+    near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
+    columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
+    joins_of_near = dict(db.execute(JOINS_AT, (rows.ids(near),)).fetchall() if near else ())
+    for row, tasks in zip(held, tasks_of, strict=True):
+        plain, join, shift = spans[row.span]
+        if _is_narrow(row):
+            found = list(islice(columns_of_near, len(tasks)))
+            needs = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
+        else:
+            found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
+            if row.left is not None:
+                found = [found[task - row.first] for task in tasks]
+            needs = dict(db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall())
+        columns = list(zip(*found, strict=True))
+        mores = (
+            {}
+            if plain
+            else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:], strict=True) if k is not None or m is not None}
+        )
+        assert row.token is not None
+        yield Claim(
+            token=row.token,
+            run=row.run,
+            round=row.round,
+            kind=row.kind,
+            queue=row.queue,
+            lane=row.lane,
+            tasks=tasks,
+            bodies=columns[1],
+            parents=columns[0],
+            mores=_join_mores(db, row, needs, mores) if needs else mores,
+            history=_histories(db, row, tasks) if row.attempt else {},
+            marks=_marked(db, marks[row.run], tasks),
+            deaths=row.deaths,
+            join=join,
+            shift=shift,
+        )
+
+
+def _is_narrow(row: SegmentRow) -> bool:
+    return row.last - row.first < NARROW
+
+
+def _join_mores(db: Db, row: SegmentRow, joins: dict[int, int], mores: dict[int, More]) -> dict[int, More]:
+    """What goes along with the tasks of a row, with what the joins that published them say."""
+    for task, needs in joins.items():
+        known = mores.get(task, More())
+        parts = db.execute("SELECT broken FROM join_part WHERE id = ?", (task,))
+        broken = sum(int.from_bytes(bits, "little").bit_count() for (bits,) in parts)
+        if row.covers(task):
+            mores[task] = More(known.key, known.extra, needs, broken)
+    return mores
+
+
+def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
+    """What the events of the tasks of a row add up to, for those that have any."""
+    found: dict[int, list[Event]] = {}
+    events = db.execute(
+        "SELECT task, n, status FROM event WHERE task BETWEEN ? AND ? ORDER BY task, n", (row.first, row.last)
+    )
+    for task, n, status in events:
+        found.setdefault(task, []).append(Event(task, n, Status(status)))
+    return {task: fold(found[task]) for task in tasks if task in found}
+
+
+def marks_of(db: Db, run: int) -> list[Mark]:
+    """The marks of a run, oldest first."""
+    found = db.execute("SELECT scope, task, status, reason, value FROM mark WHERE run = ? ORDER BY rowid", (run,))
+    return [
+        Mark(run, Scope(scope), task, Status(status), reason, value) for scope, task, status, reason, value in found
+    ]
+
+
+def _marked(db: Db, marks: Sequence[Mark], tasks: Iterable[int]) -> dict[int, Mark]:
+    """The marks of a run that lie on these tasks."""
+    if not marks:
+        return {}
+    single = {mark.task: mark for mark in marks if mark.scope is Scope.TASK}
+    trees = {mark.task: mark for mark in marks if mark.scope is Scope.SUBTREE}
+    known: dict[int | None, Mark | None] = {None: None}
+    found = {task: single.get(task) or _above(db, trees, task, known) for task in tasks}
+    return {task: mark for task, mark in found.items() if mark is not None}
+
+
+def _above(
+    db: Db, trees: dict[int | None, Mark], task: int | None, known: dict[int | None, Mark | None]
+) -> Mark | None:
+    """The mark on the task or on one of its ancestors; siblings share the walk."""
+    path: list[int | None] = []
+    while trees and task not in known and task not in trees:
+        path.append(task)
+        row = db.execute("SELECT parent FROM task WHERE id = ?", (task,)).fetchone()
+        task = row[0] if row is not None else None
+    mark = trees.get(task) or known.get(task)
+    known.update(dict.fromkeys(path, mark))
+    return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a process must know of the runs it holds claims of: their marks, and which are paused."""
+
+    marks: tuple[Mark, ...]
+    paused: tuple[int, ...]
+
+
+def told(db: Db, process: int) -> Told:
+    """What a process is told of the runs it holds claims of."""
+    marks: list[Mark] = []
+    held = db.execute(
+        "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
+        " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
+        (process,),
+    ).fetchall()
+    for run, state, reason in held:
+        if state == RunState.DRAINING:
+            marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
+        # That a task ran out of time concerns its next claim alone.
+        marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
+    return Told(tuple(marks), tuple(run for run, state, _ in held if state == RunState.PAUSED))
