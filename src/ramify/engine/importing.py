@@ -56,8 +56,8 @@ def check_guarded(file: str) -> None:
     for statement in statements:
         if statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0) and not _asks_for_name(statement):
             raise ConfigError(
-                f"line {frame.f_lineno} of {main} starts worker processes, which import that file and would run the "
-                'line too; put it under `if __name__ == "__main__":`'
+                f"line {frame.f_lineno} of {main} starts worker processes, which import that file and would run it "
+                'too; put the line under `if __name__ == "__main__":`'
             )
 
 
