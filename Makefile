@@ -42,8 +42,8 @@ test: $(READY) ## every test except the long tier, two at a time (ARGS="-n 0": o
 	$(RUN) -m pytest -n 2 --dist worksteal -m "not full" $(ARGS)
 
 # With a space, a reports/ that is there already would be taken for a folder of tests.
-test-full: $(READY) ## every test; counts, seeds and seconds go to reports/*.json
-	$(RUN) -m pytest --reports=reports $(ARGS)
+test-full: $(READY) ## every test, two at a time; counts, seeds and seconds go to reports/*.json
+	$(RUN) -m pytest -n 2 --dist worksteal --reports=reports $(ARGS)
 
 check: $(READY) ## format, lint, types, floors, house rules
 	$(RUN) -m ruff format --check
