@@ -1,8 +1,8 @@
 """What lanes cost when every task has one of its own.
 
 50,000 tasks that do nothing, made by one root: without lanes, each in a lane of its own, and each in a lane of its own
-of a kind that runs one at a time in each lane. Neighbours in one lane share a row of the store; here nobody has a
-neighbour, so each task is claimed and committed as a row by itself.
+of a kind that runs one at a time in each lane. Lanes with few tasks share rows of the store; with a limit each task of
+such a row is counted in its own lane.
 """
 
 from __future__ import annotations

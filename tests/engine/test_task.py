@@ -248,12 +248,14 @@ def test_once_on_the_decorator_holds_the_key_of_every_call() -> None:
     assert by_all.of("/usr").label == Tasks().task(plain).of("/usr").once().label
 
 
-def test_calls_of_one_lane_share_one_group() -> None:
+def test_calls_of_all_lanes_share_one_group() -> None:
     task = Tasks().task(lane="path", queue="web")(plain)
-    assert task.of("a").group is task.of("a", 2).group
-    assert task.of("a").group.lane == "a"
+    assert task.of("a").group is task.of("b", 2).group
+    assert (task.of("a").in_lane, task.of("b").in_lane) == ("a", "b")
     assert task.of("b").group.queue == "web"
-    assert Tasks().task(lane=by_length)(plain).of("x", 10).group.lane is None
+    assert Tasks().task(lane=by_length)(plain).of("x", 10).in_lane is None
+    chosen = Tasks().task(plain)
+    assert chosen.of("a").lane("x").group is chosen.of("b").lane("y").group
 
 
 def add_up(path: str, sizes: Stream[int] = Stream()) -> int:

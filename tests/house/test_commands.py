@@ -101,7 +101,7 @@ def test_an_install_that_failed_is_done_again(root: Path, tmp_path: Path) -> Non
     ("target", "commands"),
     [
         ("test", ['-m pytest -n 2 --dist worksteal -m "not full"']),
-        ("test-full", ["-m pytest --reports=reports"]),
+        ("test-full", ["-m pytest -n 2 --dist worksteal --reports=reports"]),
         ("check", ["ruff format --check", "ruff check", "mypy", "lint-imports", "tools.check"]),
         ("mutants", ["-m tools.mutants"]),
         ("bench", ["-m bench"]),

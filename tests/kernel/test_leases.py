@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
 from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, MOST_THREADS, Settings
-from ramify.kernel.work import Chunk
+from ramify.kernel.work import Chunk, Ran
 from ramify.model.claim import More
 from ramify.model.policy import Rate
 from tests.kernel.claims import handler, holding
@@ -63,7 +64,7 @@ def test_threads_are_counted_by_chunk() -> None:
     leases.offer(held, held.available)
     chunk = given(leases)
     assert not leases.has_room(False)
-    leases.take_back(chunk, held, 1)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
     leases.free(chunk)
     assert leases.has_room(False)
 
@@ -85,7 +86,7 @@ def test_a_limit_counts_what_was_handed_out_and_not_what_was_asked_for() -> None
     leases.offer(held, held.available)
     chunk = given(leases, True)
     assert list(chunk.places) == [0]
-    leases.take_back(chunk, held, 1)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
     assert leases.limits.allowed("work", None, 9, 0.0) == 3
 
 
@@ -115,7 +116,7 @@ def test_a_closed_claim_takes_back_interrupted_tasks_without_offering_them() -> 
     leases.offer(held, held.available)
     chunk = given(leases)
     leases.close(held)
-    leases.take_back(chunk, held, 1)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
     leases.give_back(held, 0)
     assert (leases.waiting_tasks, held.adds_up()) == (0, True)
 
@@ -187,7 +188,7 @@ def test_what_a_limit_holds_back_is_known_by_kind_until_it_may_start() -> None:
     chunk = given(leases)
     assert leases.lease(False, 0.0) is None
     assert leases.stuck["work"] == 2
-    leases.take_back(chunk, held, 1)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
     assert leases.stuck["work"] == 0
 
 
@@ -227,3 +228,96 @@ def test_workers_that_a_rate_holds_back_keep_their_number() -> None:
     leases = Leases({"work": handler(rate=Rate((1, 60.0)))}, Settings())
     leases.sizes.claimed(3, 100)
     assert judged_after_a_wave(leases, 3) == 4
+
+
+def several(own: Handler, *lanes: str) -> Holding:
+    return holding(len(lanes), own, lanes=list(lanes))
+
+
+def known(leases: Leases) -> Leases:
+    """Its kind is known to be quick, so that many are leased at once."""
+    leases.sizes.ran("work", 1_000, 0.001)
+    return leases
+
+
+def test_tasks_of_several_lanes_are_leased_together() -> None:
+    own = handler()
+    leases, held = known(leases_of(own, threads=1)), several(own, "a", "b", "a")
+    leases.offer(held, 3)
+    chunk = given(leases)
+    assert (list(chunk.places), chunk.lanes) == ([0, 1, 2], None)
+    leases.take_back(Ran(chunk, done=list(chunk.claim.tasks)), held)
+    assert held.adds_up() is False  # nobody took the outcomes
+    assert (leases.running, held.leased) == (0, 0)
+
+
+def test_of_several_lanes_only_those_are_leased_that_may_start() -> None:
+    own = handler(concurrency=1)
+    leases, held = known(leases_of(own, threads=2)), several(own, "a", "b", "a", "c")
+    leases.offer(held, 4)
+    chunks = [given(leases), given(leases)]
+    assert [list(chunk.places) for chunk in chunks] == [[0, 1], [3]]
+    assert (held.aside, held.adds_up(), leases.waiting_tasks) == (1, True, 0)
+    for lane in "abc":
+        assert leases.limits.allowed("work", lane, 9, 0.0) == 0
+    leases.take_back(Ran(chunks[0], done=[100]), held)
+    assert [leases.limits.allowed("work", lane, 9, 0.0) for lane in "abc"] == [1, 0, 0]
+
+
+def test_what_may_not_start_goes_back_once_nothing_else_is_left_of_its_claim() -> None:
+    own = handler(concurrency=1)
+    leases, held = known(leases_of(own)), several(own, "a", "a", "a", "b")
+    leases.offer(held, 4)
+    given(leases)
+    assert (held.closing, list(leases.put_back)) == (False, [])
+    given(leases)
+    assert (held.closing, list(leases.put_back)) == (True, [held.claim.token])
+    assert leases.kinds["work"] == 2
+
+
+def test_a_short_wait_is_waited_for_before_the_rest_goes_back() -> None:
+    own = handler(concurrency=1)
+    leases, held = known(leases_of(own)), several(own, "a", "a")
+    held.take(1)
+    held.leased -= 1
+    leases.retry(held, 0, 5.0)
+    leases.limits.start("work", "a", 1, 0.0)
+    leases.offer(held, 1)
+    assert leases.lease(False, 0.0) is None
+    assert not leases.put_back
+    leases.limits.stop("work", "a", 1)
+    assert list(given(leases, now=5.0).places) == [0]
+    assert list(leases.put_back) == [held.claim.token]
+
+
+def test_a_lane_that_waits_in_line_goes_on_when_its_task_in_another_claim_is_over() -> None:
+    own = handler(concurrency=1)
+    leases, mixed, alone = known(leases_of(own)), several(own, "a", "b"), holding(1, own, first=500, lane="a")
+    leases.offer(mixed, 2)
+    leases.offer(alone, 1)
+    chunk, _ = given(leases), given(leases)
+    assert leases.lease(False, 0.0) is None
+    leases.take_back(Ran(chunk, done=[100]), mixed)
+    assert given(leases).claim is alone.claim
+
+
+def test_with_a_rate_tasks_of_several_lanes_are_leased_one_by_one() -> None:
+    own = handler(rate=Rate("5/s"))
+    leases, held = known(leases_of(own)), several(own, "a", "b")
+    leases.offer(held, 2)
+    assert [list(given(leases).places) for _ in range(2)] == [[0], [1]]
+
+
+def test_of_several_lanes_the_one_that_defers_itself_is_throttled() -> None:
+    own = handler()
+    leases, held = known(leases_of(own, threads=1)), several(own, *["a"] * 12, *["b"] * 12)
+    leases.offer(held, 24)
+    chunk = given(leases)
+    assert len(chunk.places) == 24
+    ran = Ran(chunk, done=list(chunk.claim.tasks))
+    leases.take_back(ran, held)
+    leases.learn(ran, held, list(range(100, 112)), 0.0, 0.0)
+    leases.learn(ran, held, list(range(100, 112)), 1.0, 0.0)
+    assert leases.limits.at_a_time("work", "a") is not None
+    assert leases.limits.at_a_time("work", "b") is None
+    assert [of for of, _ in leases.judge(1.0, False, 0.0)] == ["work in lane a"]

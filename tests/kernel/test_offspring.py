@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ramify.kernel.offspring import Fork, Offspring
+import msgspec
+
+from ramify.kernel.handler import Handler
+from ramify.kernel.offspring import Fork, Offspring, sorted_out
 from ramify.model.call import Call, Group
-from tests.kernel.claims import SIGNATURE
+from ramify.model.lanes import FEW
+from ramify.model.policy import Rate
+from tests.kernel.claims import SIGNATURE, handler
 
 GROUP = Group("work", SIGNATURE)
 
@@ -42,9 +48,34 @@ def test_plain_children_after_one_with_an_extra_keep_the_columns_even() -> None:
 
 def test_children_of_different_groups_are_apart() -> None:
     offspring = Offspring()
-    offspring.add(1, [call(10), call(11).lane("left"), call(12)])
-    lanes = {group.lane: brood.bodies for group, brood in offspring.broods.items()}
-    assert lanes == {None: [b"[10]", b"[12]"], "left": [b"[11]"]}
+    offspring.add(1, [call(10), call(11).priority(-1), call(12)])
+    priorities = {group.priority: brood.bodies for group, brood in offspring.broods.items()}
+    assert priorities == {0: [b"[10]", b"[12]"], -1: [b"[11]"]}
+
+
+def in_rows(calls: list[Call[Any]], own: Handler | None) -> list[tuple[list[bytes], list[str | None] | None]]:
+    offspring = Offspring()
+    offspring.add(1, [msgspec.structs.replace(each, group=replace(each.group, handler=own)) for each in calls])
+    return [(brood.bodies, brood.lanes) for _, brood in sorted_out(offspring.broods)]
+
+
+def test_lanes_with_few_children_share_a_row() -> None:
+    calls = [call(1).lane("a"), call(2), call(3).lane("b"), call(4).lane("a")]
+    assert in_rows(calls, handler()) == [([b"[2]"], [None]), ([b"[1]", b"[3]", b"[4]"], ["a", "b", "a"])]
+
+
+def test_a_lane_with_more_children_than_may_run_together_has_a_row_of_its_own() -> None:
+    calls = [call(1).lane("a"), call(2).lane("b"), call(3).lane("a"), call(4).lane("c")]
+    assert in_rows(calls, handler(concurrency=1)) == [([b"[1]", b"[3]"], ["a", "a"]), ([b"[2]", b"[4]"], ["b", "c"])]
+    many = [call(0).lane("b"), *(call(number).lane("a") for number in range(1, FEW + 2))]
+    assert [len(bodies) for bodies, _ in in_rows(many, handler())] == [FEW + 1, 1]
+
+
+def test_lanes_of_a_kind_with_a_rate_or_that_nobody_here_knows_do_not_share() -> None:
+    calls = [call(1).lane("a"), call(2).lane("b")]
+    apart = [([b"[1]"], ["a"]), ([b"[2]"], ["b"])]
+    assert in_rows(calls, handler(rate=Rate("5/s"))) == apart
+    assert in_rows(calls, None) == apart
 
 
 def test_merging_keeps_columns_even_whichever_side_has_them() -> None:

@@ -62,7 +62,7 @@ class Process:
         #: When each claim was answered, in the world's time.
         self.claimed_at: dict[bytes, float] = {}
         #: What is in the hands of workers: chunks, and how many of their tasks are not back.
-        self.out: dict[Chunk, int] = {}
+        self.out: dict[Chunk, set[int]] = {}
         #: Tasks inside an attempt, each with the deaths its kind allows.
         self.running: dict[int, int | None] = {}
         self.in_flight: tuple[Finished, ...] = ()
@@ -298,8 +298,10 @@ class Process:
         chunk = self.core.lease(colour, self.clock())
         if chunk is not None:
             self.is_touched = True
-            self.out[chunk] = len(chunk.places)
+            self.out[chunk] = set(chunk.columns()[0])
             self.world.watch.leased(self, chunk)
+        elif self.core.needs_step():
+            self._notify()
         return chunk
 
     def _call_workers(self) -> None:
@@ -352,7 +354,7 @@ class Process:
                 break
         self._unwanted.discard(me)
         del self._coroutines[me]
-        is_last = self.out[chunk] == 1
+        is_last = len(self.out[chunk]) == 1
         self._deliver(ran, is_last)
         if self.core.needs_step():
             self._notify()
@@ -368,7 +370,7 @@ class Process:
     def _deliver(self, ran: Ran, is_over: bool) -> None:
         chunk = ran.chunk
         self.is_touched = True
-        self.out[chunk] -= ran.count
+        self.out[chunk] -= set(ran.tasks)
         if is_over:
             del self.out[chunk]
         self.core.finished(ran, self.clock())

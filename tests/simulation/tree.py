@@ -76,6 +76,7 @@ class Node:
     run: int
     parent: int | None
     group: Group
+    lane: str | None
     seconds: float
     script: tuple[Act, ...] = ()
     end: Act = Act.DONE
@@ -97,6 +98,8 @@ class Node:
         call: Call[Any] = Call(self.group, self.body)
         if self.retries is not None:
             call = call.retries(self.retries)
+        if self.lane is not None:
+            call = call.lane(self.lane)
         return call.always() if self.always else call
 
     def act(self, events: int) -> Act:
@@ -144,7 +147,7 @@ class Tree:
     ) -> None:
         self._luck = luck
         self._handlers = handlers
-        self._groups: dict[tuple[str, str | None, float | None], Group] = {}
+        self._groups: dict[tuple[str, float | None], Group] = {}
         self._setbacks = luck.choice((0.0, 0.2, 0.5))
         self._failures = luck.choice((0.0, 0.0, 0.1))
         self._splits = luck.choice((0.0, 0.3, 0.6))
@@ -188,9 +191,9 @@ class Tree:
     def _node(self, run: int, parent: int | None, waited_for: bool, late: bool = True) -> Node:
         luck = self._luck
         kind = luck.choice(self._kinds)
-        lane = luck.choice((None, "left", "right")) if kind == "limited" else None
+        lane = luck.choice((None, "left", "right")) if kind in ("limited", "plain") else None
         delay = luck.choice((0.5, 2.0)) if late and parent is not None and luck.random() < self._delays else None
-        node = Node(len(self.nodes), run, parent, self._group(kind, lane, delay), luck.random() * self._pace)
+        node = Node(len(self.nodes), run, parent, self._group(kind, delay), lane, luck.random() * self._pace)
         node.waited_for = waited_for
         if luck.random() < 0.5:
             node.value = b"%d" % (7 * node.number)
@@ -221,11 +224,10 @@ class Tree:
         else:
             node.script, node.end = (Act.RAISE,) * self._budget(node), Act.RAISE
 
-    def _group(self, kind: str, lane: str | None, delay: float | None) -> Group:
-        where = (kind, lane, delay)
-        if where not in self._groups:
-            self._groups[where] = Group(kind, SIGNATURE, lane=lane, delay=delay)
-        return self._groups[where]
+    def _group(self, kind: str, delay: float | None) -> Group:
+        if (kind, delay) not in self._groups:
+            self._groups[kind, delay] = Group(kind, SIGNATURE, delay=delay, handler=self._handlers[kind])
+        return self._groups[kind, delay]
 
     def patience(self) -> float:
         """Seconds in which one worker, alone and unlucky, would be through with everything."""

@@ -157,10 +157,11 @@ class Watch:
         leases = core.leases
         out: dict[bytes, int] = {}
         leased, chunks, ready = [0, 0], [0, 0], [0, 0]
-        limited: dict[str | None, int] = {}
+        limited: Counter[str | None] = Counter()
         kinds: Counter[str] = Counter()
         waiting: Counter[tuple[str, str | None]] = Counter()
-        for chunk, many in process.out.items():
+        for chunk, tasks in process.out.items():
+            many = len(tasks)
             if not chunk.lost:
                 claim, colour = chunk.claim, chunk.handler.colour.is_async
                 out[claim.token] = out.get(claim.token, 0) + many
@@ -168,7 +169,7 @@ class Watch:
                 chunks[colour] += 1
                 kinds[claim.kind] += many
                 if claim.kind == "limited":
-                    limited[claim.lane] = limited.get(claim.lane, 0) + many
+                    limited.update(claim.lane_of(place) for place in chunk.places if claim.tasks[place] in tasks)
         self._holdings(process, out)
         for holding in core.holdings.values():
             ready[holding.handler.colour.is_async] += holding.available
@@ -195,7 +196,7 @@ class Watch:
                 most = leases.limits.at_a_time("limited", lane) or 0
                 if not 1 <= most <= self._limit:
                     raise Violation(f"{process} lets {most} run at a time in lane {lane}; the limit is {self._limit}")
-                room = max(0, most - limited.get(lane, 0))
+                room = max(0, most - limited[lane])
                 if leases.limits.allowed("limited", lane, self._limit, 0.0) != room:
                     raise Violation(f"{process} lost count of what runs in lane {lane}: {room} more may start")
 

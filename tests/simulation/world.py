@@ -205,7 +205,7 @@ class World:
             for node in nodes:
                 first = self.store.reserve(1)
                 mores = [node.call.extra] if node.call.extra is not None else None
-                tasks.append(NewTasks(first, node.group.kind, [node.body], lane=node.group.lane, mores=mores))
+                tasks.append(NewTasks(first, node.group.kind, [node.body], lane=node.lane, mores=mores))
             self.store.start(NewRun(run, order=order, follows=follows), tasks)
             runs.append(run)
         return runs

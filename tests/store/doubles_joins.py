@@ -98,6 +98,20 @@ class ReleaseIsACrash(Damaged):
         return super().release(stamp, token)
 
 
+@caught_by("release: a row of several lanes comes apart")
+class KeepsLanesTogether(Damaged):
+    """Puts a row of several lanes back as it is, so that no lane of it can be left alone."""
+
+    def release(self, stamp: Stamp, token: bytes) -> bool:
+        row = self._place.tokens.get(token)
+        if row is None:
+            return super().release(stamp, token)
+        lanes, row.span.lanes = row.span.lanes, None
+        answer = super().release(stamp, token)
+        row.span.lanes = lanes
+        return answer
+
+
 @caught_by("release: what was not finished is offered again")
 class ReleasesTheWholeRange(Damaged):
     """Offers what was finished again."""

@@ -48,8 +48,6 @@ AsyncSpawns = AsyncGenerator[Call[Any] | Return[R], Any]
 #: An async generator that yields children and no last word.
 AsyncChildren = AsyncGenerator[Call[Any], Any]
 
-#: More lanes than this of one task are not remembered; their groups are made again.
-_LANES = 10_000
 
 _COLOURS: Mapping[Any, Colour] = {
     Generator: Colour.GENERATOR,
@@ -82,8 +80,9 @@ class Task(Generic[P, R_co, C_co]):
         self.defined_at = defined_at(fn)
         self.handler = Handler(settled.kind, fn, signature, colour, settled.policy, stream, stream_of)
         hold = Hold.ONCE if options.once else Hold.LABEL
-        is_plain = options.key is None and not options.once
-        self.group = Group(settled.kind, signature, settled.queue, hold=hold, plain=is_plain, handler=self.handler)
+        self.group = Group(settled.kind, signature, settled.queue, hold=hold, handler=self.handler)
+        if options.key is None and not options.once and options.lane is None:
+            self.group = replace(self.group, plain=True, varied=self.group)
         self._make = _maker(fn, self.group, options, stream)
         self._make.__signature__ = _signature_of_calls(fn, stream)  # type: ignore[attr-defined]  # for help() and editors
         self._make.__doc__ = Task.of.__doc__
@@ -216,7 +215,7 @@ def _maker(fn: Callable[..., Any], group: Group, options: Options, stream: str |
 
     def of_chosen(*args: Any, **kwargs: Any) -> Call[Any]:
         body = encode(args, kwargs) if kwargs else encode_positional(args)
-        return Call(lane(args, kwargs), body, label(body, args, kwargs))
+        return Call(group, body, label(body, args, kwargs), None, lane(args, kwargs))
 
     return of_chosen
 
@@ -241,22 +240,14 @@ def _labels(
 
 def _lanes(
     fn: Callable[..., Any], group: Group, options: Options, stream: str | None
-) -> Callable[[tuple[Any, ...], dict[str, Any]], Group]:
+) -> Callable[[tuple[Any, ...], dict[str, Any]], str | None]:
     if options.lane is None:
-        return lambda args, kwargs: group
+        return lambda args, kwargs: None
     choose = _chooser(fn, "lane", options.lane, stream)
-    known: dict[str, Group] = {}
 
-    def lane(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Group:
+    def lane(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         text = _text(group.kind, "lane", choose(args, kwargs))
-        if text is None:
-            return group
-        found = known.get(text)
-        if found is None:
-            if len(known) >= _LANES:
-                known.clear()
-            found = known[text] = replace(group, lane=check_name("lane", text))
-        return found
+        return None if text is None else check_name("lane", text)
 
     return lane
 

@@ -14,7 +14,6 @@ Callers take turns: it is not safe to call from two threads at once.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ramify.kernel.adapt import Change
@@ -64,7 +63,7 @@ class Core:
         self.holdings: dict[bytes, Holding] = {}
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
         self.outbox = Outbox()
-        self._put_back: deque[bytes] = deque()
+        self._put_back = self.leases.put_back
         self.watch = Watch(settings.runs or (), awaits=settings.until_ended)
         self._has_news = False
         self._began_unsent = False
@@ -125,7 +124,7 @@ class Core:
         if chunk.lost:
             return
         holding = self.holdings.get(chunk.claim.token)
-        self.leases.take_back(chunk, holding, ran.count)
+        self.leases.take_back(ran, holding)
         if holding is None:
             return
         ran, verdicts = in_time(ran), []
@@ -140,12 +139,12 @@ class Core:
             return
         finished = self._finished(holding, now)
         finished.done(ran)
-        unsent, deferred = len(ran.done) + len(verdicts), 0
-        for task, verdict in verdicts:
-            deferred += self._judge(holding, finished, task, verdict) is Status.DEFERRED
+        unsent = len(ran.done) + len(verdicts)
+        judged = [(task, self._judge(holding, finished, task, verdict)) for task, verdict in verdicts]
+        deferred = [task for task, status in judged if status is Status.DEFERRED]
         holding.unsent += unsent
         self.outbox.unsent += unsent
-        self.leases.learn(ran, deferred, now, self._cpu())
+        self.leases.learn(ran, holding, deferred, now, self._cpu())
 
     def came_back(self, chunk: Chunk) -> None:
         """A worker is done with its chunk and free again."""
@@ -240,7 +239,9 @@ class Core:
 
     def lease(self, colour: bool, now: float) -> Chunk | None:
         """Tasks for one worker (`colour`: on the event loop), or None when there is nothing it may do."""
-        return self.leases.lease(colour, now) if self.may_lease(now) else None
+        leased = self.leases.lease(colour, now) if self.may_lease(now) else None
+        self._has_news = self._has_news or bool(self._put_back)
+        return leased
 
     @property
     def is_calm(self) -> bool:
@@ -358,8 +359,8 @@ class Core:
         if status is Status.RETRYING:
             holding.attempts[place] = holding.attempts.get(place, 1) + 1
         if wait is not None:
-            # A suspect that waits must not be held: as long as it is, nothing else is taken.
-            near = wait <= self._settings.memory_wait and not holding.is_suspect
+            # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
+            near = wait <= self._settings.memory_wait and not holding.is_suspect and not holding.closing
             (finished.again if near else finished.later).append((task, wait))
         return status
 
@@ -381,7 +382,7 @@ class Core:
 
     def _park(self, now: float) -> None:
         for holding in list(held_up(self.holdings, self.leases.limits, now)):
-            self.appetite.parked.add((holding.claim.kind, holding.claim.lane))
+            self.appetite.parked.add(holding.where)
             self.leases.close(holding)
             self._put_back.append(holding.claim.token)
 

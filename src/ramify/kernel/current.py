@@ -124,7 +124,7 @@ class Current:
     @property
     def lane(self) -> str | None:
         """The lane of its task."""
-        return self._chunk.claim.lane
+        return self._chunk.claim.lane_of(self.place)
 
     @property
     def parent(self) -> int | None:

@@ -1,8 +1,8 @@
 """A holding: one claimed segment in memory, and where each of its tasks is.
 
 Every unfinished task of the claim is in exactly one place: fresh (never handed out), back (to be handed out again),
-leased, waiting (for a short back-off), or unsent (its outcome is in the outbox). The counts here must add up to `left`
-at all times; the simulation checks it after every step.
+leased, waiting (for a short back-off), aside (a limit keeps its lane from starting), or unsent (its outcome is in the
+outbox). The counts here must add up to `left` at all times; the simulation checks it after every step.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from ramify.kernel.handler import Handler
 from ramify.model.call import Extra
 from ramify.model.claim import Claim
 
+#: Where tasks of several lanes wait together; no lane has this name.
+SEVERAL = ""
+
 
 class Holding:
     """One claim and the state of its tasks. `closing`: nothing more is handed out, and what is left goes back."""
 
     __slots__ = (
         "_places",
+        "aside",
         "attempts",
         "back",
         "claim",
@@ -37,12 +41,13 @@ class Holding:
     def __init__(self, claim: Claim, handler: Handler) -> None:
         self.claim = claim
         self.handler = handler
-        self.where = claim.kind, claim.lane
+        self.where = where_of(claim)
         self._places: dict[int, int] | None = None
         self.fresh = 0
         self.back: list[int] = []
         self.leased = 0
         self.waiting = 0
+        self.aside = 0
         self.unsent = 0
         self.left = len(claim.tasks)
         #: What calls brought along for themselves, by place.
@@ -95,7 +100,17 @@ class Holding:
         self.leased += len(places)
         return places
 
+    def set_aside(self, many: int) -> None:
+        """So many of those that were taken may not start, and are not handed out any more."""
+        self.leased -= many
+        self.aside += many
+
     def adds_up(self) -> bool:
         """Whether every unfinished task is in exactly one place."""
-        inside = len(self.claim.tasks) - self.fresh + len(self.back) + self.leased + self.waiting + self.unsent
-        return inside == self.left
+        inside = len(self.claim.tasks) - self.fresh + len(self.back)
+        return inside + self.leased + self.waiting + self.aside + self.unsent == self.left
+
+
+def where_of(claim: Claim) -> tuple[str, str | None]:
+    """The kind and lane under which its tasks wait for a worker."""
+    return claim.kind, claim.lane if claim.lanes is None else SEVERAL

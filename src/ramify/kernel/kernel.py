@@ -219,7 +219,10 @@ class Kernel:
 
     def _lease_async(self) -> Chunk | None:
         with self.turn:
-            return self.core.lease(True, self.clock())
+            chunk = self.core.lease(True, self.clock())
+            if chunk is None and self.core.needs_step():
+                self.turn.notify()
+            return chunk
 
     def _deliver(self, rans: list[Ran], over: list[Chunk]) -> None:
         now = self.clock()

@@ -7,13 +7,13 @@ step aside. Short waits are kept here too, and the deadlines of what was handed 
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from ramify.kernel.adapt import Adapter, Change
 from ramify.kernel.handler import Handler
-from ramify.kernel.holding import Holding
+from ramify.kernel.holding import Holding, where_of
 from ramify.kernel.limits import Limits, Where
 from ramify.kernel.line import Line
 from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, Settings
@@ -62,6 +62,8 @@ class Leases:
         self._retries: list[tuple[float, int, Holding, int]] = []
         self._deadlines: list[tuple[float, int, Chunk]] = []
         self._changes: list[tuple[str, Change]] = []
+        #: Claims to be put back as soon as nothing of them runs or is unsent, by token.
+        self.put_back: deque[bytes] = deque()
         self._tie = count()
 
     @property
@@ -147,6 +149,9 @@ class Leases:
             chunk = self._chunk(holding, colour, now)
             if chunk is not None:
                 return chunk
+            if holding.claim.lanes is not None:
+                # What came first in it was set aside; the lanes of the others may be free.
+                continue
             where = holding.where
             wait = self.limits.opens_in(*where, now)
             line.step_aside(None if wait is None else now + wait)
@@ -159,17 +164,29 @@ class Leases:
     def _chunk(self, holding: Holding, colour: bool, now: float) -> Chunk | None:
         claim = holding.claim
         many = min(holding.available, self._most(holding, colour))
-        many = self.limits.allowed(claim.kind, claim.lane, many, now)
+        by_lane = claim.lanes is not None and self.limits.is_any
+        if not by_lane:
+            many = self.limits.allowed(*holding.where, many, now)
         if not many:
             return None
         # It may give fewer: what came back goes first, and alone.
         places = holding.take(many)
-        self.limits.start(claim.kind, claim.lane, len(places), now)
         self._wait(holding, -len(places))
+        if by_lane:
+            places = self._admitted(holding, places, now)
+        else:
+            self.limits.start(*holding.where, len(places), now)
+        if holding.aside and not holding.available and not holding.waiting:
+            self.close(holding)
+            self.put_back.append(claim.token)
+        if not places:
+            return None
         self.leased[colour] += len(places)
         self.chunks[colour] += 1
         attempts = {p: holding.attempts[p] for p in places if p in holding.attempts} if holding.attempts else {}
         chunk = Chunk(claim, holding.handler, places, attempts, timeout_of(holding, places[0]))
+        if by_lane:
+            chunk.lanes = {claim.tasks[place]: claim.lane_of(place) for place in places}
         if chunk.limit is not None:
             chunk.deadline = now + chunk.limit
             if len(self._deadlines) > DEADLINES_KEPT + 4 * sum(self.chunks.values()):
@@ -178,6 +195,15 @@ class Leases:
                 heapq.heapify(self._deadlines)
             self._watch(chunk, chunk.deadline)
         return chunk
+
+    def _admitted(self, holding: Holding, places: Sequence[int], now: float) -> Sequence[int]:
+        """Those of several lanes that may start. The others are set aside, and in the end their holding goes back."""
+        claim = holding.claim
+        chosen = [place for place in places if self.limits.admits(claim.kind, claim.lane_of(place), now)]
+        if refused := len(places) - len(chosen):
+            holding.set_aside(refused)
+            self.kinds[claim.kind] -= refused
+        return chosen
 
     def _watch(self, chunk: Chunk, until: float) -> None:
         heapq.heappush(self._deadlines, (until, next(self._tie), chunk))
@@ -190,35 +216,54 @@ class Leases:
             return 1
         if colour:
             return target - self.leased[colour]
-        # Tasks of one chunk run one after the other, the last long after it was counted: a limit leaves a worker one.
-        if self.limits.most_held(claim.kind, claim.lane) is not None:
+        # Tasks of one chunk run one after the other, the last long after it was counted: a limit leaves a worker one,
+        # or one of each lane.
+        limit = self.limits.most_held(*holding.where) if claim.lanes is None else holding.handler.policy.rate
+        if limit is not None:
             return 1
         return self.sizes.chunk(claim.kind, self.ready[colour], target)
 
     # coming back
 
-    def take_back(self, chunk: Chunk, holding: Holding | None, many: int) -> None:
-        """`many` tasks of a chunk are out of the worker's hands."""
+    def take_back(self, ran: Ran, holding: Holding | None) -> None:
+        """Some tasks of a chunk are out of the worker's hands."""
+        chunk, kind, many = ran.chunk, ran.chunk.claim.kind, ran.count
         self.leased[chunk.handler.colour.is_async] -= many
-        self.kinds[chunk.claim.kind] -= many
-        where = (chunk.claim.kind, chunk.claim.lane)
+        self.kinds[kind] -= many
+        if chunk.lanes is not None:
+            for task in ran.tasks:
+                self._over(chunk, (kind, chunk.lanes[task]), 1)
+        else:
+            self._over(chunk, where_of(chunk.claim), many)
+        if holding is not None:
+            holding.leased -= many
+
+    def _over(self, chunk: Chunk, where: Where, many: int) -> None:
         self.limits.stop(*where, many)
         if self._line[chunk.handler.colour.is_async].over(where):
             self.stuck[where[0]] -= self.waiting[where]
-        if holding is not None:
-            holding.leased -= many
 
     def free(self, chunk: Chunk) -> None:
         """The worker of a chunk is free again, or no longer counted."""
         self.chunks[chunk.handler.colour.is_async] -= 1
 
-    def learn(self, ran: Ran, deferred: int, now: float, cpu: float) -> None:
-        """Learn from tasks that came back, so many of them deferred. `cpu` is what this process has used so far."""
+    def learn(self, ran: Ran, holding: Holding, deferred: Sequence[int], now: float, cpu: float) -> None:
+        """Learn from tasks that came back, some of them deferred. `cpu` is what this process has used so far."""
         claim = ran.chunk.claim
         self.sizes.ran(claim.kind, ran.count, ran.seconds)
         self.adapters[ran.chunk.handler.colour.is_async].ran(ran.count, ran.seconds, ran.busy, now, cpu)
-        if (change := self.limits.ran(claim.kind, claim.lane, ran.count, deferred, now)) is not None:
-            self._changes.append((claim.kind if claim.lane is None else f"{claim.kind} in lane {claim.lane}", change))
+        if not deferred and not self.limits.is_any:
+            return
+        if claim.lanes is None:
+            self._judge(claim.kind, claim.lane, ran.count, len(deferred), now)
+            return
+        back = Counter(claim.lanes[holding.place_of(task)] for task in deferred)
+        for lane, many in Counter(claim.lanes[holding.place_of(task)] for task in ran.tasks).items():
+            self._judge(claim.kind, lane, many, back[lane], now)
+
+    def _judge(self, kind: str, lane: str | None, tasks: int, deferred: int, now: float) -> None:
+        if (change := self.limits.ran(kind, lane, tasks, deferred, now)) is not None:
+            self._changes.append((kind if lane is None else f"{kind} in lane {lane}", change))
 
     def judge(self, now: float, scarce: bool, cpu: float) -> Sequence[tuple[str, Change]]:
         """What changed in how many run at a time; `scarce` when memory is."""

@@ -125,6 +125,13 @@ class Limits:
             wanted = min(wanted, self._bucket(where, rate, now).ready(now))
         return max(0, wanted)
 
+    def admits(self, kind: str, lane: str | None, now: float) -> bool:
+        """Whether one more may start now; if so, that is noted."""
+        if not self.allowed(kind, lane, 1, now):
+            return False
+        self.start(kind, lane, 1, now)
+        return True
+
     def start(self, kind: str, lane: str | None, many: int, now: float) -> None:
         """Note that tasks start."""
         where = (kind, lane)

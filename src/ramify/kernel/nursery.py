@@ -11,7 +11,7 @@ from typing import Any
 
 from ramify.errors import StaleClaim, StoreError
 from ramify.kernel.faults import reach
-from ramify.kernel.offspring import Offspring
+from ramify.kernel.offspring import Offspring, sorted_out
 from ramify.kernel.outbox import new_tasks
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Workplace
@@ -55,7 +55,7 @@ class Nursery:
         # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
         tasks = [
             new_tasks(group, session.take(len(brood.bodies) + 1), brood, now)
-            for group, brood in offspring.broods.items()
+            for group, brood in sorted_out(offspring.broods)
         ]
         reach("before-stage")
         if not session.send(lambda stamp: session.store.stage(stamp, token, tasks)):

@@ -6,28 +6,33 @@ Children of an attempt that fails are taken out again, so what is here always be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter, is_
-from typing import Any
+from typing import Any, TypeVar
 
+from ramify.kernel.handler import Handler
 from ramify.model.call import Call, Group
+from ramify.model.lanes import FEW, by_row
+
+T = TypeVar("T")
 
 _group = attrgetter("group")
 _body = attrgetter("body")
 
 
 class Brood:
-    """Children of one group: parallel columns. `labels` and `extras` stay None until a child has one."""
+    """Children of one group: parallel columns. `labels`, `extras` and `lanes` stay None until a child has one."""
 
-    __slots__ = ("bodies", "extras", "labels", "parents")
+    __slots__ = ("bodies", "extras", "labels", "lanes", "parents")
 
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.parents: list[int] = []
         self.labels: list[bytes | None] | None = None
         self.extras: list[bytes | None] | None = None
+        self.lanes: list[str | None] | None = None
 
     def add(self, parent: int, call: Call[Any]) -> None:
         """One child with whatever it has."""
@@ -39,6 +44,10 @@ class Brood:
             if self.extras is None:
                 self.extras = [None] * len(self.bodies)
             self.extras.append(call.extra)
+        if call.in_lane is not None or self.lanes is not None:
+            if self.lanes is None:
+                self.lanes = [None] * len(self.bodies)
+            self.lanes.append(call.in_lane)
         self.bodies.append(call.body)
         self.parents.append(parent)
 
@@ -46,16 +55,46 @@ class Brood:
         """Take over the children of another brood of the same group."""
         self.labels = _joined(self.labels, len(self.bodies), other.labels, len(other.bodies))
         self.extras = _joined(self.extras, len(self.bodies), other.extras, len(other.bodies))
+        self.lanes = _joined(self.lanes, len(self.bodies), other.lanes, len(other.bodies))
         self.bodies += other.bodies
         self.parents += other.parents
 
+    def chosen(self, positions: Sequence[int]) -> Brood:
+        """Some of the children."""
+        if len(positions) == len(self.bodies):
+            return self
+        some = Brood()
+        some.bodies = [self.bodies[i] for i in positions]
+        some.parents = [self.parents[i] for i in positions]
+        some.labels = self.labels and [self.labels[i] for i in positions]
+        some.extras = self.extras and [self.extras[i] for i in positions]
+        some.lanes = self.lanes and [self.lanes[i] for i in positions]
+        return some
 
-def _joined(
-    mine: list[bytes | None] | None, many: int, others: list[bytes | None] | None, more: int
-) -> list[bytes | None] | None:
+
+def sorted_out(broods: Mapping[Group, Brood]) -> Iterator[tuple[Group, Brood]]:
+    """Children by the rows they will lie in."""
+    for group, brood in broods.items():
+        if brood.lanes is None:
+            yield group, brood
+        else:
+            for positions in by_row(brood.lanes, _may_share(group)):
+                yield group, brood.chosen(positions)
+
+
+def _may_share(group: Group) -> int:
+    """How many tasks of a lane may share a row with others: no more than can run together when they are claimed."""
+    handler = group.handler
+    # With a rate, starts are counted one by one, and of a kind that nobody here knows nothing is known.
+    if not isinstance(handler, Handler) or handler.policy.rate is not None:
+        return 0
+    return FEW if handler.policy.concurrency is None else handler.policy.concurrency
+
+
+def _joined(mine: list[T | None] | None, many: int, others: list[T | None] | None, more: int) -> list[T | None] | None:
     if mine is None and others is None:
         return None
-    joined: list[bytes | None] = [None] * many if mine is None else mine
+    joined: list[T | None] = [None] * many if mine is None else mine
     joined += [None] * more if others is None else others
     return joined
 
@@ -87,7 +126,7 @@ class Offspring:
         group = calls[0].group
         if group.plain and all(map(is_, map(_group, calls), repeat(group))):
             brood = self.brood(group)
-            if brood.labels is None and brood.extras is None:
+            if brood.labels is None and brood.extras is None and brood.lanes is None:
                 brood.bodies += map(_body, calls)
                 brood.parents += repeat(parent, len(calls))
                 return

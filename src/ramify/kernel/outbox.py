@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
-from ramify.kernel.offspring import Brood, Fork, Offspring
+from ramify.kernel.offspring import Brood, Fork, Offspring, sorted_out
 from ramify.kernel.work import Ran
 from ramify.model.call import LONGEST_DELAY, Call, Group
 from ramify.model.claim import Claim
@@ -98,7 +98,7 @@ class Outbox:
 def part_of(finished: Finished, take: Take, now: int, exact: bool = False) -> Part:
     """The part of a commit; `take` gives contiguous ids, `now` is the store's clock; `exact` rounds no waits."""
     offspring = finished.offspring
-    children = [_group(group, brood, take, now) for group, brood in offspring.broods.items()]
+    children = [new_tasks(group, take(len(brood.bodies)), brood, now) for group, brood in sorted_out(offspring.broods)]
     joins: list[NewJoin] = []
     withheld: list[int] = []
     for fork in offspring.forks:
@@ -126,25 +126,25 @@ def _tasks(tasks: list[int]) -> Sequence[int]:
     return whole if tasks and tasks[-1] == whole[-1] and tasks == list(whole) else tasks
 
 
-def _group(group: Group, brood: Brood, take: Take, now: int) -> NewTasks:
-    return new_tasks(group, take(len(brood.bodies)), brood, now)
-
-
 def new_tasks(group: Group, first: int, brood: Brood, now: int, join: int | None = None, slot: int = 0) -> NewTasks:
-    """Children of one group as columns, from their first id on."""
+    """Children of one row as columns, from their first id on."""
+    lanes = brood.lanes or [None]
+    lane = lanes[0] if lanes.count(lanes[0]) == len(lanes) else None
     return NewTasks(
         first,
         group.kind,
         brood.bodies,
         brood.parents,
         queue=group.queue,
-        lane=group.lane,
+        lane=lane,
         priority=group.priority,
         due=due_of(group, now),
         keys=brood.labels,
         hold=group.hold,
         keep=group.keep,
         mores=brood.extras,
+        # Those of no lane never share a row with others.
+        lanes=cast("list[str]", lanes) if lane is None and lanes[0] is not None else None,
         join=join,
         slot=slot,
     )
@@ -171,7 +171,7 @@ def _fork(fork: Fork, claim: Claim, take: Take, now: int, joins: list[NewJoin]) 
             [then.body],
             fork.parent,
             queue=then.group.queue,
-            lane=then.group.lane,
+            lane=then.in_lane,
             priority=then.group.priority,
             keys=None if then.label is None else [then.label],
             hold=then.group.hold,
@@ -183,7 +183,7 @@ def _fork(fork: Fork, claim: Claim, take: Take, now: int, joins: list[NewJoin]) 
         )
     ]
     slot = 0
-    for group, calls in groupby(fork.members, key=_group_of):
+    for (group, _), calls in groupby(fork.members, key=_row_of):
         brood = Brood()
         for call in calls:
             brood.add(fork.parent, call)
@@ -192,8 +192,8 @@ def _fork(fork: Fork, claim: Claim, take: Take, now: int, joins: list[NewJoin]) 
     return children
 
 
-def _group_of(call: Call[Any]) -> Group:
-    return call.group
+def _row_of(call: Call[Any]) -> tuple[Group, str | None]:
+    return call.group, call.in_lane
 
 
 def _later(waits: Sequence[tuple[int, float]], now: int, exact: bool) -> list[Later]:

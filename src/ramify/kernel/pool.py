@@ -114,6 +114,8 @@ class Pool:
             while core.is_calm or (leased := core.lease(False, self._clock())) is None:
                 if self._is_closing:
                     return None
+                if core.needs_step():
+                    self._turn.notify()
                 self._idle += 1
                 try:
                     self._work.wait()

@@ -23,11 +23,7 @@ def held_up(holdings: Mapping[bytes, Holding], limits: Limits, now: float) -> It
         if not holding.is_suspect:
             # A suspect is only ever held alone or with other suspects, so the first one tells.
             return
-        if (
-            holding.available
-            and not holding.leased
-            and not limits.allowed(holding.claim.kind, holding.claim.lane, 1, now)
-        ):
+        if holding.available and not holding.leased and not limits.allowed(*holding.where, 1, now):
             yield holding
 
 

@@ -16,7 +16,8 @@ from ramify.store import forks
 class Chunk:
     """Tasks of one claim, leased together. `places` are positions in the claim's columns, `attempts` the number of the
     try each is at (sparse: absent means 1). A task with a time `limit` is alone in its chunk, and is out of time at
-    `deadline`. A chunk that is `lost` was taken away; whatever comes of it is refused.
+    `deadline`. A chunk that is `lost` was taken away; whatever comes of it is refused. `lanes` by task, where tasks of
+    several lanes are in it and limits count each.
     `depth` tells the process that leased it from children that were forked since (`forks.depth`).
     """
 
@@ -26,6 +27,7 @@ class Chunk:
     attempts: dict[int, int]
     limit: float | None = None
     deadline: float | None = None
+    lanes: dict[int, str | None] | None = None
     lost: bool = False
     is_back: bool = False
     depth: int = field(default_factory=lambda: forks.depth)
@@ -87,6 +89,11 @@ class Ran:
     offspring: Offspring = field(default_factory=Offspring)
     seconds: float = 0.0
     busy: float = 0.0
+
+    @property
+    def tasks(self) -> list[int]:
+        """The tasks this is about."""
+        return self.done + [task for task, _ in self.others]
 
     @property
     def count(self) -> int:

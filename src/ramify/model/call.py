@@ -59,14 +59,15 @@ class Group:
     kind: str
     signature: Signature = field(compare=False, repr=False)
     queue: str = "default"
-    lane: str | None = None
     priority: int = 0
     delay: float | None = None
     due: int | None = None
     hold: Hold = Hold.LABEL
     keep: int = 0
-    #: Whether calls of this very object have neither a label nor extras, so that whole lists of them can be taken over.
+    #: Whether calls of this very object have no label, extras or lane of their own, so that whole lists of them can
+    #: be taken over; and the same group for calls that have, if it is made already.
     plain: bool = field(default=False, compare=False)
+    varied: Group | None = field(default=None, compare=False, repr=False)
     #: The handler that calls of this group reach in this process, where one is known: a test can try one by itself.
     handler: object = field(default=None, compare=False, repr=False)
 
@@ -78,6 +79,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
     body: bytes
     label: bytes | None = None
     extra: bytes | None = None
+    in_lane: str | None = None
 
     @property
     def kind(self) -> str:
@@ -107,8 +109,8 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             yield f"priority({group.priority})"
         if group.queue != "default":
             yield f"queue({group.queue!r})"
-        if group.lane is not None:
-            yield f"lane({group.lane!r})"
+        if self.in_lane is not None:
+            yield f"lane({self.in_lane!r})"
         if extra.retries is not None:
             yield f"retries({extra.retries})"
         if extra.timeout is not None:
@@ -152,7 +154,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     def lane(self, name: str) -> Call[R_co]:
         """A partition, such as a host or a tenant, for limits and fairness."""
-        return self._grouped(lane=check_name("lane", name))
+        return msgspec.structs.replace(self, group=self._varied, in_lane=check_name("lane", name))
 
     def retries(self, count: int) -> Call[R_co]:
         """Its own number of retries: `retries(2)` is up to three attempts."""
@@ -183,12 +185,17 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         return msgspec.structs.replace(self._grouped(hold=hold, keep=keep, plain=False), label=label)
 
     def _grouped(self, **changes: Any) -> Call[R_co]:
-        return msgspec.structs.replace(self, group=replace(self.group, **changes))
+        return msgspec.structs.replace(self, group=replace(self.group, varied=None, **changes))
+
+    @property
+    def _varied(self) -> Group:
+        group = self.group
+        return group if not group.plain else group.varied or replace(group, plain=False)
 
     def _with(self, **changes: Any) -> Call[R_co]:
         extra = msgspec.structs.replace(Extra.decode(self.extra), **changes)
         try:
-            return msgspec.structs.replace(self._grouped(plain=False), extra=extra.encode())
+            return msgspec.structs.replace(self, group=self._varied, extra=extra.encode())
         except ValueError:
             raise BadPayload(f"{changes!a} holds text that cannot be stored (a lone surrogate)") from None
 

@@ -41,7 +41,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
     A task named in `marks` must be committed as the mark says without calling its handler. When the tasks were appended
-    as members of `join`, task t has the slot t + `shift`.
+    as members of `join`, task t has the slot t + `shift`. `lanes` is one lane each, for a row of several lanes.
     """
 
     token: bytes
@@ -59,6 +59,11 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     deaths: Deaths = NO_DEATHS
     join: int | None = None
     shift: int = 0
+    lanes: Sequence[str] | None = None
+
+    def lane_of(self, place: int) -> str | None:
+        """The lane of the task at a place in the columns."""
+        return self.lane if self.lanes is None else self.lanes[place]
 
 
 class Claimed(msgspec.Struct, frozen=True):

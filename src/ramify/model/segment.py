@@ -1,8 +1,8 @@
 """Segments: the live rows that say which published tasks are unfinished, and the arithmetic of their masks.
 
-A segment covers the ids `first..last` of one run, round, kind, queue and lane. Its mask `left` has bit i set when task
-`first + i` is unfinished; no mask means all of them are. Only rows of at most `MASK_WIDTH` tasks carry a mask; wider
-rows are full and are split before any of their tasks is claimed.
+A segment covers the ids `first..last` of one run, round, kind and queue, and of one lane or several (`lanes.py`). Its
+mask `left` has bit i set when task `first + i` is unfinished; no mask means all of them are. Only rows of at most
+`MASK_WIDTH` tasks carry a mask; wider rows are full and are split before any of their tasks is claimed.
 
 States of a segment and the ways between them:
 

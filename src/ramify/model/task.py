@@ -1,6 +1,6 @@
 """Tasks on their way into the log, as columns.
 
-Tasks that share run, round, kind, queue, lane, priority and due time are added together: one `NewTasks`, one range of
+Tasks that share run, round, kind, queue, priority and due time are added together: one `NewTasks`, one range of
 contiguous ids (reserved by the caller), one segment. Everything that differs between them is a column; a column that
 nobody uses is None and costs nothing.
 
@@ -31,7 +31,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
 
     `bodies` are encoded arguments. `parents` is one parent for all or one each. `mores` are encoded extras (headers,
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
-    microseconds beyond success. With a `join`, task i
+    microseconds beyond success. `lanes` is one lane each, in place of one `lane` for all. With a `join`, task i
     is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
     `waits=True` publishes the tasks under their joins instead of offering them.
 
@@ -51,6 +51,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     hold: Hold = Hold.LABEL
     keep: int = 0
     mores: Sequence[bytes | None] | None = None
+    lanes: Sequence[str] | None = None
     join: int | None = None
     slot: int | None = 0
     waits: bool = False
@@ -143,13 +144,17 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
     check_name("queue", tasks.queue)
     if tasks.lane is not None:
         check_name("lane", tasks.lane)
+    for lane in set(tasks.lanes or ()):
+        check_name("lane", lane)
+    if tasks.lane is not None and tasks.lanes is not None:
+        raise BadPayload(f"new {tasks.kind!r} tasks have one lane for all and one each; give one of the two")
     if not count:
         raise BadPayload(f"a group of new {tasks.kind!r} tasks is empty; leave it out instead")
     if not 0 < tasks.first <= MAX_ID - count:
         raise BadPayload(f"first id {tasks.first} of new {tasks.kind!r} tasks was not reserved")
     if tasks.priority not in LEVELS:
         raise BadPayload(f"priority {tasks.priority}: levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
-    for name in ("parents", "keys", "mores"):
+    for name in ("parents", "keys", "mores", "lanes"):
         column = getattr(tasks, name)
         if column is not None and not isinstance(column, int) and len(column) != count:
             raise BadPayload(f"column {name} has {len(column)} values for {count} {tasks.kind!r} tasks")

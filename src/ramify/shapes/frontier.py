@@ -26,7 +26,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.errors import BadPayload, ConfigError, StoreUnavailable
-from ramify.kernel.outbox import due_of
+from ramify.kernel.offspring import Brood, sorted_out
+from ramify.kernel.outbox import new_tasks
 from ramify.model.call import Call, Group
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
@@ -145,14 +146,12 @@ def _in_order(calls: Sequence[Call[Any]], appended: Appended) -> tuple[Added, ..
     """What became of each call, in the order in which they were given; nothing when that is not known."""
     if not appended.ids:
         return ()
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(call.group for call in calls))}
-    seen = [0] * len(numbers)
-    found = []
-    for call in calls:
-        g = numbers[call.group]
-        i, seen[g] = seen[g], seen[g] + 1
-        found.append(Added(appended.ids[g][i] or None, (g, i) not in appended.taken))
-    return tuple(found)
+    found = {
+        position: Added(appended.ids[g][i] or None, (g, i) not in appended.taken)
+        for g, (_, brood) in enumerate(_sorted_out(calls))
+        for i, position in enumerate(brood.parents)
+    }
+    return tuple(found[position] for position in range(len(calls)))
 
 
 def chain(store: Store, run: Run) -> list[Run]:
@@ -175,30 +174,19 @@ def until_answered(verb: Callable[[], T]) -> T:
 
 def as_groups(calls: Sequence[Call[Any]], first: int, now: int) -> list[NewTasks]:
     """Calls as columns, with ids from `first` on, those of one group next to each other."""
-    sorted_out: dict[Group, list[Call[Any]]] = {}
-    for call in calls:
-        sorted_out.setdefault(call.group, []).append(call)
     groups = []
-    for group, members in sorted_out.items():
-        labels = [call.label for call in members]
-        extras = [call.extra for call in members]
-        groups.append(
-            NewTasks(
-                first=first,
-                kind=group.kind,
-                bodies=[call.body for call in members],
-                queue=group.queue,
-                lane=group.lane,
-                priority=group.priority,
-                due=due_of(group, now),
-                keys=labels if any(labels) else None,
-                hold=group.hold,
-                keep=group.keep,
-                mores=extras if any(extras) else None,
-            )
-        )
-        first += len(members)
+    for group, brood in _sorted_out(calls):
+        groups.append(msgspec.structs.replace(new_tasks(group, first, brood, now), parents=None))
+        first += len(brood.bodies)
     return groups
+
+
+def _sorted_out(calls: Sequence[Call[Any]]) -> Iterator[tuple[Group, Brood]]:
+    """Calls by the rows they will lie in. Nobody is their parent: in that column is the position of each among them."""
+    broods: dict[Group, Brood] = {}
+    for position, call in enumerate(calls):
+        broods.setdefault(call.group, Brood()).add(position, call)
+    return sorted_out(broods)
 
 
 def encode_params(params: object) -> bytes | None:

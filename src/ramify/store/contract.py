@@ -217,7 +217,10 @@ class Store(Protocol):
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
-        """Put back what was not finished: neither failure nor crash. False: the token was void."""
+        """Put back what was not finished: neither failure nor crash. False: the token was void.
+
+        A row with a lane for each task comes apart: its tasks are offered again in a row for each lane.
+        """
 
     # runs
 

@@ -93,7 +93,7 @@ def _has_options(waiting: Enqueued, call: Call[Any], task: Task[..., Any, Any]) 
     asked, usual, row = call.group, task.group, waiting.row
     if asked.queue != usual.queue and row.queue != asked.queue:
         return False
-    if asked.lane != usual.lane and row.lane != asked.lane:
+    if call.in_lane is not None and row.lane != call.in_lane:
         return False
     if asked.priority != usual.priority and row.priority != asked.priority:
         return False

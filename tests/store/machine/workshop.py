@@ -76,6 +76,8 @@ class Workshop:
         options: dict[str, Any] = {"kind": choose.one((KINDS[0], *KINDS))}
         if choose.chance(4):
             options |= {"queue": "slow", "lane": choose.one((None, "left", "right"))}
+        elif choose.chance(4):
+            options["lanes"] = [choose.one(("left", "right")) for _ in range(count)]
         if choose.chance(4):
             options["priority"] = choose.one((-1, 1))
         if choose.chance(3) and not columns.get("waits"):

@@ -110,6 +110,7 @@ def _span(
         parents=[parents[i] for i in chosen],
         keys=None if tasks.keys is None else [tasks.keys[i] for i in chosen],
         mores=None if tasks.mores is None else [tasks.mores[i] for i in chosen],
+        lanes=None if tasks.lanes is None else [tasks.lanes[i] for i in chosen],
     )
 
 
@@ -161,7 +162,7 @@ def known(place: Place, run: int, groups: Sequence[NewTasks], now: int) -> Appen
 
 def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
-    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits:
+    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits or tasks.lanes:
         return False
     span = place.span_of(tasks.first - 1)
     mine = (run.new.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, None, tasks.hold, tasks.keep, None)
@@ -173,7 +174,7 @@ def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process:
     if row is None or not _may_grow(run, row, tasks.priority, now):
         return False
     key = tasks.keys[0] if tasks.keys is not None else None
-    if (span.keys is None) != (tasks.keys is None) or (span.mores is None) != (tasks.mores is None):
+    if (span.keys is None) != (tasks.keys is None) or (span.mores is None) != (tasks.mores is None) or span.lanes:
         return False
     if key is not None:
         if keys.holder(place, tasks.hold, run.new.id, tasks.kind, key, now) is not None:
@@ -216,9 +217,9 @@ def stage(place: Place, run: RunRow, tasks: NewTasks, owner: SegmentRow) -> None
         ):
             for ours, theirs in ((before.bodies, span.bodies), (before.parents, span.parents)):
                 ours.extend(theirs)  # type: ignore[arg-type]
-            for mine, more in ((before.keys, span.keys), (before.mores, span.mores)):
+            for mine, more in ((before.keys, span.keys), (before.mores, span.mores), (before.lanes, span.lanes)):
                 if mine is not None and more is not None:
-                    mine.extend(more)
+                    mine.extend(more)  # type: ignore[arg-type]
             row.last = before.last
             return
     place.add_span(span)
@@ -236,7 +237,7 @@ def _shared(s: SpanRow) -> tuple[object, ...]:
     """What rows must have in common to lie in one span."""
     return (
         s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.hold, s.keep, s.join, s.shift,
-        s.keys is None, s.mores is None,
+        s.keys is None, s.mores is None, s.lanes is None,
     )  # fmt: skip
 
 
@@ -284,16 +285,7 @@ def _leave_out(place: Place, row: SegmentRow, dropped: set[int]) -> None:
         tasks = [t for t in range(first, last + 1) if t not in dropped]
         if tasks:
             left = None if len(tasks) == last - first + 1 else mask_of(tasks, first)
-            place.add_segment(
-                row.span,
-                round=row.round,
-                first=first,
-                last=last,
-                left=left,
-                rank=row.rank,
-                due=row.due,
-                state=row.state,
-            )
+            place.copy_segment(row, first=first, last=last, left=left)
 
 
 def discard(row: SegmentRow) -> None:

@@ -43,7 +43,7 @@ def _fits(row: SegmentRow, want: Want, now: int) -> bool:
         and row.span.kind in want.kinds
         and (want.queues is None or row.span.queue in want.queues)
         and (want.runs is None or row.run in want.runs)
-        and row.span.lane not in want.busy_lanes
+        and row.lane not in want.busy_lanes
         and (row.due is None or row.due <= now)
     )
 
@@ -80,10 +80,7 @@ def _stamp_rows(
 def _split(place: Place, row: SegmentRow, cut: int) -> SegmentRow:
     """The tasks below `cut` as a row of their own; `row` keeps the rest, so that a tail row goes on growing."""
     below, rest = cut_mask(row.first, row.last, row.left, cut)
-    head = place.add_segment(
-        row.span, round=row.round, first=row.first, last=cut - 1, left=below, rank=row.rank, due=row.due,
-        state=row.state, attempt=row.attempt, deaths=row.deaths,
-    )  # fmt: skip
+    head = place.copy_segment(row, last=cut - 1, left=below)
     row.first, row.left = cut, rest
     return head
 
@@ -107,7 +104,7 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         round=row.round,
         kind=span.kind,
         queue=span.queue,
-        lane=span.lane,
+        lane=row.lane,
         tasks=tasks,
         bodies=[span.bodies[i] for i in at],
         parents=[span.parents[i] for i in at],
@@ -117,7 +114,14 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         deaths=row.deaths,
         join=span.join,
         shift=span.shift,
+        lanes=lanes_of(row) if row.lane is None else None,
     )
+
+
+def lanes_of(row: SegmentRow) -> list[str] | None:
+    """The lane of each of its tasks, where they have one each."""
+    span = row.span
+    return span.lanes and [span.lanes[task - span.first] for task in tasks_in(row.first, row.last, row.left)]
 
 
 def _mores(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, More]:

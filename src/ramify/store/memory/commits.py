@@ -13,12 +13,13 @@ from ramify.errors import BadPayload
 from ramify.model.commit import Part, check_part
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
+from ramify.model.lanes import apart
 from ramify.model.links import check_once
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
-from ramify.model.segment import SegmentState, full, mask_of, trim
+from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory import adding, joins, keys
+from ramify.store.memory import adding, claims, joins, keys
 from ramify.store.memory.joins import Arrival
 from ramify.store.memory.place import Place, SegmentRow, SpanRow
 from ramify.store.reads import Refusal
@@ -147,9 +148,9 @@ def _shrink(place: Place, row: SegmentRow, part: Part, ended: Sequence[int], hig
         mask = mask_of(later.tasks, row.first)
         left &= ~mask
         first, last, kept = trim(row.first, mask)
-        place.add_segment(
-            row.span, round=row.round, first=first, last=last, left=kept, rank=row.rank, due=later.due,
-            state=run.state_for(row.round), attempt=max(row.attempt, highest), deaths=row.deaths,
+        place.copy_segment(
+            row, first=first, last=last, left=kept, due=later.due, state=run.state_for(row.round),
+            attempt=max(row.attempt, highest),
         )  # fmt: skip
     if left:
         row.left = left
@@ -167,3 +168,13 @@ def put_back(place: Place, row: SegmentRow) -> None:
     row.owner = row.token = None
     row.state = place.run(row.run).state_for(row.round)
     assert row.state is not SegmentState.CLAIMED
+
+
+def come_apart(place: Place, row: SegmentRow) -> None:
+    """Put rows of one lane each in the place of one that has several."""
+    lanes = claims.lanes_of(row) if row.lane is None else None
+    if lanes is None:
+        return
+    place.drop_segment(row)
+    for lane, first, last, left in apart(tasks_in(row.first, row.last, row.left), lanes):
+        place.copy_segment(row, lane=lane, first=first, last=last, left=left)

@@ -123,10 +123,7 @@ def _publish(place: Place, tasks: list[int], run: int, round: int, now: int) -> 
         at = round if row.run == run else owner.round + 1
         take_out(place, row, members)
         first, last, left = trim(row.first, mask_of(members, row.first))
-        place.add_segment(
-            row.span, round=at, first=first, last=last, left=left, rank=row.rank, due=None, state=owner.state_for(at),
-            attempt=row.attempt,
-        )  # fmt: skip
+        place.copy_segment(row, round=at, first=first, last=last, left=left, due=None, state=owner.state_for(at))
 
 
 def take_out(place: Place, row: SegmentRow, tasks: list[int]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
@@ -66,6 +66,7 @@ class SpanRow:
     parents: list[int | None]
     keys: list[bytes | None] | None
     mores: list[bytes | None] | None
+    lanes: list[str] | None = None
     published: bool = True
 
     @property
@@ -80,6 +81,7 @@ class SegmentRow:
 
     id: int
     span: SpanRow
+    lane: str | None
     round: int
     first: int
     last: int
@@ -255,10 +257,17 @@ class Place:
 
     def add_segment(self, span: SpanRow, **fields: object) -> SegmentRow:
         """A new live row over (part of) a span."""
-        row = SegmentRow(id=self.next_segment, span=span, **fields)  # type: ignore[arg-type]
+        row = SegmentRow(id=self.next_segment, span=span, lane=span.lane, **fields)  # type: ignore[arg-type]
         self.next_segment += 1
         self.segments[row.id] = row
         return row
+
+    def copy_segment(self, row: SegmentRow, **changes: object) -> SegmentRow:
+        """A new live row that nobody holds, like another but for some changes."""
+        new = replace(row, id=self.next_segment, owner=None, token=None, **changes)  # type: ignore[arg-type]
+        self.next_segment += 1
+        self.segments[new.id] = new
+        return new
 
     def drop_segment(self, row: SegmentRow) -> None:
         """Remove a row that stands for nothing any more."""

@@ -75,10 +75,7 @@ def _offer_again(place: Place, row: SegmentRow, death: Death) -> None:
     if offered == [before]:
         return
     for (first, last, left), deaths in offered:
-        place.add_segment(
-            row.span, round=row.round, first=first, last=last, left=left, rank=row.rank, due=row.due, state=row.state,
-            attempt=row.attempt, deaths=deaths,
-        )  # fmt: skip
+        place.copy_segment(row, first=first, last=last, left=left, deaths=deaths)
     place.drop_segment(row)
 
 

@@ -257,15 +257,16 @@ def _page(rows: Iterable[T], key: Callable[[T], int], after: int, limit: int) ->
 
 def _row(span: SpanRow, task: int) -> Row:
     i = task - span.first
+    lane = span.lanes[i] if span.lanes else span.lane
     return Row(
-        task, span.run, span.round, span.kind, span.queue, span.lane, span.priority, span.due, span.parents[i],
+        task, span.run, span.round, span.kind, span.queue, lane, span.priority, span.due, span.parents[i],
         span.bodies[i], span.keys[i] if span.keys else None, span.mores[i] if span.mores else None,
     )  # fmt: skip
 
 
 def _segment(r: SegmentRow) -> Segment:
     return Segment(
-        r.id, r.run, r.round, r.span.kind, r.span.queue, r.span.lane, r.first, r.last, r.left, r.rank, r.due,
+        r.id, r.run, r.round, r.span.kind, r.span.queue, r.lane, r.first, r.last, r.left, r.rank, r.due,
         r.attempt, r.deaths, r.owner, SegmentState(r.state),
     )  # fmt: skip
 

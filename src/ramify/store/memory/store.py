@@ -240,6 +240,7 @@ class MemoryStore:
             row = commits.holding(self._place, stamp.process, token)
             if row is not None:
                 commits.put_back(self._place, row)
+                commits.come_apart(self._place, row)
             self._place.consume(stamp, Released(row is not None))
             self._place.wake()
             return row is not None

@@ -152,7 +152,7 @@ def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool =
     return SpanRow(
         tasks.first, tasks.last, run.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, tasks.due,
         tasks.hold, tasks.keep, tasks.join, slot - tasks.first if tasks.join is not None else 0,
-        tasks.keys is not None, tasks.mores is not None, published,
+        tasks.keys is not None, tasks.mores is not None, tasks.lanes is not None, published,
     )  # fmt: skip
 
 
@@ -203,7 +203,7 @@ def known(db: Db, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
 
 def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
-    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits:
+    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits or tasks.lanes:
         return False
     span = rows.span_of(db, tasks.first - 1)
     if span is None or span.last != tasks.first - 1 or not span.published:

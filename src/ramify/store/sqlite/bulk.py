@@ -4,7 +4,7 @@ Binding a row at a time costs more than storing it. Here a column of byte string
 (`carray`), and the statement's own loop reads it; columns of integers go along as text of fixed width that each row
 cuts its piece from, because two arrays cannot be walked side by side. About half the time per row, measured.
 
-Columns that do not fit this form (keys, extras) take the plain way, one binding a row.
+Columns that do not fit this form (extras, lanes) take the plain way, one binding a row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, 
 TASKS = (
     f"INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, nullif({CUT}, 0), {{body}}, {{key}} FROM carray(?3)"
 )
-ONE_TASK = "INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?)"
+ONE_TASK = "INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?)"
 PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
 KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
 KEYED = {"body": f"CAST(substr(value, 8 + {KEY_BYTES}) AS TEXT)", "key": f"substr(value, 8, {KEY_BYTES})"}
@@ -51,34 +51,37 @@ class TaskColumns:
     parents: bytes | int | None
     keys: Sequence[bytes | None] | None
     mores: Sequence[bytes | None] | None
+    lanes: Sequence[str] | None
     low_parent: int | None = None
     high_parent: int | None = None
 
     @classmethod
     def of(cls, tasks: NewTasks, chosen: Sequence[int] | None = None) -> TaskColumns:
         """The columns of all tasks of a group, or of those at the chosen positions."""
-        parents, keys, mores = tasks.parents, tasks.keys, tasks.mores
+        parents, keys, mores, lanes = tasks.parents, tasks.keys, tasks.mores, tasks.lanes
         bodies = tasks.bodies
         if chosen is not None:
             bodies = [bodies[i] for i in chosen]
             parents = parents if parents is None or isinstance(parents, int) else [parents[i] for i in chosen]
             keys = None if keys is None else [keys[i] for i in chosen]
             mores = None if mores is None else [mores[i] for i in chosen]
+            lanes = None if lanes is None else [lanes[i] for i in chosen]
         if parents is None or isinstance(parents, int):
-            return cls(tuple(bodies), parents, keys, mores, parents, parents)
+            return cls(tuple(bodies), parents, keys, mores, lanes, parents, parents)
         column = fixed_width(parents)
         named = [parent for parent in parents if parent is not None] if NOBODY in column else parents
         low, high = (min(named), max(named)) if named else (None, None)  # type: ignore[type-var]
-        return cls(tuple(bodies), column, keys, mores, low, high)
+        return cls(tuple(bodies), column, keys, mores, lanes, low, high)
 
 
 def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
     """Task rows with ids from `first` on."""
     parents, keys = columns.parents, columns.keys
     statement = TASKS_OF_ONE if not isinstance(parents, bytes) else TASKS
-    if keys is None and columns.mores is None:
+    has_more = columns.mores is not None or columns.lanes is not None
+    if keys is None and not has_more:
         db.execute(statement.format(**PLAIN), (parents, first - 1, apsw.carray(columns.bodies)))
-    elif columns.mores is None and keys is not None and None not in keys:
+    elif not has_more and keys is not None and None not in keys:
         # Key and body travel as one value, with the length of the key before them.
         both = tuple(map(_key_and_body, keys, columns.bodies))
         db.execute(statement.format(**KEYED), (parents, first - 1, apsw.carray(both)))
@@ -113,6 +116,7 @@ def _row_by_row(first: int, columns: TaskColumns) -> Iterable[tuple[object, ...]
         columns.bodies,
         columns.keys if columns.keys is not None else repeat(None),
         columns.mores if columns.mores is not None else repeat(None),
+        columns.lanes if columns.lanes is not None else repeat(None),
         strict=False,
     )
 

@@ -10,11 +10,12 @@ from ramify.errors import BadPayload
 from ramify.model.commit import Part, check_part
 from ramify.model.event import Status
 from ramify.model.join import NewJoin
+from ramify.model.lanes import apart
 from ramify.model.links import check_once
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.run import Run
-from ramify.model.segment import bounds, full, mask_of, trim
+from ramify.model.segment import bounds, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import adding, bulk, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
@@ -263,3 +264,15 @@ def put_back(db: Db, row: SegmentRow) -> None:
     adding.discard_of(db, row.token)
     row.state, row.owner, row.token = rows.state_for(rows.run_row(db, row.run), row.round), None, None
     db.execute("UPDATE segment SET state = ?, owner = NULL, token = NULL WHERE id = ?", (row.state, row.id))
+
+
+def come_apart(db: Db, row: SegmentRow) -> None:
+    """Put rows of one lane each in the place of one that has several."""
+    if row.lane is not None or not rows.span_at(db, row.span).laned:
+        return
+    tasks = tasks_in(row.first, row.last, row.left)
+    lanes = dict(db.execute("SELECT id, lane FROM task WHERE id BETWEEN ? AND ?", (row.first, row.last)))
+    parts = apart(tasks, [lanes[task] for task in tasks])
+    rows.drop(db, row)
+    pieces = (replace(row, lane=lane, first=first, last=last, left=left) for lane, first, last, left in parts)
+    db.executemany(rows.INSERT_SEGMENT, (piece.column_values() for piece in pieces))

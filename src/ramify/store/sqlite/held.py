@@ -22,13 +22,14 @@ from ramify.store.sqlite.rows import SegmentRow
 #: The most ids of a row that is read together with others.
 NARROW = 16
 SHARED = (
-    "SELECT first, NOT keyed AND NOT extra, joined, shift FROM carray(?) AS wanted"
+    "SELECT first, NOT keyed AND NOT extra AND NOT laned, laned, joined, shift FROM carray(?) AS wanted"
     " CROSS JOIN span ON first = wanted.value"
 )
 TASKS_AT = (
-    "SELECT parent, CAST(body AS BLOB), key, more FROM carray(?) AS wanted CROSS JOIN task ON task.id = wanted.value"
+    "SELECT parent, CAST(body AS BLOB), key, more, lane FROM carray(?) AS wanted"
+    " CROSS JOIN task ON task.id = wanted.value"
 )
-RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more FROM task WHERE id BETWEEN ? AND ?"
+RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
 JOINS_AT = (
     "SELECT id, needs FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
@@ -47,7 +48,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
     joins_of_near = dict(db.execute(JOINS_AT, (rows.ids(near),)).fetchall() if near else ())
     for row, tasks in zip(held, tasks_of, strict=True):
-        plain, join, shift = spans[row.span]
+        plain, laned, join, shift = spans[row.span]
         if _is_narrow(row):
             found = list(islice(columns_of_near, len(tasks)))
             needs = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
@@ -60,7 +61,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
         mores = (
             {}
             if plain
-            else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:], strict=True) if k is not None or m is not None}
+            else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:4], strict=True) if k is not None or m is not None}
         )
         assert row.token is not None
         yield Claim(
@@ -79,6 +80,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             deaths=row.deaths,
             join=join,
             shift=shift,
+            lanes=list(columns[4]) if laned and row.lane is None else None,
         )
 
 

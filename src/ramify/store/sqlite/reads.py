@@ -44,8 +44,8 @@ DAMAGES = 100
 T = TypeVar("T")
 
 TASK = (
-    "SELECT t.id, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, t.parent, CAST(t.body AS BLOB),"
-    " t.key, t.more"
+    "SELECT t.id, s.run, s.round, s.kind, s.queue, ifnull(t.lane, s.lane), s.priority, s.due, t.parent,"
+    " CAST(t.body AS BLOB), t.key, t.more"
 )
 #: The published spans of a run that reach beyond a cursor, then their tasks: ids come out in order.
 TASKS_OF_SPANS = " FROM span s CROSS JOIN task t ON t.id BETWEEN max(s.first, ?2 + 1) AND s.last"

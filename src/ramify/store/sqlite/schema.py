@@ -20,7 +20,7 @@ import apsw
 
 from ramify.errors import SchemaTooNew, StoreRefused
 
-VERSION = 3
+VERSION = 4
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -46,14 +46,14 @@ CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, priority INTEGER NOT NULL, due INTEGER, hold INTEGER NOT NULL,
     keep INTEGER NOT NULL, joined INTEGER, shift INTEGER NOT NULL, keyed INTEGER NOT NULL, extra INTEGER NOT NULL,
-    published INTEGER NOT NULL, low_parent INTEGER, high_parent INTEGER
+    laned INTEGER NOT NULL, published INTEGER NOT NULL, low_parent INTEGER, high_parent INTEGER
 );
 CREATE INDEX span_run ON span (run);
 CREATE INDEX span_parents ON span (low_parent, high_parent) WHERE low_parent IS NOT NULL;
 CREATE INDEX span_far_parents ON span (low_parent, high_parent) WHERE high_parent - low_parent >= 8192;
 CREATE INDEX span_join ON span (joined) WHERE joined IS NOT NULL;
 
-CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB);
+CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB, lane TEXT);
 
 CREATE TABLE event (
     task INTEGER NOT NULL, n INTEGER NOT NULL, seq INTEGER NOT NULL, status INTEGER NOT NULL, value TEXT,

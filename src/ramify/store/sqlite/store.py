@@ -299,6 +299,7 @@ class SqliteStore:
             row = commits.holding(db, stamp.process, token)
             if row is not None:
                 commits.put_back(db, row)
+                commits.come_apart(db, row)
             self._consume(db, stamp, Answer("release", row is not None))
             return row is not None
 

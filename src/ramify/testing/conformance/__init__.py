@@ -38,6 +38,7 @@ FILES = (
     "columns",
     "stage",
     "release",
+    "lanes",
     "beat",
     "reap",
     "bury",

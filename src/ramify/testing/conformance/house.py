@@ -77,13 +77,13 @@ def tasks_of(claims: Iterable[Claim]) -> list[int]:
 
 def plain(claimed: Claimed) -> list[object]:
     """A claim's answer in a form that compares by content: a range and a list of the same tasks are the same."""
-    lists = ("tasks", "bodies", "parents")
+    lists = ("tasks", "bodies", "parents", "lanes")
     maps = ("mores", "history", "marks")
     return [
         claimed.suspects,
         *(
             {
-                name: list(value) if name in lists else dict(value) if name in maps else value
+                name: list(value) if name in lists and value is not None else dict(value) if name in maps else value
                 for name, value in structs.asdict(claim).items()
             }
             for claim in claimed.claims
