@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
 from ramify.testing import oracle
@@ -96,7 +96,7 @@ def test_resolve_lets_what_waited_go_on(desk: Desk) -> None:
     house = desk.house
     waiting = house.tasks(1, kind="sum", waits=True)
     members = house.tasks(2, join=waiting.first)
-    run = house.run(members, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    run = house.run(members, waiting, joins=[NewJoins.one(waiting.first, 2)])
     worker = house.worker()
     claim = worker.take()
     worker.end(claim, claim.tasks[:1], status=Status.FAILED)

@@ -22,7 +22,7 @@ from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import NewRun, RunState, Started
@@ -343,25 +343,43 @@ class ReusesIds(Damaged):
 class StartsTwice(Damaged):
     """Does not look at names."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         self._place.names.clear()
-        return super().start(run, tasks, joins)
+        return super().start(run, tasks, joins, waiters)
 
 
 @caught_by("start: a follower starts with nothing open")
 class OpensFollowers(Damaged):
     """Opens the first round of a follower."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
-        return super().start(msgspec.structs.replace(run, follows=None), tasks, joins)
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(msgspec.structs.replace(run, follows=None), tasks, joins, waiters)
 
 
 @caught_by("start: a first task whose key is taken is dropped and answered with its holder")
 class ForgetsTheHolder(Damaged):
     """Drops a root whose key is taken without a word."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
-        return msgspec.structs.replace(super().start(run, tasks, joins), added=Appended())
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return msgspec.structs.replace(super().start(run, tasks, joins, waiters), added=Appended())
 
 
 class Appending(Damaged):

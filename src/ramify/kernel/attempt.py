@@ -173,7 +173,7 @@ def call_slowly(handler: Handler, chunk: Chunk, place: int, workplace: Workplace
     if handler.stream is not None:
         task = chunk.claim.tasks[place]
         more = chunk.claim.mores.get(task)
-        if more is not None and more.members:
+        if more is not None and more.members is not None:
             kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
     return handler.fn(*args, **kwargs)
 

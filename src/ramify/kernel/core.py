@@ -163,7 +163,7 @@ class Core:
             if token in refused:
                 self._forget(token)
                 continue
-            fertile = fertile or finished.offspring.count > 0 or finished.claim.join is not None
+            fertile = fertile or finished.offspring.count > 0 or finished.claim.awaited
             holding = self.holdings.get(token)
             if holding is None:
                 continue

@@ -309,7 +309,7 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     handler, task = chunk.handler, chunk.claim.tasks[place]
     args, kwargs = handler.signature.decode(chunk.claim.bodies[place])
     more = chunk.claim.mores.get(task)
-    if handler.stream is not None and more is not None and more.members:
+    if handler.stream is not None and more is not None and more.members is not None:
         kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
     if handler.colour is Colour.ASYNC_GENERATOR:
         result = await _collect(handler.fn(*args, **kwargs), chunk, current, workplace, ran)

@@ -12,6 +12,7 @@ import msgspec
 
 from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.event import History
+from ramify.model.join import Ends, Rule
 from ramify.model.mark import Mark
 
 
@@ -29,19 +30,19 @@ class Want(msgspec.Struct, frozen=True):
 
 
 class More(msgspec.Struct, frozen=True):
-    """What few tasks have: a key, encoded extras, and for the task of a join how many members it waited for."""
+    """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule."""
 
     key: bytes | None = None
     extra: bytes | None = None
-    members: int = 0
-    broken: int = 0
+    members: Ends | None = None
+    rule: Rule = Rule.ALL_DONE
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
-    A task named in `marks` must be committed as the mark says without calling its handler. When the tasks were appended
-    as members of `join`, task t has the slot t + `shift`. `lanes` is one lane each, for a row of several lanes.
+    A task named in `marks` must be committed as the mark says without calling its handler. `awaited` when somebody may
+    wait for the tasks of this row. `lanes` is one lane each, for a row of several lanes.
     """
 
     token: bytes
@@ -57,8 +58,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     history: Mapping[int, History]
     marks: Mapping[int, Mark]
     deaths: Deaths = NO_DEATHS
-    join: int | None = None
-    shift: int = 0
+    awaited: bool = False
     lanes: Sequence[str] | None = None
 
     def lane_of(self, place: int) -> str | None:

@@ -26,8 +26,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.errors import BadPayload, ConfigError, StoreUnavailable
-from ramify.kernel.offspring import Brood, sorted_out
-from ramify.kernel.outbox import new_tasks
+from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.call import Call, Group
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire

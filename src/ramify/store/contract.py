@@ -25,8 +25,8 @@ a task nobody holds is a claim and a commit in one; the sweep of a cancelled run
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
 
-What a store does not know: handlers, policies, shapes. It never retries a task and never decides whether a full join's
-task should run.
+What a store does not know: handlers, policies, shapes. It never retries a task, and it keeps the rule by which a full
+join's task runs or is skipped without applying it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ import msgspec
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.process import NewProcess, Reap, Stamp
@@ -167,9 +167,16 @@ class Store(Protocol):
     def reserve(self, count: int) -> int:
         """The first of `count` ids that nobody else will ever get. Gaps are normal: a crash wastes the block."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         """Create a run with its first tasks in one transaction, and open its first round unless it follows another.
 
+        Starting never ends it, also when nothing of it is ready: that is for `advance` to judge.
         A key that is taken drops its task and answers with the one that holds it. If the id, or the name in that
         generation, exists, answer with that run and change nothing.
         """
@@ -178,8 +185,8 @@ class Store(Protocol):
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoin] = (),
-        waiters: Sequence[NewWaiter] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside. Idempotent by the first id: appended again, it answers `already`.
 
@@ -256,15 +263,23 @@ class Store(Protocol):
         """Grant claims again."""
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        reason: str = "",
     ) -> Reopened:
         """Begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
 
         A run that had been cancelled or halted is that again when it ends with cancelled tasks in it.
         Keys are taken again; one taken by another task since keeps its task closed (superseded). A join that has not
         fired forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is
-        otherwise left alone. A reopened join task that somebody holds loses its row. With `settle`, each is marked to
-        end as that says.
+        otherwise left alone. A reopened join task that somebody holds loses its row. With `following`, so is everything
+        in this run that waited for them, directly or not. With `settle`, each named one is marked to end as that says.
+        An ended run stays open until `advance` judges it again.
         """
 
     # logs

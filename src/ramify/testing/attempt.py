@@ -46,6 +46,7 @@ from ramify.model.call import Call, Extra
 from ramify.model.claim import Claim, More, Want
 from ramify.model.codec.wire import Wire
 from ramify.model.event import Status
+from ramify.model.join import Ends
 from ramify.model.log import LogLine
 from ramify.model.outcome import Deferred, Done, Failure, TaskError
 from ramify.model.stray import instead_of_call
@@ -206,7 +207,7 @@ def _claim(store: Store, session: Session, call: Call[Any], params: object) -> C
 
 def _as_continuation(claim: Claim, done: int, broken: int) -> Claim:
     task = claim.tasks[0]
-    more = msgspec.structs.replace(claim.mores.get(task, More()), members=done + broken, broken=broken)
+    more = msgspec.structs.replace(claim.mores.get(task, More()), members=Ends(done, broken))
     return msgspec.structs.replace(claim, mores={task: more})
 
 

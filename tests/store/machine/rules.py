@@ -214,7 +214,7 @@ class WorkMachine(RuleBasedStateMachine):
         work, count = Work(), choose.number(1, 4)
         self.shop.gather(choose, work, self.shop.ids(choose, 1), count)
         if self._append(one.id, work.groups, work.joins):
-            join = work.joins[0].id
+            join = work.joins[0].ids[0]
             self._append(other.id, [self.shop.group(choose, self.shop.ids(choose, count), count, join=join)])
 
     def _append(self, *args: Any) -> bool:

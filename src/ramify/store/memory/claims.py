@@ -112,8 +112,7 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         history=_histories(place, row, tasks),
         marks=_marked(place, span.run, tasks),
         deaths=row.deaths,
-        join=span.join,
-        shift=span.shift,
+        awaited=span.awaited or span.join is not None,
         lanes=lanes_of(row) if row.lane is None else None,
     )
 
@@ -134,7 +133,7 @@ def _mores(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, Mor
         extra = span.mores[task - span.first] if span.mores is not None else None
         join = place.joins.get(task)
         if join is not None and join.task == task:
-            found[task] = More(key, extra, join.needs, sum(part.broken.bit_count() for part in join.parts))
+            found[task] = More(key, extra, join.ends, join.rule)
         elif key is not None or extra is not None:
             found[task] = More(key, extra)
     return found

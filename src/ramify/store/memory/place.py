@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
+from ramify.model.arrivals import Standing
 from ramify.model.death import NO_DEATHS, Death, Deaths
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
@@ -67,6 +68,7 @@ class SpanRow:
     keys: list[bytes | None] | None
     mores: list[bytes | None] | None
     lanes: list[str] | None = None
+    awaited: bool = False
     published: bool = True
 
     @property
@@ -107,30 +109,6 @@ class SegmentRow:
     def covers(self, task: int) -> bool:
         """Whether `task` is one of them."""
         return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
-
-
-@dataclass
-class PartRow:
-    """Some slots of a join: who arrived, and who of them not as done."""
-
-    size: int
-    arrived: int = 0
-    broken: int = 0
-
-
-@dataclass
-class JoinRow:
-    """A join; `full` counts its full parts."""
-
-    id: int
-    run: int
-    needs: int
-    task: int | None
-    outer: tuple[int, int] | None
-    parts: list[PartRow]
-    full: int = 0
-    instance: int = 1
-    fired: bool = False
 
 
 @dataclass
@@ -178,7 +156,7 @@ class Place:
     counters: dict[tuple[int, str, int, int], int] = field(default_factory=lambda: defaultdict(int))
     keys: dict[bytes, KeyRow] = field(default_factory=dict)
     labels: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
-    joins: dict[int, JoinRow] = field(default_factory=dict)
+    joins: dict[int, Standing] = field(default_factory=dict)
     waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from ramify.model.arrivals import Standing
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
@@ -17,7 +18,7 @@ from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.memory import joins
-from ramify.store.memory.place import JoinRow, Place, SegmentRow, SessionRow, SpanRow
+from ramify.store.memory.place import Place, SegmentRow, SessionRow, SpanRow
 from ramify.store.memory.runs import as_run
 from ramify.store.reads import (
     ErrorSummary,
@@ -276,10 +277,8 @@ def _span(s: SpanRow) -> Span:
     return Span(s.first, s.last, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.join, slot)
 
 
-def _join(j: JoinRow) -> Join:
-    arrived = sum(part.arrived.bit_count() for part in j.parts)
-    broken = sum(part.broken.bit_count() for part in j.parts)
-    return Join(j.id, j.run, j.task, j.needs, arrived, broken, j.instance, j.fired)
+def _join(j: Standing) -> Join:
+    return Join(j.id, j.run, j.task, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
 
 
 def _process(number: int, row: SessionRow) -> Process:

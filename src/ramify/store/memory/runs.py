@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.errors import BadPayload
+from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.event import Status
 from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
 from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
@@ -43,6 +44,12 @@ def live(place: Place, run: int) -> list[SegmentRow]:
     return [row for row in place.segments.values() if row.run == run and row.state <= SegmentState.CLAIMED]
 
 
+def begin(place: Place, run: RunRow, now: int) -> None:
+    """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
+    if any(row.state in WORKING for row in live(place, run.new.id)):
+        advance(place, run, run.round, now)
+
+
 def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
     rows = live(place, run.new.id)
@@ -61,9 +68,20 @@ def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
         return Advanced(run.state, run.round, moved, sum(row.count for row in holding))
     if working:
         return _open_next(place, run, min(row.round for row in working), rows)
-    if run.new.endless:
+    waiting = [row for row in rows if row.state is SegmentState.WAITING]
+    if run.new.endless or (waiting and _waits_for_others(place, run)):
         return Advanced(run.state, run.round)
-    return _end(place, run, [row for row in rows if row.state is SegmentState.WAITING], now)
+    return _end(place, run, waiting, now)
+
+
+def _waits_for_others(place: Place, run: RunRow) -> bool:
+    """Whether a join of this run waits for a task of another one that has not ended."""
+    awaited = (
+        task
+        for task, pairs in place.waiters.items()
+        if any(join in place.joins and place.joins[join].run == run.new.id for join, _ in pairs)
+    )
+    return any((row := place.covering(task)) is not None and row.run != run.new.id for task in awaited)
 
 
 def _open_next(place: Place, run: RunRow, next_round: int, rows: list[SegmentRow]) -> Advanced:
@@ -124,7 +142,7 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
     if not rows:
         return
     seq = place.new_commit(0, 0, now)
-    arrivals: list[joins.Arrival] = []
+    arrivals: list[Arrival] = []
     for row in rows:
         swept = Sweep(row.run, row.first, row.last, row.left, seq)
         place.sweeps[row.run].append(swept)
@@ -132,10 +150,11 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
         place.count(row.run, row.span.kind, Status.CANCELLED, 0, row.count)
         for task in tasks_in(row.first, row.last, row.left):
             keys.release(place, row.span, task, Status.CANCELLED, now)
-            arrivals += ((join, slot, True) for join, slot in joins.memberships(place, task))
+            for join, slot in joins.memberships(place, task):
+                if place.joins[join].run != run.new.id:
+                    arrivals.append((join, slot, Status.CANCELLED))
         place.drop_segment(row)
-    elsewhere = [a for a in arrivals if a[0] in place.joins and place.joins[a[0]].run != run.new.id]
-    joins.settle(place, elsewhere, (), run.new.id, run.round + 1, now)
+    joins.arrive(place, [Arrivals(run.new.id, run.round + 1, arrivals)], {})
 
 
 def gate_all(place: Place, run: int) -> None:
@@ -173,7 +192,7 @@ def cancel_task(place: Place, run: RunRow, task: int, below: bool, reason: str, 
     row = claims.around(place, row, task)
     place.new_commit(0, 0, now)
     commits.write_ends(place, span, [task], [Status.CANCELLED], [reason_value(reason)], 0, now)
-    arrivals = commits.arrivals_of(place, span, [task])
+    arrivals = commits.arrivals_of(place, row, [task])
     joins.take_out(place, row, [task])
-    joins.settle(place, arrivals, (), run.new.id, row.round + 1, now)
+    joins.arrive(place, [Arrivals(run.new.id, row.round + 1, arrivals)], {})
     return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN

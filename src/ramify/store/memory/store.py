@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from ramify.errors import BadPayload, Reaped, RunEnded, StoreRefused
+from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, StoredLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
@@ -136,7 +137,13 @@ class MemoryStore:
             self._place.next_id += count
             return first
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         """Create a run with its first tasks."""
         if run.name is not None:
             check_name("run name", run.name)
@@ -147,10 +154,10 @@ class MemoryStore:
                 return Started(runs.as_run(self._place.runs[known]), created=False)
             if not 0 < run.id < self._place.next_id:
                 raise BadPayload(f"run id {run.id} was not reserved from this store")
-            self._check_adding(tasks, joins, ())
+            self._check_adding(tasks, joins, waiters)
             row = runs.create(self._place, run, self.now())
-            added = self._add(run.id, tasks, joins, (), 0)
-            runs.advance(self._place, row, -1, self.now())
+            added = self._add(run.id, tasks, joins, waiters, 0)
+            runs.begin(self._place, row, self.now())
             self._place.wake()
             return Started(runs.as_run(row), created=True, added=added)
 
@@ -158,8 +165,8 @@ class MemoryStore:
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoin] = (),
-        waiters: Sequence[NewWaiter] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside."""
         with self._place.lock:
@@ -218,10 +225,8 @@ class MemoryStore:
             for part in refused:
                 commits.refuse(self._place, stamp, part, now)
             seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
-            for part in parts:
-                row = commits.holding(self._place, stamp.process, part.token)
-                if row is not None:
-                    commits.apply(self._place, stamp, row, part, now)
+            held = [(commits.holding(self._place, stamp.process, part.token), part) for part in parts]
+            commits.apply(self._place, stamp, [(row, part) for row, part in held if row is not None], now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
@@ -296,7 +301,14 @@ class MemoryStore:
             return row.state
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        reason: str = "",
     ) -> Reopened:
         """Begin new lives."""
         with self._place.lock:
@@ -305,7 +317,9 @@ class MemoryStore:
                 return _same(again.answer, Reopened)
             row = self._place.run(run)
             lives.check(self._place, row, tasks)
-            answer = lives.reopen(self._place, row, tasks, settle, storable(reason), stamp.process, self.now())
+            answer = lives.reopen(
+                self._place, row, tasks, following, settle, storable(reason), stamp.process, self.now()
+            )
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer
@@ -338,7 +352,7 @@ class MemoryStore:
             sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
             return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)
 
-    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
+    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
         for group in tasks:
             check_tasks(group)
             if group.join is not None and group.slot is None:
@@ -347,7 +361,7 @@ class MemoryStore:
         join_rows.check(self._place, tasks, new, waiters)
 
     def _add(
-        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter], round: int
+        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], round: int
     ) -> Appended:
         row, now = self._place.run(run), self.now()
         if (
@@ -357,14 +371,12 @@ class MemoryStore:
             and adding.extend_tail(self._place, row, tasks[0], round, 0, now)
         ):
             return Appended(((tasks[0].first,),))
-        join_rows.create(self._place, run, new)
+        empty = join_rows.create(self._place, run, new, round)
         added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]
         arrivals = [arrival for group in added for arrival in group.arrivals]
         became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
-        for waiter in waiters:
-            task = became.get(waiter.task, waiter.task)
-            arrivals += join_rows.wait_for(self._place, task, waiter.join, waiter.slot)
-        join_rows.settle(self._place, arrivals, new, run, round, now)
+        arrivals += join_rows.wait(self._place, waiters, became)
+        join_rows.arrive(self._place, [Arrivals(run, round, arrivals)], empty)
         taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
         return Appended(tuple(group.ids for group in added), taken)
 

@@ -6,23 +6,28 @@ row has statements of its own, because a range is read faster than the ids in it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from ramify.model.claim import Claim, More
 from ramify.model.event import Event, History, Status, fold
+from ramify.model.join import Rule
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState
 from ramify.model.segment import tasks_in
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import joins, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SegmentRow
 
+NOTHING_MORE = More()
+#: By their numbers: claims are read by the thousand.
+RULES = tuple(Rule)
 #: The most ids of a row that is read together with others.
 NARROW = 16
 SHARED = (
-    "SELECT first, NOT keyed AND NOT extra AND NOT laned, laned, joined, shift FROM carray(?) AS wanted"
+    "SELECT first, NOT keyed AND NOT extra AND NOT laned, laned, awaited OR joined IS NOT NULL FROM carray(?) AS wanted"
     " CROSS JOIN span ON first = wanted.value"
 )
 TASKS_AT = (
@@ -31,10 +36,9 @@ TASKS_AT = (
 )
 RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
-JOINS_AT = (
-    "SELECT id, needs FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
-)
-RANGE_OF_JOINS = "SELECT id, needs FROM joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+JOIN = "SELECT id, rule, size, arrived, failed, skipped, cancelled FROM"
+JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
+RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
 
 
 def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
@@ -46,17 +50,17 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     tasks_of = [tasks_in(row.first, row.last, row.left) for row in held]
     near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
-    joins_of_near = dict(db.execute(JOINS_AT, (rows.ids(near),)).fetchall() if near else ())
+    joins_of_near = {join: rest for join, *rest in db.execute(JOINS_AT, (rows.ids(near),))} if near else {}
     for row, tasks in zip(held, tasks_of, strict=True):
-        plain, laned, join, shift = spans[row.span]
+        plain, laned, awaited = spans[row.span]
         if _is_narrow(row):
             found = list(islice(columns_of_near, len(tasks)))
-            needs = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
+            known = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
         else:
             found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
-            needs = dict(db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall())
+            known = {join: rest for join, *rest in db.execute(RANGE_OF_JOINS, (row.first, row.last))}
         columns = list(zip(*found, strict=True))
         mores = (
             {}
@@ -74,12 +78,11 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             tasks=tasks,
             bodies=columns[1],
             parents=columns[0],
-            mores=_join_mores(db, row, needs, mores) if needs else mores,
+            mores=_join_mores(tasks, known, mores) if known else mores,
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, marks[row.run], tasks),
             deaths=row.deaths,
-            join=join,
-            shift=shift,
+            awaited=bool(awaited),
             lanes=list(columns[4]) if laned and row.lane is None else None,
         )
 
@@ -88,15 +91,14 @@ def _is_narrow(row: SegmentRow) -> bool:
     return row.last - row.first < NARROW
 
 
-def _join_mores(db: Db, row: SegmentRow, joins: dict[int, int], mores: dict[int, More]) -> dict[int, More]:
+def _join_mores(tasks: Iterable[int], known: Mapping[int, Sequence[Any]], mores: dict[int, More]) -> dict[int, More]:
     """What goes along with the tasks of a row, with what the joins that published them say."""
-    for task, needs in joins.items():
-        known = mores.get(task, More())
-        parts = db.execute("SELECT broken FROM join_part WHERE id = ?", (task,))
-        broken = sum(int.from_bytes(bits, "little").bit_count() for (bits,) in parts)
-        if row.covers(task):
-            mores[task] = More(known.key, known.extra, needs, broken)
-    return mores
+    found: dict[int, More] = {}
+    for task in tasks:
+        if (bits := known.get(task)) is not None:
+            other = mores.get(task, NOTHING_MORE)
+            found[task] = More(other.key, other.extra, joins.ends_of(bits[1:]), RULES[bits[0]])
+    return {**mores, **found}
 
 
 def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:

@@ -10,7 +10,7 @@ import msgspec
 
 from ramify.model.death import Deaths
 from ramify.model.event import Event, History, Status, fold
-from ramify.model.join import Join
+from ramify.model.join import Join, Rule
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
@@ -262,13 +262,23 @@ class SqliteReads:
         """Joins of a run by id."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT id, run, task, needs, instance, fired FROM joins"
-                " WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id",
+                "SELECT id, run, task, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
+                " FROM joins WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id",
                 (run, after, fired),
             ).fetchall()
             shown = (
-                Join(number, run, task, needs, *_arrivals(db, number), instance, bool(has_fired))
-                for number, run, task, needs, instance, has_fired in found
+                Join(
+                    number,
+                    run,
+                    task,
+                    needs,
+                    (ends := joins.ends_of(bits)).all,
+                    ends,
+                    instance,
+                    bool(has_fired),
+                    Rule(rule),
+                )
+                for number, run, task, needs, instance, has_fired, rule, *bits in found
             )
             return _page(shown, lambda j: j.id, after, limit)
 
@@ -349,11 +359,3 @@ def _segment(row: tuple[Any, ...]) -> Segment:
     ran, held, silent, apart, alone = row[14:]
     deaths = Deaths(ran, held, silent, bool(apart), bool(alone))
     return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13])))
-
-
-def _arrivals(db: Db, join: int) -> tuple[int, int]:
-    found = db.execute("SELECT arrived, broken FROM join_part WHERE id = ?", (join,)).fetchall()
-    return (
-        sum(int.from_bytes(arrived, "little").bit_count() for arrived, _ in found),
-        sum(int.from_bytes(broken, "little").bit_count() for _, broken in found),
-    )

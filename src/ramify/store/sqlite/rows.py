@@ -34,7 +34,7 @@ SEGMENT_COLUMNS = (
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
-    " published, low_parent, high_parent"
+    " awaited, published, low_parent, high_parent"
 )
 #: By their numbers: rows are read by the thousand.
 STATES = tuple(SegmentState)
@@ -48,7 +48,7 @@ INSERT_SEGMENT = (
     " held, silent, apart, alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
-INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
 def ids(numbers: Iterable[int]) -> Any:
@@ -118,6 +118,7 @@ class SpanRow:
     keyed: bool
     extra: bool
     laned: bool
+    awaited: bool
     published: bool
     low_parent: int | None = None
     high_parent: int | None = None
@@ -126,7 +127,7 @@ class SpanRow:
         """What tasks must have in common to lie in one span."""
         return (
             self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due, self.hold, self.keep,
-            self.join, self.shift, self.keyed, self.extra, self.laned,
+            self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
         )  # fmt: skip
 
     def insert(self, db: Db) -> None:
@@ -137,8 +138,8 @@ class SpanRow:
         """What `INSERT_SPAN` is bound to."""
         return (
             self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
-            self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.laned, self.published,
-            self.low_parent, self.high_parent,
+            self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
+            self.published, self.low_parent, self.high_parent,
         )  # fmt: skip
 
     def grow(self, db: Db, more: SpanRow) -> None:

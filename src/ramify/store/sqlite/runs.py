@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.errors import BadPayload
+from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope, reason_value
@@ -50,9 +51,15 @@ def look(db: Db, run: Run, round: int) -> Advanced | None:
         return None if gated else Advanced(run.state, run.round, holding=_holding(db, run))
     lowest = _lowest_round(db, run)
     if lowest is None:
-        return here if run.endless else None
+        return here if run.endless or _waits_for_others(db, run) else None
     leader = _gated_by(db, run, lowest)
     return None if leader is None else Advanced(run.state, run.round, gated_by=leader)
+
+
+def begin(db: Db, run: Run, now: int) -> None:
+    """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
+    if _lowest_round(db, run) is not None:
+        advance(db, run, run.round, now)
 
 
 def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
@@ -100,6 +107,17 @@ def _lowest_round(db: Db, run: Run) -> int | None:
     found = db.execute(f"SELECT min(round) FROM segment WHERE run = ? AND {WORKING}", (run.id,)).fetchall()
     lowest: int | None = found[0][0]
     return lowest
+
+
+def _waits_for_others(db: Db, run: Run) -> bool:
+    """Whether a join of this run waits for a task of another one that has not ended."""
+    awaited = db.execute(
+        "SELECT DISTINCT waiter.task FROM joins CROSS JOIN waiter ON waiter.id = joins.id"
+        " WHERE joins.run = ? AND NOT joins.fired",
+        (run.id,),
+    )
+    live = (rows.covering(db, task) for (task,) in awaited.fetchall())
+    return any(row is not None and row.run != run.id for row in live)
 
 
 def _gated_by(db: Db, run: Run, round: int) -> int | None:
@@ -170,7 +188,7 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
     if not swept:
         return
     log = CommitLog(db, 0, 0, now)
-    arrivals: list[joins.Arrival] = []
+    arrivals: list[Arrival] = []
     for row in swept:
         db.execute("INSERT INTO sweep VALUES (?,?,?,?,?)", (row.run, row.first, row.last, pack(row.left), log.seq))
         rows.count(db, row.run, row.kind, Status.CANCELLED, 0, row.count)
@@ -178,19 +196,14 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
         if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
             tasks = tasks_in(row.first, row.last, row.left)
             keys.release(db, span, ((task, Status.CANCELLED) for task in tasks), now)
-        waiting = db.execute("SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?", (row.first, row.last))
-        arrivals += ((join, slot, True) for task, join, slot in waiting.fetchall() if row.covers(task))
-        if span.join is not None and _run_of(db, span.join) != run.id:
-            arrivals += ((span.join, task + span.shift, True) for task in tasks_in(row.first, row.last, row.left))
+        ended = commits.Ended(tasks_in(row.first, row.last, row.left), Status.CANCELLED)
+        arrivals += commits.arrivals_of(db, span, ended)
         rows.drop(db, row)
     log.close()
-    elsewhere = [a for a in arrivals if _run_of(db, a[0]) not in (None, run.id)]
-    joins.settle(db, elsewhere, (), run.id, run.round + 1)
-
-
-def _run_of(db: Db, join: int) -> int | None:
-    row = db.execute("SELECT run FROM joins WHERE id = ?", (join,)).fetchone()
-    return None if row is None else row[0]
+    # Joins of this run will never fire, and are not told.
+    owners = joins.runs_of(db, {join for join, _, _ in arrivals})
+    elsewhere = [each for each in arrivals if owners.get(each[0], run.id) != run.id]
+    joins.arrive(db, [Arrivals(run.id, run.round + 1, elsewhere)], {})
 
 
 def gate_all(db: Db, run: int) -> None:
@@ -241,7 +254,7 @@ def cancel_task(db: Db, run: Run, task: int, below: bool, reason: str, now: int)
     commits.end_tasks(db, span, ended, now)
     arrivals = commits.arrivals_of(db, span, ended)
     joins.take_out(db, row, [task])
-    joins.settle(db, arrivals, (), run.id, row.round + 1)
+    joins.arrive(db, [Arrivals(run.id, row.round + 1, arrivals)], {})
     return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN
 
 

@@ -46,7 +46,8 @@ CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, priority INTEGER NOT NULL, due INTEGER, hold INTEGER NOT NULL,
     keep INTEGER NOT NULL, joined INTEGER, shift INTEGER NOT NULL, keyed INTEGER NOT NULL, extra INTEGER NOT NULL,
-    laned INTEGER NOT NULL, published INTEGER NOT NULL, low_parent INTEGER, high_parent INTEGER
+    laned INTEGER NOT NULL, awaited INTEGER NOT NULL, published INTEGER NOT NULL, low_parent INTEGER,
+    high_parent INTEGER
 );
 CREATE INDEX span_run ON span (run);
 CREATE INDEX span_parents ON span (low_parent, high_parent) WHERE low_parent IS NOT NULL;
@@ -104,14 +105,15 @@ INSERT INTO once_sizes VALUES (0, 0, 0);
 CREATE TABLE label (digest BLOB NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (digest, task)) WITHOUT ROWID;
 
 CREATE TABLE joins (
-    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, needs INTEGER NOT NULL, task INTEGER, outer_join INTEGER,
-    outer_slot INTEGER, parts INTEGER NOT NULL, filled INTEGER NOT NULL, instance INTEGER NOT NULL,
-    fired INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, task INTEGER, outer_join INTEGER, outer_slot INTEGER NOT NULL,
+    rule INTEGER NOT NULL, needs INTEGER NOT NULL, parts INTEGER NOT NULL, filled INTEGER NOT NULL,
+    instance INTEGER NOT NULL, fired INTEGER NOT NULL, size INTEGER, arrived INTEGER NOT NULL, failed INTEGER NOT NULL,
+    skipped INTEGER NOT NULL, cancelled INTEGER NOT NULL
 );
 CREATE INDEX joins_run ON joins (run);
 CREATE TABLE join_part (
-    id INTEGER NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, arrived BLOB NOT NULL, broken BLOB NOT NULL,
-    PRIMARY KEY (id, number)
+    id INTEGER NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, arrived BLOB NOT NULL, failed BLOB NOT NULL,
+    skipped BLOB NOT NULL, cancelled BLOB NOT NULL, PRIMARY KEY (id, number)
 ) WITHOUT ROWID;
 CREATE TABLE waiter (
     task INTEGER NOT NULL, id INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (task, id, slot)

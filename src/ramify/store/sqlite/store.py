@@ -18,7 +18,7 @@ from ramify.errors import BadPayload, Reaped
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
@@ -186,19 +186,25 @@ class SqliteStore:
         with self._link.write() as db:
             return int(db.execute("UPDATE ids SET next = next + ?1 RETURNING next - ?1", (count,)).fetchall()[0][0])
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         """Create a run with its first tasks."""
         if run.name is not None:
             check_name("run name", run.name)
         with self._link.write() as db:
-            return entries.start(db, run, tasks, joins, self.now())
+            return entries.start(db, run, tasks, joins, waiters, self.now())
 
     def append(
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoin] = (),
-        waiters: Sequence[NewWaiter] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside."""
         with self._link.write() as db:
@@ -353,7 +359,14 @@ class SqliteStore:
             return runs.advance(db, rows.run_row(db, run), row.round, self.now()).state
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        reason: str = "",
     ) -> Reopened:
         """Begin new lives."""
         with self._link.write() as db:
@@ -362,7 +375,7 @@ class SqliteStore:
                 return answers.recall(again, "reopen").reopened
             row = rows.run_row(db, run)
             lives.check(db, row, tasks)
-            answer = lives.reopen(db, row, tasks, settle, storable(reason), stamp.process, self.now())
+            answer = lives.reopen(db, row, tasks, following, settle, storable(reason), stamp.process, self.now())
             self._consume(db, stamp, Answer("reopen", reopened=answer))
             return answer
 

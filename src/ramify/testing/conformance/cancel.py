@@ -11,12 +11,12 @@ from __future__ import annotations
 from ramify.errors import UnknownRun
 from ramify.model.commit import Later
 from ramify.model.event import Status, Tally
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, only, refused, tasks_of
+from ramify.testing.conformance.house import House, members_and_broken, only, refused, tasks_of
 from ramify.testing.conformance.registry import case
 
 
@@ -151,7 +151,7 @@ def what_is_deferred_while_draining_is_swept(house: House) -> None:
 def waiting_deferred_and_later_tasks_are_swept_too(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     later = house.tasks(due=house.clock.now() + SECOND)
-    run = house.run(house.tasks(join=waiting.first), later, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.run(house.tasks(join=waiting.first), later, waiting, joins=[NewJoins.one(waiting.first, 1)])
     gated = house.tasks()
     house.add(run, gated)
     house.store.cancel(run)
@@ -187,21 +187,21 @@ def a_sweep_arrives_where_others_wait(house: House) -> None:
     run = house.run(awaited)
     waiting = house.tasks(kind="sum", waits=True)
     other = house.queue()
-    join = NewJoin(waiting.first, 1, waiting.first)
-    house.add(other, waiting, joins=[join], waiters=[NewWaiter(awaited.first, waiting.first, 0)])
+    join = NewJoins.one(waiting.first, 1)
+    house.add(other, waiting, joins=[join], waiters=[NewWaiters.one(awaited.first, waiting.first, 0)])
     house.store.cancel(run)
     house.settle(run)
     house.settle(other)
     claim = house.worker().take()
     assert list(claim.tasks) == [waiting.first]
-    assert claim.mores[waiting.first].broken == 1
+    assert members_and_broken(claim.mores[waiting.first]) == (1, 1)
 
 
 @case("cancel")
 def a_sweep_arrives_at_the_joins_of_other_runs(house: House) -> None:
     other = house.queue()
     waiting = house.tasks(kind="sum", waits=True)
-    house.add(other, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    house.add(other, waiting, joins=[NewJoins.one(waiting.first, 2)])
     run = house.run(house.tasks(2, join=waiting.first))
     worker = house.worker()
     claim = worker.take(1)
@@ -209,7 +209,7 @@ def a_sweep_arrives_at_the_joins_of_other_runs(house: House) -> None:
     worker.done(claim)
     house.settle(run)
     more = only(worker.claim()).mores[waiting.first]
-    assert (more.members, more.broken) == (2, 1)
+    assert members_and_broken(more) == (2, 1)
 
 
 @case("cancel")

@@ -10,12 +10,12 @@ from __future__ import annotations
 from ramify.errors import UnknownRun
 from ramify.model.commit import Later
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Mark, Scope
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, only, refused, want
+from ramify.testing.conformance.house import House, members_and_broken, only, refused, want
 from ramify.testing.conformance.registry import case
 
 
@@ -77,7 +77,7 @@ def a_task_of_a_round_to_come_ends_for_certain(house: House) -> None:
 @case("cancel")
 def a_task_that_waits_for_a_join_ends_for_certain_and_is_not_raised_by_it(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
-    run = house.run(house.tasks(join=waiting.first), waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.run(house.tasks(join=waiting.first), waiting, joins=[NewJoins.one(waiting.first, 1)])
     assert house.store.cancel(run, waiting.first) is CancelAnswer.CERTAIN
     assert house.finish(run).state is RunState.DONE
     assert house.events(waiting.first) == [Status.CANCELLED]
@@ -87,12 +87,12 @@ def a_task_that_waits_for_a_join_ends_for_certain_and_is_not_raised_by_it(house:
 def a_certain_end_arrives_at_its_join_and_frees_its_key(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     member = house.tasks(join=waiting.first, keys=[b"k"], hold=Hold.UNIQUE)
-    run = house.any_run(member, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.any_run(member, waiting, joins=[NewJoins.one(waiting.first, 1)])
     house.store.cancel(run, member.first)
     assert house.join(run, waiting.first).fired
     assert not house.add(run, house.tasks(keys=[b"k"], hold=Hold.UNIQUE)).taken
     claim = house.worker().take(kinds=["sum"])
-    assert (claim.mores[waiting.first].members, claim.mores[waiting.first].broken) == (1, 1)
+    assert members_and_broken(claim.mores[waiting.first]) == (1, 1)
 
 
 @case("cancel")

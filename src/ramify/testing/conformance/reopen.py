@@ -12,14 +12,14 @@ from __future__ import annotations
 from ramify.errors import BadPayload, Reaped, StaleStamp, UnknownRun
 from ramify.model.commit import Part
 from ramify.model.event import History, Status, Tally
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import Stamp
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.contract import REOPEN_LIMIT
-from ramify.testing.conformance.house import House, Worker, refused
+from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
 from ramify.testing.conformance.registry import case
 
 
@@ -270,7 +270,7 @@ def a_join_that_has_not_fired_forgets_a_reopened_member(house: House) -> None:
     assert house.join(run, join).fired
     house.settle(run)
     more = worker.take(kinds=["sum"]).mores[join]
-    assert (more.members, more.broken) == (2, 0)
+    assert members_and_broken(more) == (2, 0)
 
 
 @case("reopen")
@@ -387,5 +387,5 @@ def _fan(house: House) -> tuple[int, Worker, list[int], int]:
     """A run of two members and the task that waits for both."""
     waiting = house.tasks(kind="sum", waits=True)
     members = house.tasks(2, join=waiting.first)
-    run = house.run(members, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    run = house.run(members, waiting, joins=[NewJoins.one(waiting.first, 2)])
     return run, house.worker(), list(members.ids), waiting.first
