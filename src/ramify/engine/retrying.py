@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -61,13 +61,17 @@ class Choice(msgspec.Struct, frozen=True):
         """What to reopen, some at a time."""
         if not all(isinstance(task, int) and not isinstance(task, bool) for task in self.tasks):
             raise ConfigError(f"retry{self.tasks}: give ids of tasks, as errors() shows them")
-        yield from self._with_continuations(reading, run)
+        together = self._with_continuations(reading, run)
+        # The outer ones first: with its member an outer one waits, and then the member can be made to wait as well.
+        yield from _cut(chain.from_iterable(reversed(together.items())), REOPEN_LIMIT // 2 * 2)
+        given = {*together, *together.values()}
         if self.tasks:
-            yield from _cut(iter(self.tasks))
+            yield from _cut(task for task in self.tasks if task not in given)
             return
         for status in self._statuses():
             waiting: list[int] = []
-            yield from _cut(_apart(reading, run, (task for task, _ in reading.ended(run, status)), waiting))
+            ended = (task for task, _ in reading.ended(run, status) if task not in given)
+            yield from _cut(_apart(reading, run, ended, waiting))
             yield from _cut(reversed(waiting))
 
     def _statuses(self) -> list[Status]:
@@ -78,30 +82,29 @@ class Choice(msgspec.Struct, frozen=True):
         }
         return [status for status, wanted in asked.items() if wanted]
 
-    def _with_continuations(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
-        """Continuations that did not have all of their members, each together with one that is tried again.
+    def _with_continuations(self, reading: Reading, run: int) -> dict[int, int]:
+        """Continuations that lacked members, the inner ones first, each with a member that is tried again.
 
         With that member the join is set back and waits for it; members that are reopened later are forgotten by the
-        join one by one, because it has not fired yet.
+        join one by one, because it has not fired yet. The member of an outer one may be an inner one.
         """
-        page: list[int] = []
-        for join in _broken_joins(reading, run):
-            member = self._broken_member(reading, join)
-            if member is not None:
-                page += (member, join)
-            if len(page) > REOPEN_LIMIT - 2:
-                yield page
-                page = []
-        if page:
-            yield page
+        found: dict[int, int] = {}
+        named, statuses, left = frozenset(self.tasks), self._statuses(), list(_broken_joins(reading, run))
+        before = -1
+        while before < len(found):
+            before = len(found)
+            # The inner ones are mostly younger, so that the first pass finds nearly all.
+            for join in reversed(left):
+                for task, status in _members(reading, join):
+                    if task in found or task in named or (not named and status in statuses):
+                        found[join] = task
+                        break
+            left = [join for join in left if join not in found]
+        return found
 
-    def _broken_member(self, reading: Reading, join: int) -> int | None:
-        wanted = {*self._statuses(), Status.SKIPPED}
-        for endings in Members(reading, join, Any).endings():
-            for task, status, _ in endings:
-                if task in self.tasks or (not self.tasks and status in wanted):
-                    return task
-        return None
+
+def _members(reading: Reading, join: int) -> Iterator[tuple[int, Status | None]]:
+    return ((task, status) for page in Members(reading, join, Any).endings() for task, status, _ in page)
 
 
 def _apart(reading: Reading, run: int, tasks: Iterator[int], waiting: list[int]) -> Iterator[int]:
@@ -138,6 +141,6 @@ def _reopening(store: Store, run: int, page: Sequence[int], reason: str) -> Any:
     return lambda stamp: store.reopen(stamp, run, page, reason=reason)
 
 
-def _cut(tasks: Iterator[int]) -> Iterator[Sequence[int]]:
-    while page := list(islice(tasks, REOPEN_LIMIT)):
+def _cut(tasks: Iterator[int], size: int | None = None) -> Iterator[Sequence[int]]:
+    while page := list(islice(tasks, size or REOPEN_LIMIT)):
         yield page
