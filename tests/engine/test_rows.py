@@ -6,6 +6,7 @@ import pytest
 
 from ramify import ConfigError, Engine, ResultRow, RunFailed
 from ramify.engine import reading
+from ramify.store.reads import Tail
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import endless, fragile, gated, jobs, keyed_tree, several, stop_at, tree
@@ -46,6 +47,21 @@ def test_after_any_row_the_rest_follows_also_in_the_middle_of_a_commit(engine: E
     assert len(commits) < len(rows)
     for place, row in enumerate(rows):
         assert list(run.results(rows=True, after=row.cursor)) == rows[place + 1 :]
+
+
+def test_rows_of_an_ended_run_come_to_an_end_while_others_go_on_writing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = engine.run(tree.of("a", 1))
+    reads, looks = engine.store.reads, iter(range(20))
+    tail = reads.tail
+
+    def beside_others(after: int, *, limit: int = 100) -> Tail:
+        engine.run(fragile.of(f"other {next(looks)}"), threads=0)
+        return tail(after, limit=limit)
+
+    monkeypatch.setattr(reads, "tail", beside_others)
+    assert len(list(run.results(rows=True))) == 4
 
 
 def test_rows_of_one_kind_have_the_same_cursors(engine: Engine) -> None:

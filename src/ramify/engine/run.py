@@ -193,19 +193,20 @@ class Run(Generic[R_co]):
 
     def _follow(self, tail: Callable[[int], tuple[Iterable[T], int]], after: int, partial: bool) -> Iterator[T]:
         patience = Patience(self._engine.stir)
+        until: int | None = None
         if not self.ended:
             self._engine.lend_a_hand(self)
         while True:
-            # Looked at before the commits: what a run had when it had ended is in the commits read after that.
-            ended = self.ended
+            if until is None and self.ended:
+                # All that it came to is there by now. Other runs may go on writing the same log for ever.
+                until = self._engine.store.reads.head()
             pages, came = tail(after)
             yield from pages
-            if came != after:
-                after = came
-            elif ended:
+            if until is not None and came >= until:
                 break
-            else:
+            if came == after:
                 self._rest(patience)
+            after = came
         if not partial:
             self._check_whole()
 
