@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from ramify import ConfigError, Engine, ResultRow, RunFailed
+from ramify import ConfigError, Engine, ResultRow, RunFailed, Tasks
 from ramify.engine import reading
 from ramify.store.reads import Tail
 from tests.engine import jobs as known
@@ -122,3 +122,25 @@ def test_rows_hold_no_more_than_a_page_of_arguments(engine: Engine, monkeypatch:
     first: ResultRow[int] = next(run.results(rows=True, partial=True))
     assert first.arguments == (0,)
     assert len(read) <= 5
+
+
+def test_arguments_that_no_longer_fit_the_function_are_given_as_they_were_stored(make: Make) -> None:
+    old, new = Tasks(), Tasks()
+    before = old.task(name="weigh")(weigh)
+    first = make(old)
+    run = first.run(before.of(3), name="w")
+    new.task(name="weigh")(weigh_on)
+    second = make(new)
+    second.use(first.store)
+    found = second.find("w")
+    assert found is not None
+    assert [(row.arguments, row.result) for row in found.results(rows=True)] == [((3,), 3)]
+    assert list(found.results()) == list(run.results())
+
+
+def weigh(n: int) -> int:
+    return n
+
+
+def weigh_on(n: int, unit: str) -> int:
+    return n

@@ -77,10 +77,9 @@ class Rows:
         return found
 
     def _row(self, row: Row, event: Event) -> ResultRow[Any]:
-        args, kwargs = self._source.arguments(row.kind, row.body)
         result = self._source.result(row.kind, event.value)
         cursor = "{}-{}".format(*_place(event))
-        return ResultRow(row.id, row.kind, key_text(row.key), (*args, *kwargs.values()), result, cursor)
+        return ResultRow(row.id, row.kind, key_text(row.key), self._source.values(row), result, cursor)
 
 
 def _place(event: Event) -> tuple[int, int]:
