@@ -103,7 +103,7 @@ def test_a_cursor_is_asked_for_with_rows_and_as_it_was_read(engine: Engine) -> N
     run = engine.run(stop_at.of(3))
     with pytest.raises(ConfigError, match="rows=True"):
         run.results(after="1-2")  # type: ignore[call-overload]
-    for wrong in ("", "7", "x-1", "1-2-3", "-1-2", 7, ("1", "2")):
+    for wrong in ("", "7", "x-1", "1-2-3", "-1-2", "9999999999999999999-1", 7, ("1", "2")):
         with pytest.raises(ConfigError, match="the cursor of a row"):
             run.results(rows=True, after=wrong)  # type: ignore[call-overload]
 

@@ -22,7 +22,7 @@ from ramify.errors import ConfigError
 from ramify.model.event import Event
 from ramify.model.key import key_text
 from ramify.model.segment import stretches
-from ramify.model.task import Row
+from ramify.model.task import MAX_ID, Row
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -43,7 +43,7 @@ class ResultRow(msgspec.Struct, Generic[R_co], frozen=True):
 def place_of(cursor: object) -> tuple[int, int]:
     """The commit and the task that a cursor stands at; ConfigError for what is no cursor."""
     found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
-    if found is None:
+    if found is None or max(map(int, found.groups())) > MAX_ID:
         raise ConfigError(f"results(after={cursor!r}): give the cursor of a row, as it was read")
     return int(found[1]), int(found[2])
 
