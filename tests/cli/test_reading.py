@@ -101,6 +101,8 @@ def test_runs_lists_the_newest_last(desk: Desk) -> None:
     assert [line.split()[0] for line in lines] == ["run", "walk", "walk#2"]
     assert [found["generation"] for found in desk.json("runs")] == [1, 2]
     assert desk.json("runs", "--limit", "1")[0]["generation"] == 2
+    assert desk.out("runs", "--limit", "1").endswith("… and older ones; --limit shows more\n")
+    assert "older" not in desk.out("runs", "--limit", "2")
     assert desk.json("runs", "--state", "paused") == []
 
 

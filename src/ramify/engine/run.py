@@ -151,7 +151,7 @@ class Run(Generic[R_co]):
     @overload
     def aresults(self, kind: str, *, partial: bool = False) -> AsyncIterator[Any]: ...
     async def aresults(self, kind: Any = None, *, partial: bool = False) -> AsyncIterator[Any]:
-        """The same for `async for`."""
+        """The results themselves, without rows, for `async for`."""
         pages = await asyncio.to_thread(self._pages, _kind_name(kind), partial)
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             for result in page:
