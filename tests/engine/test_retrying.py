@@ -38,6 +38,11 @@ def fork_deep(*names: str) -> None:
     current().spawn(*(fork.of(name) for name in names), then=collect.of("deep"))
 
 
+@nested.task
+def fork_deep_always(*names: str) -> None:
+    current().spawn(*(fork_always.of(name) for name in names), then=collect.of("deep"))
+
+
 @pytest.fixture
 def engine(make: Make) -> Iterator[Engine]:
     known.broken.clear()
@@ -118,6 +123,21 @@ def test_continuations_around_a_skipped_one_are_tried_again_with_it(
     engine.run(fork_deep.of("a", "b", "c"), name="deep")
     assert (run.state, run.counts.skipped) == (RunState.DONE, 0)
     assert "deep: all: a (1, 0 broken) all: b (1, 0 broken) all: c (1, 0 broken) (3, 0 broken)" in run.results(collect)
+
+
+@pytest.mark.parametrize("limit", [2, 8192])
+def test_continuations_around_one_that_ran_without_its_members_hear_what_comes_of_them(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    known.broken |= {"a", "b"}
+    run = engine.run(fork_deep_always.of("a", "b"), name="deep")
+    deep = "deep: some: a (1, 0 broken) some: b (1, 0 broken) (2, 0 broken)"
+    assert deep.replace("a (1, 0", " (0, 1").replace("b (1, 0", " (0, 1") in run.results(collect, partial=True)
+    known.broken.clear()
+    assert run.retry().tasks == 5
+    engine.run(fork_deep_always.of("a", "b"), name="deep")
+    assert deep in run.results(collect)
 
 
 def test_continuations_are_left_alone_when_nothing_below_them_is_tried_again(engine: Engine) -> None:

@@ -1,8 +1,9 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
 Promises: each chosen task begins one new life. A continuation that was skipped because a member failed, or ran without
-it (`.always()`), is tried again together with that member, in one transaction, so that it waits for it. Everything is
-sent under the numbers of a short session of its own, so that a lost answer is asked for again and not guessed.
+it (`.always()`), is tried again together with that member, in one transaction, so that it waits for it; and so is one
+that waited for such a continuation, whatever that brought it. Everything is sent under the numbers of a short session
+of its own, so that a lost answer is asked for again and not guessed.
 
 A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
 """
@@ -62,8 +63,7 @@ class Choice(msgspec.Struct, frozen=True):
         if not all(isinstance(task, int) and not isinstance(task, bool) for task in self.tasks):
             raise ConfigError(f"retry{self.tasks}: give ids of tasks, as errors() shows them")
         together = self._with_continuations(reading, run)
-        # The outer ones first: with its member an outer one waits, and then the member can be made to wait as well.
-        yield from _cut(chain.from_iterable(reversed(together.items())), REOPEN_LIMIT // 2 * 2)
+        yield from _cut(chain.from_iterable(together.items()), REOPEN_LIMIT // 2 * 2)
         given = {*together, *together.values()}
         if self.tasks:
             yield from _cut(task for task in self.tasks if task not in given)
@@ -83,24 +83,30 @@ class Choice(msgspec.Struct, frozen=True):
         return [status for status, wanted in asked.items() if wanted]
 
     def _with_continuations(self, reading: Reading, run: int) -> dict[int, int]:
-        """Continuations that lacked members, the inner ones first, each with a member that is tried again.
+        """Continuations that lacked members, and those around them, each with a member that is tried again.
 
         With that member the join is set back and waits for it; members that are reopened later are forgotten by the
-        join one by one, because it has not fired yet. The member of an outer one may be an inner one.
+        join one by one, because it has not fired yet. That is why the outer ones come first: the member of an outer one
+        is an inner one, which must have ended when it is reopened together with it.
         """
         found: dict[int, int] = {}
-        named, statuses, left = frozenset(self.tasks), self._statuses(), list(_broken_joins(reading, run))
-        before = -1
-        while before < len(found):
-            before = len(found)
-            # The inner ones are mostly younger, so that the first pass finds nearly all.
-            for join in reversed(left):
-                for task, status in _members(reading, join):
-                    if task in found or task in named or (not named and status in statuses):
-                        found[join] = task
-                        break
-            left = [join for join in left if join not in found]
+        named, statuses = frozenset(self.tasks), self._statuses()
+        for join in _broken_joins(reading, run):
+            for task, status in _members(reading, join):
+                if task in named or (not named and status in statuses):
+                    around = {join: task}
+                    while (outer := _outer(reading, join)) is not None and outer not in found:
+                        around[outer] = join
+                        join = outer
+                    found |= dict(reversed(around.items()))
+                    break
         return found
+
+
+def _outer(reading: Reading, join: int) -> int | None:
+    """The join for which the end of a continuation is an arrival. A continuation lies in a span of its own."""
+    spans = reading.reads.spans(after=join - 1, limit=1).rows
+    return spans[0].join if spans and spans[0].first == join else None
 
 
 def _members(reading: Reading, join: int) -> Iterator[tuple[int, Status | None]]:

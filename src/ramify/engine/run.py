@@ -288,7 +288,8 @@ class Run(Generic[R_co]):
     ) -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
-        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well.
+        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well,
+        and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
         choice = Choice(tasks, failed, quarantined, cancelled)
