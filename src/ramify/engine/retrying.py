@@ -1,8 +1,9 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
 Promises: each chosen task begins one new life. A continuation that was skipped because a member failed, or ran without
-it (`.always()`), is tried again together with that member, in one transaction, so that it waits for it. Everything is
-sent under the numbers of a short session of its own, so that a lost answer is asked for again and not guessed.
+it (`.always()`), is tried again together with that member, in one transaction, so that it waits for it; and so is one
+that waited for such a continuation, whatever that brought it. Everything is sent under the numbers of a short session
+of its own, so that a lost answer is asked for again and not guessed.
 
 A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -61,13 +62,16 @@ class Choice(msgspec.Struct, frozen=True):
         """What to reopen, some at a time."""
         if not all(isinstance(task, int) and not isinstance(task, bool) for task in self.tasks):
             raise ConfigError(f"retry{self.tasks}: give ids of tasks, as errors() shows them")
-        yield from self._with_continuations(reading, run)
+        together = self._with_continuations(reading, run)
+        yield from _cut(chain.from_iterable(together.items()), REOPEN_LIMIT // 2 * 2)
+        given = {*together, *together.values()}
         if self.tasks:
-            yield from _cut(iter(self.tasks))
+            yield from _cut(task for task in self.tasks if task not in given)
             return
         for status in self._statuses():
             waiting: list[int] = []
-            yield from _cut(_apart(reading, run, (task for task, _ in reading.ended(run, status)), waiting))
+            ended = (task for task, _ in reading.ended(run, status) if task not in given)
+            yield from _cut(_apart(reading, run, ended, waiting))
             yield from _cut(reversed(waiting))
 
     def _statuses(self) -> list[Status]:
@@ -78,30 +82,35 @@ class Choice(msgspec.Struct, frozen=True):
         }
         return [status for status, wanted in asked.items() if wanted]
 
-    def _with_continuations(self, reading: Reading, run: int) -> Iterator[Sequence[int]]:
-        """Continuations that did not have all of their members, each together with one that is tried again.
+    def _with_continuations(self, reading: Reading, run: int) -> dict[int, int]:
+        """Continuations that lacked members, and those around them, each with a member that is tried again.
 
         With that member the join is set back and waits for it; members that are reopened later are forgotten by the
-        join one by one, because it has not fired yet.
+        join one by one, because it has not fired yet. That is why the outer ones come first: the member of an outer one
+        is an inner one, which must have ended when it is reopened together with it.
         """
-        page: list[int] = []
+        found: dict[int, int] = {}
+        named, statuses = frozenset(self.tasks), self._statuses()
         for join in _broken_joins(reading, run):
-            member = self._broken_member(reading, join)
-            if member is not None:
-                page += (member, join)
-            if len(page) > REOPEN_LIMIT - 2:
-                yield page
-                page = []
-        if page:
-            yield page
+            for task, status in _members(reading, join):
+                if task in named or (not named and status in statuses):
+                    around = {join: task}
+                    while (outer := _outer(reading, join)) is not None and outer not in found:
+                        around[outer] = join
+                        join = outer
+                    found |= dict(reversed(around.items()))
+                    break
+        return found
 
-    def _broken_member(self, reading: Reading, join: int) -> int | None:
-        wanted = {*self._statuses(), Status.SKIPPED}
-        for endings in Members(reading, join, Any).endings():
-            for task, status, _ in endings:
-                if task in self.tasks or (not self.tasks and status in wanted):
-                    return task
-        return None
+
+def _outer(reading: Reading, join: int) -> int | None:
+    """The join for which the end of a continuation is an arrival. A continuation lies in a span of its own."""
+    spans = reading.reads.spans(after=join - 1, limit=1).rows
+    return spans[0].join if spans and spans[0].first == join else None
+
+
+def _members(reading: Reading, join: int) -> Iterator[tuple[int, Status | None]]:
+    return ((task, status) for page in Members(reading, join, Any).endings() for task, status, _ in page)
 
 
 def _apart(reading: Reading, run: int, tasks: Iterator[int], waiting: list[int]) -> Iterator[int]:
@@ -138,6 +147,6 @@ def _reopening(store: Store, run: int, page: Sequence[int], reason: str) -> Any:
     return lambda stamp: store.reopen(stamp, run, page, reason=reason)
 
 
-def _cut(tasks: Iterator[int]) -> Iterator[Sequence[int]]:
-    while page := list(islice(tasks, REOPEN_LIMIT)):
+def _cut(tasks: Iterator[int], size: int | None = None) -> Iterator[Sequence[int]]:
+    while page := list(islice(tasks, size or REOPEN_LIMIT)):
         yield page

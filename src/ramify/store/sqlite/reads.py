@@ -263,8 +263,8 @@ class SqliteReads:
         with self._link.read() as db:
             found = db.execute(
                 "SELECT id, run, task, needs, instance, fired FROM joins"
-                " WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id",
-                (run, after, fired),
+                " WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id LIMIT ?4",
+                (run, after, fired, page_size(limit) + 1),
             ).fetchall()
             shown = (
                 Join(number, run, task, needs, *_arrivals(db, number), instance, bool(has_fired))
