@@ -6,12 +6,14 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from datetime import datetime
 from subprocess import PIPE
 
 import apsw
 import pytest
 
+from ramify import Engine
 from ramify.inspect import held_up
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
@@ -19,8 +21,10 @@ from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, new_process_id
-from ramify.store.reads import MOST_GROUPS
+from ramify.store.reads import MOST_GROUPS, Tail
+from ramify.store.sqlite.reads import SqliteReads
 from tests.cli.conftest import HOSTILE, RAW, Desk
+from tests.engine.jobs import fragile, jobs
 
 
 def walked(desk: Desk) -> int:
@@ -97,6 +101,8 @@ def test_runs_lists_the_newest_last(desk: Desk) -> None:
     assert [line.split()[0] for line in lines] == ["run", "walk", "walk#2"]
     assert [found["generation"] for found in desk.json("runs")] == [1, 2]
     assert desk.json("runs", "--limit", "1")[0]["generation"] == 2
+    assert desk.out("runs", "--limit", "1").endswith("… and older ones; --limit shows more\n")
+    assert "older" not in desk.out("runs", "--limit", "2")
     assert desk.json("runs", "--state", "paused") == []
 
 
@@ -173,6 +179,22 @@ def test_events_of_a_task_and_of_a_run(desk: Desk) -> None:
     assert len(desk.json("events", "walk", "-n", "2")) == 2
     pending = desk.ids(run)[3]
     assert f"ramify why {pending}" in desk.out("events", str(pending))
+
+
+def test_events_of_a_run_are_not_looked_for_before_it_began(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(Engine("walk.db", include=[jobs])) as engine:
+        for name in ("old", "new"):
+            engine.run(fragile.of(name), name=name)
+    asked: list[int] = []
+    tail = SqliteReads.tail
+
+    def noting(reads: SqliteReads, after: int, *, limit: int = 100) -> Tail:
+        asked.append(after)
+        return tail(reads, after, limit=limit)
+
+    monkeypatch.setattr(SqliteReads, "tail", noting)
+    assert [found["call"] for found in desk.json("events", "new")] == ['fragile("new")']
+    assert min(asked) >= 1
 
 
 def test_following_a_run_that_has_ended_tells_the_rest_and_returns(desk: Desk) -> None:

@@ -57,3 +57,13 @@ def test_a_kind_that_nobody_knows_is_told_by_one_worker_and_again_after_a_minute
     hall.now += 59
     assert hall.sing(1, signal) == [signal]
     assert hall.sing(2, signal) == []
+
+
+def test_a_kind_that_nobody_knows_is_told_each_minute_whenever_the_workers_say_it() -> None:
+    hall, told = Hall(), 0
+    for _ in range(10):
+        # Two that began half a minute apart, while tasks of that kind come in.
+        for worker in (1, 2):
+            told += len(hall.sing(worker, NobodyKnows((("old", round(hall.now)),))))
+            hall.now += 30
+    assert told == 10

@@ -19,7 +19,7 @@ from ramify.engine import crew as crews
 from ramify.engine import obituary
 from ramify.engine.crew import Crew, Orders
 from ramify.engine.place import load_engine
-from ramify.errors import ConfigError
+from ramify.errors import ConfigError, StoreBroken
 from ramify.kernel import pressure
 from ramify.kernel.signals import Replaced, Signal, Signals
 from ramify.model.event import Status
@@ -138,7 +138,7 @@ class Watched:
     def _wait(self) -> None:
         try:
             self.crew.wait()
-        except ConfigError as trouble:
+        except (ConfigError, StoreBroken) as trouble:
             self.trouble = trouble
 
 
@@ -181,6 +181,16 @@ def test_children_that_cannot_go_on_end_the_crew_with_their_words(
     watched = watch(SICK, size=2)
     assert watched.ends_within(LONG)
     assert "planted" in str(watched.trouble)
+
+
+def test_a_child_that_finds_no_store_any_more_says_so_and_makes_none(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, MODULE)
+    watched.store.close()
+    (tmp_path / "crew.db").unlink()
+    watched.begin()
+    assert watched.ends_within(LONG)
+    assert isinstance(watched.trouble, StoreBroken)
+    assert not (tmp_path / "crew.db").exists()
 
 
 def test_a_child_that_has_left_but_does_not_go_is_killed(

@@ -1,13 +1,13 @@
 """What a kernel cannot notice: kinds that nobody knows."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from threading import Event
 
 import pytest
 
 from ramify import Engine, Tasks
-from ramify.engine.lookout import AGAIN, BUSY, IDLE, Lookout
+from ramify.engine.lookout import AGAIN, BUSY, IDLE, REST, Lookout
 from ramify.errors import StoreUnavailable
 from ramify.kernel.signals import Adapted, NobodyKnows, Saved, Signal, StoreAway, StoreBack, Took
 from ramify.model.process import NewProcess, new_process_id
@@ -78,6 +78,24 @@ def test_a_busy_kernel_looks_once_a_minute(house: House) -> None:
     for signal in (Took(5), Saved(5, 0, 0, 0.1), Adapted("threads", 1, 2, "faster")):
         assert watcher.after(IDLE, signal) == 0
     assert watcher.after(BUSY, Saved(5, 0, 0, 0.1)) == 1
+
+
+def test_a_look_that_takes_long_is_followed_by_a_long_rest(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.run(house.tasks(3))
+    watcher, looks = Watcher(house), list[int]()
+    counts = house.store.reads.counts
+
+    def slowly(run: int) -> Mapping[str, Mapping[int, int]]:
+        looks.append(run)
+        watcher.now += 0.5
+        return counts(run)
+
+    monkeypatch.setattr(house.store.reads, "counts", slowly)
+    for _ in range(round(0.5 * REST)):
+        watcher.after(IDLE, Took(0))
+    assert len(looks) == 1
+    watcher.after(IDLE, Took(0))
+    assert len(looks) == 2
 
 
 def test_paused_and_ended_runs_are_not_told_of(house: House) -> None:

@@ -9,7 +9,7 @@ from ramify.engine import retrying
 from ramify.shapes.frontier import How
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
-from tests.engine.jobs import collect, fork_always, fragile, jobs
+from tests.engine.jobs import collect, fork, fork_always, fragile, jobs
 from tests.kernel.shop import wait_until
 
 nested = Tasks()
@@ -30,6 +30,16 @@ def grow(n: int) -> int | None:
 @nested.task
 def add(two: Stream[int] = Stream()) -> int:
     return sum(two)
+
+
+@nested.task
+def fork_deep(*names: str) -> None:
+    current().spawn(*(fork.of(name) for name in names), then=collect.of("deep"))
+
+
+@nested.task
+def fork_deep_always(*names: str) -> None:
+    current().spawn(*(fork_always.of(name) for name in names), then=collect.of("deep"))
 
 
 @pytest.fixture
@@ -96,6 +106,55 @@ def test_a_continuation_whose_members_stay_as_they_are_is_left_alone(engine: Eng
     assert run.retry(lone).tasks == 1
     assert engine.run(roots, name="f").counts.failed == 1
     assert list(run.results(collect, partial=True)) == ["some: c (1, 1 broken)"]
+
+
+@pytest.mark.parametrize("limit", [2, 8192])
+@pytest.mark.parametrize("named", [False, True])
+def test_continuations_around_a_skipped_one_are_tried_again_with_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int, named: bool
+) -> None:
+    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    known.broken |= {"a", "b"}
+    run = engine.run(fork_deep.of("a", "b", "c"), name="deep")
+    assert (run.counts.failed, run.counts.skipped) == (2, 3)
+    known.broken.clear()
+    assert run.retry(*(error.task for error in run.errors() if named)).tasks == 5
+    engine.run(fork_deep.of("a", "b", "c"), name="deep")
+    assert (run.state, run.counts.skipped) == (RunState.DONE, 0)
+    assert "deep: all: a (1, 0 broken) all: b (1, 0 broken) all: c (1, 0 broken) (3, 0 broken)" in run.results(collect)
+
+
+@pytest.mark.parametrize("limit", [2, 8192])
+def test_continuations_around_one_that_ran_without_its_members_hear_what_comes_of_them(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    known.broken |= {"a", "b"}
+    run = engine.run(fork_deep_always.of("a", "b"), name="deep")
+    deep = "deep: some: a (1, 0 broken) some: b (1, 0 broken) (2, 0 broken)"
+    assert deep.replace("a (1, 0", " (0, 1").replace("b (1, 0", " (0, 1") in run.results(collect, partial=True)
+    known.broken.clear()
+    assert run.retry().tasks == 5
+    engine.run(fork_deep_always.of("a", "b"), name="deep")
+    assert deep in run.results(collect)
+
+
+def test_continuations_are_left_alone_when_nothing_below_them_is_tried_again(engine: Engine) -> None:
+    known.broken |= {"a"}
+    run = engine.run(fork_deep.of("a", "c"), name="deep")
+    assert run.retry(failed=False, quarantined=True, cancelled=True).tasks == 0
+    assert (run.state, run.counts.skipped) == (RunState.FAILED, 2)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_each_task_is_given_one_new_life_however_quickly_it_ends_again(engine: Engine, named: bool) -> None:
+    known.broken |= {"a", "b"}
+    run = engine.run(fork_deep.of("a", "b"), name="deep")
+    failed = [error.task for error in run.errors()]
+    with engine.working(threads=1):
+        run.retry(*(failed if named else ()))
+        run.wait()
+    assert [engine.store.reads.history(task).life for task in failed] == [2, 2]
 
 
 def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engine) -> None:

@@ -4,8 +4,9 @@ from itertools import islice
 
 import pytest
 
-from ramify import ConfigError, Engine, ResultRow, RunFailed
+from ramify import ConfigError, Engine, ResultRow, RunFailed, Tasks
 from ramify.engine import reading
+from ramify.store.reads import Tail
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import endless, fragile, gated, jobs, keyed_tree, several, stop_at, tree
@@ -48,6 +49,21 @@ def test_after_any_row_the_rest_follows_also_in_the_middle_of_a_commit(engine: E
         assert list(run.results(rows=True, after=row.cursor)) == rows[place + 1 :]
 
 
+def test_rows_of_an_ended_run_come_to_an_end_while_others_go_on_writing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = engine.run(tree.of("a", 1))
+    reads, looks = engine.store.reads, iter(range(20))
+    tail = reads.tail
+
+    def beside_others(after: int, *, limit: int = 100) -> Tail:
+        engine.run(fragile.of(f"other {next(looks)}"), threads=0)
+        return tail(after, limit=limit)
+
+    monkeypatch.setattr(reads, "tail", beside_others)
+    assert len(list(run.results(rows=True))) == 4
+
+
 def test_rows_of_one_kind_have_the_same_cursors(engine: Engine) -> None:
     run = engine.run([several.of("x", "y"), keyed_tree.of("z", 0)])
     rows = list(run.results(rows=True))
@@ -87,7 +103,7 @@ def test_a_cursor_is_asked_for_with_rows_and_as_it_was_read(engine: Engine) -> N
     run = engine.run(stop_at.of(3))
     with pytest.raises(ConfigError, match="rows=True"):
         run.results(after="1-2")  # type: ignore[call-overload]
-    for wrong in ("", "7", "x-1", "1-2-3", "-1-2", 7, ("1", "2")):
+    for wrong in ("", "7", "x-1", "1-2-3", "-1-2", "9999999999999999999-1", 7, ("1", "2")):
         with pytest.raises(ConfigError, match="the cursor of a row"):
             run.results(rows=True, after=wrong)  # type: ignore[call-overload]
 
@@ -106,3 +122,25 @@ def test_rows_hold_no_more_than_a_page_of_arguments(engine: Engine, monkeypatch:
     first: ResultRow[int] = next(run.results(rows=True, partial=True))
     assert first.arguments == (0,)
     assert len(read) <= 5
+
+
+def test_arguments_that_no_longer_fit_the_function_are_given_as_they_were_stored(make: Make) -> None:
+    old, new = Tasks(), Tasks()
+    before = old.task(name="weigh")(weigh)
+    first = make(old)
+    run = first.run(before.of(3), name="w")
+    new.task(name="weigh")(weigh_on)
+    second = make(new)
+    second.use(first.store)
+    found = second.find("w")
+    assert found is not None
+    assert [(row.arguments, row.result) for row in found.results(rows=True)] == [((3,), 3)]
+    assert list(found.results()) == list(run.results())
+
+
+def weigh(n: int) -> int:
+    return n
+
+
+def weigh_on(n: int, unit: str) -> int:
+    return n

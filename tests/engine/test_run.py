@@ -280,6 +280,14 @@ def test_what_is_added_comes_after_the_roots_in_the_order_it_was_given(engine: E
     assert list(run.results()) == list("abcde")
 
 
+def test_what_is_no_call_is_not_added_and_answered_with_what_to_write(engine: Engine) -> None:
+    run = engine.start(fragile.of("a"))
+    for wrong, says in ((fragile, "write fragile.of"), ([fragile.of("b")], "give each call by itself"), ("b", "a str")):
+        with pytest.raises(ConfigError, match=says):
+            run.add(wrong)  # type: ignore[arg-type]
+    assert run.counts.added == 1
+
+
 def stray() -> None: ...
 
 
@@ -541,6 +549,8 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.working(threads=99_999_999_999), "at most 10,000"),
         (lambda: engine.working(threads=0), "1 or more"),
         (lambda: engine.working(queues="default"), "list of names"),
+        (lambda: engine.run(tree.of("a", 1), processes=None), "processes=None"),  # type: ignore[arg-type]
+        (lambda: engine.find(7), r"find\(7\): give the name"),  # type: ignore[arg-type]
     ]
     for attempt, says in refused:
         with pytest.raises(ConfigError, match=says):
@@ -580,8 +590,9 @@ def test_how_much_of_what_tasks_log_is_stored_is_the_engines_to_say(tmp_path_fac
         engine.close()
     with pytest.raises(ConfigError, match="log_level='loud': give the name of a level"):
         Engine(log_level="loud")
-    with pytest.raises(ConfigError, match="log_lines=-1: give a whole number"):
-        Engine(log_lines=-1)
+    for wrong in (-1, None):
+        with pytest.raises(ConfigError, match=f"log_lines={wrong}: give a whole number"):
+            Engine(log_lines=wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("processes", [0, 1])

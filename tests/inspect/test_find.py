@@ -3,7 +3,8 @@
 import pytest
 
 from ramify.errors import UnknownRun
-from ramify.inspect.find import find_run, newest_run, open_runs, title
+from ramify.inspect import find
+from ramify.inspect.find import NAMED, find_run, newest_run, open_runs, title
 from ramify.testing.conformance import House
 
 
@@ -30,6 +31,14 @@ def test_what_is_not_there_is_answered_with_what_is(house: House, wanted: str) -
     house.run(house.tasks(), name="walk")
     with pytest.raises(UnknownRun, match="there is 'walk'"):
         find_run(house.store.reads, wanted)
+
+
+def test_of_many_runs_the_newest_are_named_and_no_others_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(NAMED + 2):
+        house.run(name=f"walk {number}")
+    monkeypatch.setattr(find, "every_run", None)
+    with pytest.raises(UnknownRun, match=r"there are 'walk 2', .*'walk 11' \(and older ones\)"):
+        find_run(house.store.reads, "nope")
 
 
 def test_a_store_without_runs_says_so(house: House) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramify.inspect.follow import Follower, end_of_log
+from ramify.inspect.follow import Follower
 from ramify.inspect.history import UnknownTask, history_of
 from ramify.inspect.review import review
 from ramify.model.event import Status
@@ -60,17 +60,6 @@ def test_failures_that_look_alike_are_one_group_with_an_example(house: House) ->
     ]
     assert found.groups[0].frames == ("walk.py:3 in walk",)
     assert (found.looked_at, found.failures, found.others) == (3, 3, 0)
-
-
-def test_the_end_of_the_log_is_found_however_long_it_is(house: House) -> None:
-    assert end_of_log(house.store.reads) == 0
-    house.run(house.tasks(40))
-    worker = house.worker()
-    for _ in range(37):
-        worker.done(worker.take(1))
-        end = end_of_log(house.store.reads)
-        assert not house.store.reads.tail(end).commits
-        assert house.store.reads.tail(end - 1).commits
 
 
 def test_a_follower_hears_its_own_run_only_and_misses_nothing(house: House) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
@@ -11,11 +12,13 @@ from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Deaths
 from ramify.model.event import Status, fold
-from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.join import NewJoins, NewWaiters, Rule
+from ramify.model.mark import Mark
 from ramify.model.process import Stamp
-from ramify.model.run import NewRun, Started
+from ramify.model.run import Advanced, NewRun, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
+from ramify.store.contract import Reopened
 from ramify.store.memory import adding, joins
 from tests.store.doubles import Damaged, caught_by
 from tests.store.doubles_working import Committing
@@ -227,3 +230,68 @@ class DuplicatesArriveAtOnce(Committing):
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         arrivals = [(join, slot, Status.DONE) for pairs in self._place.waiters.values() for join, slot in pairs]
         joins.arrive(self._place, [Arrivals(0, 0, arrivals)], {})
+
+
+@caught_by("commit: an heir arrives wherever its task was waited for")
+class ForgetsHeirs(Committing):
+    """Lets a task arrive although another was to arrive in its stead."""
+
+    def bend(self, part: Part) -> Part:
+        return replace(part, heirs={})
+
+
+@caught_by("claim: the rule of a join goes along with its task")
+class ForgetsRules(Damaged):
+    """Skips every continuation whose members did not all end well."""
+
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(run, tasks, [replace(each, rule=Rule.ALL_DONE) for each in joins], waiters)
+
+
+@caught_by("start: tasks that wait for others start when those have ended")
+class StartsWithoutWaiters(Damaged):
+    """Starts a run without the links between its tasks."""
+
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(run, tasks, joins)
+
+
+@caught_by("start: starting with nothing ready does not end the run")
+class JudgesTooSoon(Damaged):
+    """Takes a run that waits for another one for one that is stalled."""
+
+    def advance(self, run: int, round: int) -> Advanced:
+        waiters, self._place.waiters = self._place.waiters, defaultdict(list)
+        try:
+            return super().advance(run, round)
+        finally:
+            self._place.waiters = waiters
+
+
+@caught_by("reopen: what follows a reopened task is reopened with it")
+class ForgetsWhatFollows(Damaged):
+    """Reopens what was named and nothing else."""
+
+    def reopen(
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        reason: str = "",
+    ) -> Reopened:
+        return super().reopen(stamp, run, tasks, settle=settle, reason=reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import pytest
 
@@ -68,8 +68,9 @@ def test_a_continuation_that_the_engine_would_skip_is_not_attempted() -> None:
         attempt(shop.review.of("all"), results=[1], broken=1)
     with pytest.raises(ConfigError, match=r"double\(\) has no parameter that is a Stream"):
         attempt(shop.double.of(1), broken=1)
-    for wrong in (-1, True):
-        with pytest.raises(ConfigError, match="how many members broke"):
+    wrongs: list[Any] = [-1, True, 1.5, None, ValueError("alone"), "text", ["text"]]
+    for wrong in wrongs:
+        with pytest.raises(ConfigError, match="how many members broke, or a list"):
             attempt(shop.review.of("all").always(), broken=wrong)
 
 

@@ -34,7 +34,8 @@ class Chorus:
         self._clock = clock
         self._lock = threading.Lock()
         self._away: set[Hashable] = set()
-        self._unknown: dict[NobodyKnows, float] = {}
+        #: When kinds that nobody knows were last told, whatever their numbers were.
+        self._unknown: dict[frozenset[str], float] = {}
 
     def hear(self, worker: Hashable, words: str) -> None:
         """Pass on what a worker tells, unless another one has just told the same."""
@@ -59,7 +60,10 @@ class Chorus:
                 self._away.discard(worker)
                 return not self._away
             case NobodyKnows():
-                told, self._unknown[signal] = self._unknown.get(signal, -_ECHO), self._clock()
-                return self._clock() - told >= _ECHO
+                kinds, now = frozenset(kind for kind, _ in signal.kinds), self._clock()
+                is_echo = now - self._unknown.get(kinds, -_ECHO) < _ECHO
+                if not is_echo:
+                    self._unknown[kinds] = now
+                return not is_echo
             case _:
                 return True

@@ -40,6 +40,7 @@ from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.run import Follows, Order, RunState
+from ramify.model.stray import instead_of_call
 from ramify.shapes.frontier import Ask, Begun, How, begin, chain, until_answered
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
@@ -167,7 +168,7 @@ class Engine(Tasks):
         and then.
         """
         check_not_importing("run")
-        check_count("threads", threads, MOST_THREADS)
+        check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
         if processes and self.work_on is None:
             from ramify.engine.supervise import place_for_others
@@ -203,6 +204,8 @@ class Engine(Tasks):
 
     def find(self, name: str) -> Run[Any] | None:
         """The newest run of that name; None when there is none."""
+        if not isinstance(name, str):
+            raise ConfigError(f"find({name!r}): give the name of a run")
         found = named_run(self.store.reads, name)
         return None if found is None else Run(self, found.id)
 
@@ -218,7 +221,7 @@ class Engine(Tasks):
         They serve every run of the store, in threads of this process, or in so many processes of their own.
         """
         check_not_importing("working")
-        check_count("threads", threads, MOST_THREADS)
+        check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
@@ -284,6 +287,8 @@ class Engine(Tasks):
         """Refuse calls of tasks that this engine does not have."""
         known = self.table()
         for call in calls:
+            if not isinstance(call, Call):
+                raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")
             if call.kind not in known:
                 raise ConfigError(
                     f"this engine has no task {call.kind!r}; include the set it belongs to: Engine(include=[...])"

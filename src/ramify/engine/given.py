@@ -36,8 +36,8 @@ def level_of(given: object) -> int:
 
 
 def check_count(option: str, value: object, most: int | None = None) -> None:
-    """Refuse what is no number of things; None means that nothing was given."""
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
+    """Refuse what is no number of things, or too many of them."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
-    if most is not None and isinstance(value, int) and value > most:
+    if most is not None and value > most:
         raise ConfigError(f"{option}={value!r}: give at most {most:,}")

@@ -38,16 +38,19 @@ def check_not_importing(verb: str) -> None:
         )
 
 
-def check_guarded(file: str) -> None:
-    """ConfigError when this program, whose workers will import `file`, starts from a line that they would run too."""
+def check_guarded(module: str) -> None:
+    """ConfigError when this program starts from a line that its workers, which import `module`, would run too.
+
+    It is a file or, in a program that was started with `python -m`, a name.
+    """
     frame = sys._getframe()
     while frame.f_code.co_name != "<module>" or frame.f_globals.get("__name__") != "__main__":
         if frame.f_back is None:
             return
         frame = frame.f_back
-    main = frame.f_code.co_filename
+    main, spec = frame.f_code.co_filename, frame.f_globals.get("__spec__")
     try:
-        if not os.path.samefile(main, file):
+        if (spec is None or spec.name != module) and not os.path.samefile(main, module):
             return
         statements = ast.parse(Path(main).read_bytes()).body
     except (OSError, SyntaxError, ValueError):
@@ -62,6 +65,6 @@ def check_guarded(file: str) -> None:
 
 
 def _asks_for_name(statement: ast.stmt) -> bool:
-    if not isinstance(statement, ast.If):
-        return False
-    return any(isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test))
+    """Whether `__name__` is compared with something, wherever in a statement."""
+    compared = (part for node in ast.walk(statement) if isinstance(node, ast.Compare) for part in ast.walk(node))
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in compared)

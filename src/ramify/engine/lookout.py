@@ -1,7 +1,8 @@
 """The lookout: notices what a kernel cannot, because it never reads: tasks of kinds that no live process knows.
 
 Promises: told when the work begins, at once when a kernel finds nothing to do, and again each minute while it lasts. A
-look reads counters and sessions, and comes at most once a second, so that neither busy nor idle programs feel it.
+look reads sessions, and the counters of open runs, which may be many. It comes at most once a second and takes at most
+a hundredth of the time, so that neither busy nor idle programs feel it.
 
 Does not say it to people; whoever listens to the signals does.
 """
@@ -20,6 +21,8 @@ from ramify.store.contract import Store
 
 #: Seconds between two looks: of a kernel that finds nothing to do, and of one that is busy.
 IDLE, BUSY = 1.0, 60.0
+#: After a look, so many times as long as it took.
+REST = 100
 #: Seconds until the same is told again.
 AGAIN = 60.0
 
@@ -39,6 +42,7 @@ class Lookout:
         self._send = send
         self._clock = clock
         self._looked = -BUSY
+        self._took = 0.0
         self._told_at = -AGAIN
         self._told: frozenset[str] = frozenset()
 
@@ -46,7 +50,7 @@ class Lookout:
         """Hear a signal; now and then it is a reason to look."""
         if isinstance(signal, Took | Saved | Entered):
             busy = isinstance(signal, Saved) or (isinstance(signal, Took) and signal.tasks > 0)
-            if self._clock() - self._looked >= (BUSY if busy else IDLE):
+            if self._clock() - self._looked >= max(BUSY if busy else IDLE, REST * self._took):
                 self._look()
 
     def _look(self) -> None:
@@ -58,6 +62,7 @@ class Lookout:
         except RamifyError:
             # The store is away, or a run is gone; the next look tells.
             return
+        self._took = self._clock() - self._looked
         if kinds and (not self._told.issuperset(kinds) or self._looked - self._told_at >= AGAIN):
             self._told_at = self._looked
             self._send(NobodyKnows(tuple(kinds.items())))

@@ -90,12 +90,13 @@ class Reading:
         """A task that ended badly, and why."""
         ended_by_rule = status in (Status.CANCELLED, Status.SKIPPED)
         failure = Failure(status.name.title(), reason_text(value)) if ended_by_rule else Failure.decode(value)
-        return TaskError(row.id, row.kind, key_text(row.key), status, self._values(row), failure)
+        return TaskError(row.id, row.kind, key_text(row.key), status, self.values(row), failure)
 
-    def _values(self, row: Row) -> tuple[Any, ...]:
+    def values(self, row: Row) -> tuple[Any, ...]:
+        """What a task was called with, in order; as it is stored, when it no longer fits the function."""
         try:
             args, kwargs = self.arguments(row.kind, row.body)
-        except Exception:  # noqa: BLE001  whatever decoding runs into, and types of users run too, the error must be told
+        except Exception:  # noqa: BLE001  whatever decoding runs into, and types of users run too, the rest must be told
             tree = tree_of(row.body)
             return (
                 tuple(tree) if isinstance(tree, list) else tuple(tree.values()) if isinstance(tree, dict) else (tree,)

@@ -22,7 +22,7 @@ from ramify.errors import ConfigError
 from ramify.model.event import Event
 from ramify.model.key import key_text
 from ramify.model.segment import stretches
-from ramify.model.task import Row
+from ramify.model.task import MAX_ID, Row
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -43,7 +43,7 @@ class ResultRow(msgspec.Struct, Generic[R_co], frozen=True):
 def place_of(cursor: object) -> tuple[int, int]:
     """The commit and the task that a cursor stands at; ConfigError for what is no cursor."""
     found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
-    if found is None:
+    if found is None or max(map(int, found.groups())) > MAX_ID:
         raise ConfigError(f"results(after={cursor!r}): give the cursor of a row, as it was read")
     return int(found[1]), int(found[2])
 
@@ -77,10 +77,9 @@ class Rows:
         return found
 
     def _row(self, row: Row, event: Event) -> ResultRow[Any]:
-        args, kwargs = self._source.arguments(row.kind, row.body)
         result = self._source.result(row.kind, event.value)
         cursor = "{}-{}".format(*_place(event))
-        return ResultRow(row.id, row.kind, key_text(row.key), (*args, *kwargs.values()), result, cursor)
+        return ResultRow(row.id, row.kind, key_text(row.key), self._source.values(row), result, cursor)
 
 
 def _place(event: Event) -> tuple[int, int]:

@@ -151,7 +151,7 @@ class Run(Generic[R_co]):
     @overload
     def aresults(self, kind: str, *, partial: bool = False) -> AsyncIterator[Any]: ...
     async def aresults(self, kind: Any = None, *, partial: bool = False) -> AsyncIterator[Any]:
-        """The same for `async for`."""
+        """The results themselves, without rows, for `async for`."""
         pages = await asyncio.to_thread(self._pages, _kind_name(kind), partial)
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             for result in page:
@@ -193,19 +193,20 @@ class Run(Generic[R_co]):
 
     def _follow(self, tail: Callable[[int], tuple[Iterable[T], int]], after: int, partial: bool) -> Iterator[T]:
         patience = Patience(self._engine.stir)
+        until: int | None = None
         if not self.ended:
             self._engine.lend_a_hand(self)
         while True:
-            # Looked at before the commits: what a run had when it had ended is in the commits read after that.
-            ended = self.ended
+            if until is None and self.ended:
+                # All that it came to is there by now. Other runs may go on writing the same log for ever.
+                until = self._engine.store.reads.head()
             pages, came = tail(after)
             yield from pages
-            if came != after:
-                after = came
-            elif ended:
+            if until is not None and came >= until:
                 break
-            else:
+            if came == after:
                 self._rest(patience)
+            after = came
         if not partial:
             self._check_whole()
 
@@ -287,7 +288,8 @@ class Run(Generic[R_co]):
     ) -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
-        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well.
+        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well,
+        and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
         choice = Choice(tasks, failed, quarantined, cancelled)

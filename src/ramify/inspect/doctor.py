@@ -113,7 +113,7 @@ def _damage(reads: Reads) -> Iterator[Finding]:
     for text in found[:NAMED]:
         yield Finding(Weight.WRONG, "file", f"damaged: {text}", advice)
     if len(found) > NAMED:
-        yield Finding(Weight.WRONG, "file", f"and {len(found) - NAMED} damages more", advice)
+        yield Finding(Weight.WRONG, "file", f"and {len(found) - NAMED:,} more like these", advice)
 
 
 def _files(store: Description) -> Iterator[Finding]:
@@ -160,7 +160,8 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
         yield Finding(Weight.LOOK, "process", text, "the next process that works here offers them again")
     gone = sum(process.reaped for process in processes)
     if gone:
-        yield Finding(Weight.FINE, "process", f"{gone:,} sessions have ended and are remembered for a day")
+        ended = "1 session has ended and is" if gone == 1 else f"{gone:,} sessions have ended and are"
+        yield Finding(Weight.FINE, "process", f"{ended} remembered for a day")
 
 
 def _unknown(reads: Reads) -> Iterator[Finding]:

@@ -76,12 +76,12 @@ def typed(run: Run) -> str:
 
 def what_there_is(reads: Reads) -> str:
     """The runs of a store in words, for an answer to a name that is not there."""
-    runs = list(every_run(reads))
-    if not runs:
+    newest = reads.runs(newest_first=True, limit=NAMED)
+    if not newest.rows:
         return "this store has no runs yet"
-    names = [ascii(title(run)) for run in runs[-NAMED:]]
-    more = f" (and {len(runs) - NAMED} older)" if len(runs) > NAMED else ""
-    return f"there {'is' if len(runs) == 1 else 'are'} {', '.join(names)}{more}"
+    names = [ascii(title(run)) for run in reversed(newest.rows)]
+    more = " (and older ones)" if newest.more else ""
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}{more}"
 
 
 def _is_name(text: str) -> bool:

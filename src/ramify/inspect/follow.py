@@ -1,7 +1,6 @@
 """A run as it happens: its events in the order of their commits, with nothing missed.
 
-It follows the tail of the whole log and keeps what belongs to the run. The place where the log ends now is found by
-halving, because a tail only goes forward: a few dozen small reads, however long the log is.
+It follows the tail of the whole log and keeps what belongs to the run.
 """
 
 from __future__ import annotations
@@ -29,22 +28,6 @@ class Followed(msgspec.Struct, frozen=True):
     status: str
     call: str
     text: str
-
-
-def end_of_log(reads: Reads) -> int:
-    """The cursor after the newest commit."""
-    high = 1
-    while reads.tail(high, limit=1).commits:
-        high *= 2
-    low = high // 2
-    while low < high:
-        middle = (low + high) // 2
-        commits = reads.tail(middle, limit=1).commits
-        if commits:
-            low = commits[0].seq
-        else:
-            high = middle
-    return low
 
 
 class Follower:

@@ -345,11 +345,13 @@ def _members(
 
 
 def _broken(given: int | Iterable[BaseException | TaskError]) -> Iterable[BaseException | TaskError]:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return [RuntimeError("it broke, as the test says")] * given
     if isinstance(given, Iterable):
-        return given
-    if isinstance(given, bool) or given < 0:
-        raise ConfigError(f"attempt(broken={given!r}): give how many members broke, or what each of them raised")
-    return [RuntimeError("it broke, as the test says")] * given
+        each = list(given)
+        if all(isinstance(one, BaseException | TaskError) for one in each):
+            return each
+    raise ConfigError(f"attempt(broken={given!r}): give how many members broke, or a list of what each of them raised")
 
 
 def _failure(number: int, given: BaseException | TaskError) -> TaskError:

@@ -5,7 +5,7 @@ All of them may use the same reserved ids, because none of them must ever be wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec import structs
@@ -62,9 +62,9 @@ def bad_calls(scene: Scene, worker: Worker, run: int) -> Iterator[Call]:
         yield worker.client, "reopen", (stamp, run, tasks), {}
     for verb, *rest in _of_process(worker, free):
         yield worker.client, verb, tuple(rest), {}
-    for token in list(worker.left)[:1]:
-        for verb, *rest in _of_claim(scene, worker, token, free):
-            yield worker.client, verb, (stamp, *rest), {}
+    held = scene.held(worker)
+    for verb, *rest in _of_claim(scene, worker, held, free) if held else ():
+        yield worker.client, verb, (stamp, *rest), {}
 
 
 def lost_calls(scene: Scene, worker: Worker) -> Iterator[Call]:
@@ -130,8 +130,9 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
     yield "stage", stamp, b"x", [structs.replace(two, join=1, slot=None)]
 
 
-def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator[tuple[Any, ...]]:
-    """Verbs that do not fit the claim; the second part of each commit would have been right."""
+def _of_claim(scene: Scene, worker: Worker, held: Sequence[bytes], free: int) -> Iterator[tuple[Any, ...]]:
+    """Verbs that do not fit the first claim; the second part of each commit would have been right."""
+    token = held[0]
     claim, left = worker.claims[token], worker.left[token]
     two, one = NewTasks(free, "walk", [b"1", b"2"]), NewTasks(free + 1, "walk", [b"3"])
     known = NewTasks(claim.tasks[0], "walk", [b""])
@@ -150,7 +151,7 @@ def _of_claim(scene: Scene, worker: Worker, token: bytes, free: int) -> Iterator
     ]
     joins = [join.id for join in all_of(scene.front.reference.reads.joins, claim.run)]
     wrong += [{"tasks": [], "children": [structs.replace(two, join=join, slot=None)]} for join in joins[:1]]
-    others = [Part(other, worker.left[other]) for other in list(worker.left)[1:2]]
+    others = [Part(other, worker.left[other]) for other in held[1:2]]
     for columns in wrong:
         yield "commit", [structs.replace(Part(token, left[:1]), **columns), *others]
     if others:

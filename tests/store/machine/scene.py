@@ -143,6 +143,13 @@ class Scene:
         found = next((join for join in joins if join.id == span.join), None)
         return None if found is None else (found, span.slot + task - span.first)
 
+    def held(self, worker: Worker) -> list[bytes]:
+        """The tokens that are still good: a reopened join task is taken away from whoever holds it."""
+        mine = [row for row in self.segments() if row.state is SegmentState.CLAIMED and row.owner == worker.process]
+        owned = {task for row in mine for task in row.tasks}
+        newest = {task: token for token, left in worker.left.items() for task in left}
+        return [token for token, left in worker.left.items() if all(t in owned and newest[t] == token for t in left)]
+
     def staged(self, worker: Worker, token: bytes) -> list[Segment]:
         """The ranges that were staged under a claim and can be published or discarded."""
         mine = [row for row in self.segments() if row.state is SegmentState.STAGED and row.owner == worker.process]

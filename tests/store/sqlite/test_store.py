@@ -12,6 +12,7 @@ import pytest
 from ramify.errors import StoreUnavailable
 from ramify.model.claim import Want
 from ramify.model.commit import Part
+from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
@@ -130,6 +131,24 @@ def test_whoever_waits_too_long_to_write_is_told_who_is_in_the_way(store: Sqlite
         store.reserve(1)
     assert store.reserve(1) > 0
     other.close()
+
+
+def test_a_page_of_joins_reads_no_more_rows_than_it_needs(store: SqliteStore) -> None:
+    """A continuation looks at its own join when it asks how many members broke, and a run may have a million."""
+    run, first, read = store.reserve(1), store.reserve(200), list[object]()
+    ids = range(first, first + 200)
+    tasks = [NewTasks(task, "walk", [b"[]"], waits=True) for task in ids]
+    store.start(NewRun(run), tasks, [NewJoins(ids, [1] * len(ids))])
+
+    def count(cursor: apsw.Cursor, row: tuple[object, ...]) -> tuple[object, ...]:
+        read.append(row)
+        return row
+
+    with store.reads._link.read() as db:
+        assert isinstance(db, apsw.Connection)
+        db.row_trace = count
+    assert [join.id for join in store.reads.joins(run, after=ids[50], limit=1).rows] == [ids[51]]
+    assert len(read) < 10
 
 
 def test_the_file_stays_small(store: SqliteStore, tmp_path: Path) -> None:

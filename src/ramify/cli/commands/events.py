@@ -10,11 +10,12 @@ from ramify.cli.numbers import COUNT, SEQUENCE
 from ramify.cli.visit import Visit, Wrong, on_store
 from ramify.errors import UnknownRun
 from ramify.inspect.find import find_run
-from ramify.inspect.follow import Followed, Follower, end_of_log
+from ramify.inspect.follow import Followed, Follower
 from ramify.inspect.history import TaskHistory, history_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, stamp
 from ramify.model.run import Run
+from ramify.shapes.frontier import Roots
 
 #: Seconds between looks when nothing is new.
 PATIENCE = 1.0
@@ -73,7 +74,8 @@ def _task(visit: Visit, found: TaskHistory) -> None:
 
 
 def _page(visit: Visit, run: Run, after: int, limit: int) -> None:
-    follower, shown = Follower(visit.store.reads, run.id, after), 0
+    # What was committed before the run began is not looked through.
+    follower, shown = Follower(visit.store.reads, run.id, max(after, Roots.of_run(run).since)), 0
     while shown < limit and (some := follower.next()) is not None:
         for followed in islice(some, limit - shown):
             _show(visit, followed)
@@ -83,7 +85,7 @@ def _page(visit: Visit, run: Run, after: int, limit: int) -> None:
 
 
 def _follow(visit: Visit, run: Run, after: int) -> None:
-    follower = Follower(visit.store.reads, run.id, after or end_of_log(visit.store.reads))
+    follower = Follower(visit.store.reads, run.id, after or visit.store.reads.head())
     while True:
         ended = visit.store.reads.run(run.id).state.is_end
         while (some := follower.next()) is not None:

@@ -22,8 +22,8 @@ from ramify.model.run import Run, RunState
 def runs(visit: Visit, state: str | None, limit: int) -> None:
     """All runs of the store, the newest last."""
     wanted = RunState(state) if state is not None else None
-    total = sum(1 for _ in every_run(visit.store.reads, wanted))
-    shown = list(islice(every_run(visit.store.reads, wanted, newest_first=True), limit))[::-1]
+    newest = every_run(visit.store.reads, wanted, newest_first=True)
+    shown = list(islice(newest, limit))[::-1]
     counts = {run.id: sum(counts_of(visit.store.reads, run.id).values(), Counts()) for run in shown}
     if visit.out.as_json:
         for run in shown:
@@ -33,8 +33,8 @@ def runs(visit: Visit, state: str | None, limit: int) -> None:
     visit.out.table(heads, [_row(run, counts[run.id]) for run in shown], right=frozenset(range(3, 8)))
     if not shown:
         visit.out.say("no runs yet" if state is None else f"no run is {state}")
-    elif total > limit:
-        visit.out.say(("dim", f"… and {total - limit:,} older; --limit shows more"))
+    elif next(newest, None) is not None:
+        visit.out.say(("dim", "… and older ones; --limit shows more"))
 
 
 def _row(run: Run, counts: Counts) -> list[Piece]:

@@ -263,23 +263,10 @@ class SqliteReads:
         with self._link.read() as db:
             found = db.execute(
                 "SELECT id, run, task, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
-                " FROM joins WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id",
-                (run, after, fired),
+                " FROM joins WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id LIMIT ?4",
+                (run, after, fired, page_size(limit) + 1),
             ).fetchall()
-            shown = (
-                Join(
-                    number,
-                    run,
-                    task,
-                    needs,
-                    (ends := joins.ends_of(bits)).all,
-                    ends,
-                    instance,
-                    bool(has_fired),
-                    Rule(rule),
-                )
-                for number, run, task, needs, instance, has_fired, rule, *bits in found
-            )
+            shown = map(_join, found)
             return _page(shown, lambda j: j.id, after, limit)
 
     def logs(
@@ -359,3 +346,9 @@ def _segment(row: tuple[Any, ...]) -> Segment:
     ran, held, silent, apart, alone = row[14:]
     deaths = Deaths(ran, held, silent, bool(apart), bool(alone))
     return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13])))
+
+
+def _join(row: tuple[Any, ...]) -> Join:
+    number, run, task, needs, instance, fired, rule, *bits = row
+    ends = joins.ends_of(bits)
+    return Join(number, run, task, needs, ends.all, ends, instance, bool(fired), Rule(rule))

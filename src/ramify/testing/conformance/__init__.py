@@ -47,6 +47,7 @@ FILES = (
     "cancel_tasks",
     "pause",
     "reopen",
+    "following",
     "keys",
     "joins",
     "slots",

@@ -214,6 +214,18 @@ class House:
         assert self.store.start(NewRun(run, **columns), groups, joins).created
         return run
 
+    def start_graph(self, groups: Sequence[NewTasks], edges: Sequence[tuple[int, int]]) -> int:
+        """The id of a run without a barrier whose waiting tasks are linked to others: (the awaited, who waits)."""
+        run = self.store.reserve(1)
+        slots: dict[int, int] = {task: 0 for tasks in groups if tasks.waits for task in tasks.ids}
+        waiters = []
+        for awaited, task in edges:
+            waiters.append(NewWaiters.one(awaited, task, slots[task]))
+            slots[task] += 1
+        joins = NewJoins(list(slots), list(slots.values()))
+        assert self.store.start(NewRun(run, order=Order.ANY), groups, [joins], waiters).created
+        return run
+
     def queue(self, *groups: NewTasks) -> int:
         """The id of a started run that takes tasks at any time: no barrier, and no end when it runs empty."""
         return self.run(*groups, order=Order.ANY, endless=True)
