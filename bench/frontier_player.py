@@ -18,8 +18,23 @@ import msgspec
 
 from bench import deque, pool
 from bench.frontier_idle import watch
-from bench.frontier_tasks import calls, chains, crowd, engine, marks, mixed, nap, naps, node, scatter, wide
-from bench.frontier_turn import Chain, Compute, Deque, Grow, Lanes, Nap, Ping, Pool, Report, Turned, Turns, Widen
+from bench.frontier_tasks import (
+    FORK,
+    add_up,
+    calls,
+    chains,
+    crowd,
+    engine,
+    fork,
+    marks,
+    mixed,
+    nap,
+    naps,
+    node,
+    scatter,
+    wide,
+)
+from bench.frontier_turn import Chain, Compute, Deque, Forks, Grow, Lanes, Nap, Ping, Pool, Report, Turned, Turns, Widen
 from bench.tree import Tree, Work
 from ramify.engine.run import Run
 from ramify.model.call import Call
@@ -50,6 +65,13 @@ def play(turn: Turns) -> Report:
             return _run(calls.of(turn.count, turn.defers), turn.count + 1)[1]
         case Lanes():
             return _run(scatter.of(turn.count, turn.own, turn.limited), turn.count + 1)[1]
+        case Forks():
+            # Every task that forks has a continuation.
+            forks = (FORK**turn.depth - 1) // (FORK - 1)
+            run, report = _run(fork.of(turn.depth), 2 * forks + FORK**turn.depth)
+            if FORK**turn.depth not in run.results(add_up):
+                raise AssertionError("the continuations did not add up")
+            return report
         case Ping():
             return _ping(turn)
         case _:

@@ -89,6 +89,12 @@ class Lanes(Turn, frozen=True):
     limited: bool = False
 
 
+class Forks(Turn, frozen=True):
+    """The engine over tasks that fork into eight, so many levels deep, and add up what came of the level below."""
+
+    depth: int
+
+
 class Ping(Turn, frozen=True):
     """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s."""
 
@@ -96,7 +102,7 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Ping
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Ping
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bench import (
     frontier_adapt,
+    frontier_forks,
     frontier_growth,
     frontier_lanes,
     frontier_latency,
@@ -13,6 +14,7 @@ from bench import (
     frontier_skew,
     growth,
     jobs,
+    joins,
     mutable_rows,
     once,
     race,
@@ -26,6 +28,7 @@ SUITES: tuple[Suite, ...] = (
     growth.SUITE,
     once.SUITE,
     jobs.SUITE,
+    joins.SUITE,
     mutable_rows.SUITE,
     frontier_race.SUITE,
     frontier_growth.SUITE,
@@ -33,6 +36,7 @@ SUITES: tuple[Suite, ...] = (
     frontier_skew.SUITE,
     frontier_adapt.SUITE,
     frontier_lanes.SUITE,
+    frontier_forks.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )

@@ -247,8 +247,16 @@ def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
 # Staged ranges
 
 
-def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
-    """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
+def stage(db: Db, groups: Sequence[NewTasks], owner: SegmentRow) -> None:
+    """Write unpublished rows under staged segments."""
+    check_room(db, groups)
+    run = rows.run_row(db, owner.run)
+    for tasks in groups:
+        _stage(db, run, tasks, owner)
+
+
+def _stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
+    """Write one group, extending the last range of this claim where it follows on."""
     span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
     columns = bulk.TaskColumns.of(tasks)
     span.low_parent, span.high_parent = columns.low_parent, columns.high_parent

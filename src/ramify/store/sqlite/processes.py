@@ -6,6 +6,7 @@ not to the database, so that nobody is declared dead for waiting behind a long c
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 import msgspec
@@ -17,6 +18,7 @@ from ramify.model.event import Status
 from ramify.model.mark import Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
+from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SegmentRow
@@ -112,13 +114,23 @@ def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:
         replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
-def forget_old(db: Db, now: int, seconds: int) -> list[int]:
-    """Remove sessions that ended long ago; nothing can name them any more."""
-    found = db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", (now - seconds * SECOND,))
-    return [number for (number,) in found.fetchall()]
+def vacuum(db: Db, now: int, limit: int, forget: Callable[[int], None]) -> tuple[Vacuumed, Collection[int]]:
+    """Remove what nobody can reach, and give file space back; also the sessions that are left.
+
+    `forget` removes the lock file of a process whose session ended long ago, and goes first: without the session, what
+    the file says was committed would seem to be lost.
+    """
+    removed = Vacuumed(_remove_garbage(db, limit), _remove_expired(db, now, limit), 0)
+    before = now - SESSION_SECONDS * SECOND
+    old = [number for (number,) in db.execute("SELECT process FROM session WHERE gone_at < ?", (before,)).fetchall()]
+    for number in old:
+        forget(number)
+    db.execute("DELETE FROM session WHERE gone_at < ?", (before,))
+    db.execute("PRAGMA incremental_vacuum").fetchall()
+    return msgspec.structs.replace(removed, sessions=len(old)), known(db)
 
 
-def remove_garbage(db: Db, limit: int) -> int:
+def _remove_garbage(db: Db, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     for row in rows.segments(db, "INDEXED BY garbage WHERE state = 5 ORDER BY first", ()):
@@ -136,7 +148,7 @@ def remove_garbage(db: Db, limit: int) -> int:
     return removed
 
 
-def remove_expired(db: Db, now: int, limit: int) -> int:
+def _remove_expired(db: Db, now: int, limit: int) -> int:
     """Remove keys whose time is over."""
     db.execute(
         "DELETE FROM key WHERE digest IN (SELECT digest FROM key INDEXED BY key_expires"

@@ -26,7 +26,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks, check_name, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import Beat, Description, Reopened, Vacuumed
 from ramify.store.record import death_of
 from ramify.store.sqlite import (
     adding,
@@ -248,10 +248,7 @@ class SqliteStore:
                 return answers.recall(again, "stage").done
             row = commits.holding(db, stamp.process, token)
             if row is not None:
-                adding.check_room(db, tasks)
-                run = rows.run_row(db, row.run)
-                for group in tasks:
-                    adding.stage(db, run, group, row)
+                adding.stage(db, tasks, row)
             self._consume(db, stamp, Answer("stage", row is not None))
             return row is not None
 
@@ -397,16 +394,8 @@ class SqliteStore:
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""
         with self._link.write() as db:
-            now = self.now()
-            tasks = processes.remove_garbage(db, limit)
-            keys = processes.remove_expired(db, now, limit)
-            sessions = processes.forget_old(db, now, SESSION_SECONDS)
-            known = processes.known(db)
-            # Before the sessions: without one, what a lock file says was committed would seem to be lost.
-            for number in sessions:
-                self._liveness.forget(number)
-            db.execute("PRAGMA incremental_vacuum").fetchall()
+            removed, known = processes.vacuum(db, self.now(), limit, self._liveness.forget)
         for number in self._liveness.known():
             if number not in known:
                 self._liveness.forget(number)
-        return Vacuumed(tasks, keys, len(sessions))
+        return removed
