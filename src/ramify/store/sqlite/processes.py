@@ -6,7 +6,7 @@ not to the database, so that nobody is declared dead for waiting behind a long c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
@@ -114,7 +114,7 @@ def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:
         replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
-def vacuum(db: Db, now: int, limit: int, forget: Callable[[int], None]) -> tuple[Vacuumed, Collection[int]]:
+def vacuum(db: Db, now: int, limit: int, forget: Callable[[int], None]) -> tuple[Vacuumed, set[int]]:
     """Remove what nobody can reach, and give file space back; also the sessions that are left.
 
     `forget` removes the lock file of a process whose session ended long ago, and goes first: without the session, what

@@ -395,7 +395,6 @@ class SqliteStore:
         """Remove what nobody can reach, and give file space back."""
         with self._link.write() as db:
             removed, known = processes.vacuum(db, self.now(), limit, self._liveness.forget)
-        for number in self._liveness.known():
-            if number not in known:
-                self._liveness.forget(number)
+        for number in set(self._liveness.known()) - known:
+            self._liveness.forget(number)
         return removed
