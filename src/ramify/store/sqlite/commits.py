@@ -153,7 +153,7 @@ def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
             became.update(added.moved())
     arrivals += joins.wait(db, part.children, part.waiters, became)
     if part.heirs:
-        inherited = [(part.heirs[t], join, slot) for t, join, slot in joins.memberships(db, list(part.heirs))]
+        inherited = [(part.heirs[t], join, slot) for t, join, slot in joins.memberships(db, span, list(part.heirs))]
         heirs = [NewWaiters(*zip(*inherited, strict=True))] if inherited else []
         arrivals += joins.wait(db, part.children, heirs, became)
     for first in part.discard:

@@ -213,14 +213,10 @@ def waiters_of(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def memberships(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
-    """The join slots that the ends of tasks fill: the task, the join and the slot of each."""
-    found = waiters_of(db, tasks)
-    for task in tasks:
-        span = rows.span_of(db, task)
-        if span is not None and span.join is not None:
-            found.append((task, span.join, task + span.shift))
-    return found
+def memberships(db: Db, span: rows.SpanRow, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The join slots that the ends of tasks of one span fill: the task, the join and the slot of each."""
+    own = [] if span.join is None else [(task, span.join, task + span.shift) for task in tasks]
+    return own + waiters_of(db, tasks)
 
 
 def ending(db: Db, task: int) -> Status | None:

@@ -45,7 +45,7 @@ def reopen(
     ask = reopening.Questions(
         ending=lambda task: joins.ending(db, task),
         retake=lambda task: keys.retake(db, _span(db, task), task, now),
-        memberships=lambda task: [(join, slot) for _, join, slot in joins.memberships(db, [task])],
+        memberships=lambda task: [(join, slot) for _, join, slot in joins.memberships(db, _span(db, task), [task])],
         join=lambda join, slot: joins.load(db, {join: [slot // PART_SLOTS]})[join],
     )
     found = reopening.reopen(run.id, tasks, following, ask)

@@ -111,6 +111,8 @@ def _lowest_round(db: Db, run: Run) -> int | None:
 
 def _waits_for_others(db: Db, run: Run) -> bool:
     """Whether a join of this run waits for a task of another one that has not ended."""
+    if not _is_any(db, "segment WHERE run = ? AND state = 2", (run.id,)):
+        return False
     awaited = db.execute(
         "SELECT DISTINCT waiter.task FROM joins CROSS JOIN waiter ON waiter.id = joins.id"
         " WHERE joins.run = ? AND NOT joins.fired",
