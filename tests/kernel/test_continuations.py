@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ramify.kernel.continuations import Continuations
 from ramify.kernel.offspring import Fork
 from ramify.model.call import Call, Group
 from ramify.model.join import SMALL, NewJoins, Rule
-from tests.kernel.claims import SIGNATURE
+from tests.kernel.claims import SIGNATURE, handler
 
 NOW = 1_000_000
 GROUP = Group("work", SIGNATURE)
@@ -35,7 +36,7 @@ def fork(parent: int, members: Sequence[Call[Any]], then: Call[Any] | None = Non
 
 def test_a_fork_makes_a_join_of_as_many_as_there_are_members() -> None:
     made = continued(fork(100, [call(1), call(2), call(3)]))
-    assert made.joins == [NewJoins(range(500, 501), [3])]
+    assert made.joins == [NewJoins(range(500, 501), [3], brings=True)]
     then, members = made.children
     assert (then.first, then.waits, then.bodies, then.parents) == (500, True, [b"[9]"], [100])
     assert (members.first, members.awaited, members.bodies) == (501, True, [b"[1]", b"[2]", b"[3]"])
@@ -45,7 +46,7 @@ def test_a_fork_makes_a_join_of_as_many_as_there_are_members() -> None:
 
 def test_forks_of_one_claim_share_rows() -> None:
     made = continued(fork(100, [call(1), call(2)]), fork(101, [call(3)]))
-    assert made.joins == [NewJoins(range(500, 502), [2, 1])]
+    assert made.joins == [NewJoins(range(500, 502), [2, 1], brings=True)]
     then, members = made.children
     assert (then.parents, members.parents) == ([100, 101], [100, 100, 101])
     (waiters,) = made.waiters
@@ -78,9 +79,17 @@ def test_whoever_waits_for_a_task_waits_for_its_continuation() -> None:
 
 def test_a_fork_without_members_is_a_join_of_none() -> None:
     made = continued(fork(100, []))
-    assert (made.joins, len(made.children), made.waiters) == ([NewJoins(range(500, 501), [0])], 1, [])
+    assert (made.joins, len(made.children), made.waiters) == ([NewJoins(range(500, 501), [0], brings=True)], 1, [])
 
 
 def test_a_continuation_that_wants_to_run_always_says_so_to_its_join() -> None:
     made = continued(fork(100, [call(1)]), fork(101, [call(1)], call(9).always()))
     assert [(list(each.ids), each.rule) for each in made.joins] == [([500], Rule.ALL_DONE), ([501], Rule.ALWAYS)]
+
+
+def test_results_are_brought_to_those_who_take_them() -> None:
+    own = handler()
+    deaf = replace(GROUP, handler=own)
+    keen = replace(GROUP, handler=replace(own, stream="parts"))
+    made = continued(fork(100, [call(1)], Call(deaf, b"[]")), fork(101, [call(1)], Call(keen, b"[]").priority(1)))
+    assert [each.brings for each in made.joins] == [False, True]

@@ -85,7 +85,9 @@ def test_a_large_join_of_which_only_some_parts_are_here_knows_how_all_ended(ends
     whole = Bits(len(ends))
     whole.arrive(0, list(enumerate(ends)))
     elsewhere = Bits(3, arrived=0b111, failed=0b010)
-    join = Standing(1, 7, 1, None, 0, Rule.ALL_DONE, len(ends) + 3, 2, 2, parts={0: whole}, elsewhere=elsewhere.ends)
+    join = Standing(
+        1, 7, 1, None, 0, Rule.ALL_DONE, False, len(ends) + 3, 2, 2, parts={0: whole}, elsewhere=elsewhere.ends
+    )
     assert join.ends.all == len(ends) + 3
     assert join.ends.failed == 1 + sum(status in (Status.FAILED, Status.QUARANTINED) for status in ends)
 

@@ -176,3 +176,17 @@ class WakesEverybody(Damaged):
     def wake(self) -> None:
         with self._place.lock:
             self._place.wake()
+
+
+@caught_by("claim: the task of a join that brings results has those of its members")
+class BringsNothing(Answering):
+    """Leaves all results to be read."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(
+            answer,
+            claims=tuple(
+                replace(claim, mores={task: replace(more, results=None) for task, more in claim.mores.items()})
+                for claim in answer.claims
+            ),
+        )

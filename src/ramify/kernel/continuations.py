@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Brood, Fork, new_tasks, rows_of
 from ramify.model.call import Call, Extra, Group
 from ramify.model.join import SMALL, NewJoins, NewWaiters, Rule
@@ -48,7 +49,7 @@ class Continuations:
             first = self._take(len(positions))
             ids, chosen = range(first, first + len(positions)), [forks[i] for i in positions]
             self.children.append(new_tasks(group, first, brood.chosen(positions), self._now, waits=True))
-            self.joins.append(NewJoins(ids, [len(fork.members) for fork in chosen], rule))
+            self.joins.append(NewJoins(ids, [len(fork.members) for fork in chosen], rule, brings=_reads_results(group)))
             for join, fork in zip(ids, chosen, strict=True):
                 self.heirs[fork.parent] = join
                 yield join, fork
@@ -81,6 +82,11 @@ class Continuations:
             first = self._take(len(brood.bodies))
             self.children.append(new_tasks(group, first, brood, self._now, join=join, slot=slot))
             slot += len(brood.bodies)
+
+
+def _reads_results(group: Group) -> bool:
+    """Whether tasks of a group take the results of those they waited for. Of one nobody here knows: perhaps."""
+    return not isinstance(group.handler, Handler) or group.handler.stream is not None
 
 
 def _rule_of(then: Call[Any]) -> Rule:

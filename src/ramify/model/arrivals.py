@@ -84,6 +84,7 @@ class Standing:
     outer_join: int | None
     outer_slot: int
     rule: Rule
+    brings: bool
     needs: int
     total: int
     full: int = 0
@@ -142,8 +143,8 @@ def created(run: int, joins: NewJoins) -> Iterator[Standing]:
     for join, needs, outer in zip(joins.ids, joins.needs, outers, strict=True):
         parts = {number: Bits(size) for number, size in enumerate(part_sizes(needs))}
         outer_join, outer_slot = outer or (None, 0)
-        task = join if joins.tasks else None
-        yield Standing(join, run, task, outer_join, outer_slot, joins.rule, needs, len(parts), parts=parts)
+        task, rule = join if joins.tasks else None, joins.rule
+        yield Standing(join, run, task, outer_join, outer_slot, rule, joins.brings, needs, len(parts), parts=parts)
 
 
 def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], load: Load) -> Settled:

@@ -6,13 +6,13 @@ the tasks, as columns, and what it must know before it does: earlier attempts, m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.event import History
-from ramify.model.join import Ends, Rule
+from ramify.model.join import MOST_BROUGHT, Ends, Rule
 from ramify.model.mark import Mark
 
 
@@ -30,12 +30,16 @@ class Want(msgspec.Struct, frozen=True):
 
 
 class More(msgspec.Struct, frozen=True):
-    """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule."""
+    """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule.
+
+    `results` are those of its members by slot, if the join brings them, all ended well, and they are not too large.
+    """
 
     key: bytes | None = None
     extra: bytes | None = None
     members: Ends | None = None
     rule: Rule = Rule.ALL_DONE
+    results: tuple[bytes | None, ...] | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +68,21 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     def lane_of(self, place: int) -> str | None:
         """The lane of the task at a place in the columns."""
         return self.lane if self.lanes is None else self.lanes[place]
+
+
+def within_bounds(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims of one verb, without the results that would be too much to bring along: those are read later."""
+    found: list[Claim] = []
+    room = MOST_BROUGHT
+    for claim in claims:
+        if any(more.results for more in claim.mores.values()):
+            kept: dict[int, More] = {}
+            for task, more in claim.mores.items():
+                room -= sum(len(result) for result in more.results or () if result is not None)
+                kept[task] = more if room >= 0 else msgspec.structs.replace(more, results=None)
+            claim = msgspec.structs.replace(claim, mores=kept)
+        found.append(claim)
+    return tuple(found)
 
 
 class Claimed(msgspec.Struct, frozen=True):

@@ -21,6 +21,8 @@ from ramify.model.event import Status
 PART_SLOTS = 8192
 #: A join with so many slots has its bits in its own row, as integers; a larger one in parts of `PART_SLOTS`.
 SMALL = 62
+#: The most bytes of results that the claims of one verb bring along.
+MOST_BROUGHT = 4 * 1024 * 1024
 
 
 class Ends(msgspec.Struct, frozen=True):
@@ -101,6 +103,7 @@ class NewJoins(msgspec.Struct, frozen=True, gc=False):
     """Joins to be created, as columns. The task of each has the same id, and is appended with `waits=True`.
 
     Joins without tasks (`tasks=False`) only pass their fullness on, as an arrival at `outers`, a `(join, slot)` each.
+    With `brings`, the claim of the task of a small join brings the results of its members along.
     """
 
     ids: Sequence[int]
@@ -108,6 +111,7 @@ class NewJoins(msgspec.Struct, frozen=True, gc=False):
     rule: Rule = Rule.ALL_DONE
     tasks: bool = True
     outers: Sequence[tuple[int, int] | None] | None = None
+    brings: bool = False
 
     @classmethod
     def one(

@@ -39,7 +39,7 @@ from ramify.kernel.offspring import Fork
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
-from ramify.kernel.stream import Stream
+from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Leader, Workplace
 from ramify.model.call import Call, Extra
@@ -167,7 +167,7 @@ def _attempt(
     handler: Handler,
     number: int,
     params: object,
-    members: Ready | None,
+    members: Ready[Any] | None,
     leader: Mapping[str, Any] | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
@@ -269,7 +269,9 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
 class Given(Library):
     """What a test gives a handler to read: the results it waited for, and what its leader found."""
 
-    def __init__(self, store: Store, handler: Handler, members: Ready | None, leader: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, store: Store, handler: Handler, members: Ready[Any] | None, leader: Mapping[str, Any] | None
+    ) -> None:
         super().__init__(store, {handler.kind: handler})
         self._leader = leader
         self._members = members
@@ -302,32 +304,12 @@ class Told:
         )
 
 
-class Ready:
-    """Results and failures that are there: the source of a `Stream`."""
-
-    def __init__(self, results: Sequence[Any], failures: Sequence[TaskError]) -> None:
-        self._results = results
-        self._failures = failures
-
-    def pages(self) -> Iterator[Sequence[Any]]:
-        """All of them."""
-        yield self._results
-
-    def sizes(self) -> tuple[int, int]:
-        """How many results there are, and how many broke."""
-        return len(self._results), len(self._failures)
-
-    def failures(self) -> Iterator[TaskError]:
-        """Those that broke."""
-        return iter(self._failures)
-
-
 def _members(
     call: Call[Any],
     handler: Handler,
     results: Iterable[Any] | None,
     broken: int | Iterable[BaseException | TaskError],
-) -> Ready | None:
+) -> Ready[Any] | None:
     """What a call waited for; ConfigError when it cannot have waited for anything, or would have been skipped."""
     failures = [_failure(number, each) for number, each in enumerate(_broken(broken), start=1)]
     if results is None and not failures:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ramify.model.claim import Claim, Claimed, More, Want
+from ramify.model.arrivals import Standing
+from ramify.model.claim import Claim, Claimed, More, Want, within_bounds
 from ramify.model.event import History, Status, fold
+from ramify.model.join import SMALL
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import new_token
 from ramify.model.run import RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
+from ramify.store.memory import joins
 from ramify.store.memory.place import Place, SegmentRow
 
 
@@ -25,11 +28,11 @@ def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[C
         return Claimed(ready=_left(rows)), turn
     if suspects and not held and want.limit > 0:
         alone, _ = _stamp_rows(place, process, suspects[:1], want.limit, at_most=1)
-        return Claimed((_claim(place, alone[0]),), len(suspects) > 1, _left(rows)), turn
+        return Claimed(within_bounds([_claim(place, alone[0])]), len(suspects) > 1, _left(rows)), turn
     taken, turn = _by_turns(place, process, rows, want.limit, turn)
     done = sum(row.count for row in taken)
     by_rank, _ = _stamp_rows(place, process, rows, want.limit - done)
-    return Claimed(tuple(_claim(place, row) for row in taken + by_rank), bool(suspects), _left(rows)), turn
+    return Claimed(within_bounds(_claim(place, row) for row in taken + by_rank), bool(suspects), _left(rows)), turn
 
 
 def _left(rows: Iterable[SegmentRow]) -> int:
@@ -133,10 +136,18 @@ def _mores(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, Mor
         extra = span.mores[task - span.first] if span.mores is not None else None
         join = place.joins.get(task)
         if join is not None and join.task == task:
-            found[task] = More(key, extra, join.ends, join.rule)
+            found[task] = More(key, extra, join.ends, join.rule, _results(place, join))
         elif key is not None or extra is not None:
             found[task] = More(key, extra)
     return found
+
+
+def _results(place: Place, join: Standing) -> tuple[bytes | None, ...] | None:
+    """What the members of a small join came to, by slot, if it brings that along and all of them ended well."""
+    if not join.brings or join.needs > SMALL or join.ends.broken:
+        return None
+    last = (place.events[task][-1] for _, task in sorted(joins.members(place, join.id).items()))
+    return tuple(event.value for event in last)
 
 
 def _histories(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:

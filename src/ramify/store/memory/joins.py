@@ -57,6 +57,7 @@ def add_slots(place: Place, join: int, count: int) -> int:
 def wait_for(place: Place, task: int, join: int, slot: int) -> list[Arrival]:
     """Make the end of `task` an arrival; if it has ended, that is the arrival now."""
     place.waiters[task].append((join, slot))
+    place.linked[join][slot] = task
     ended = ending(place, task)
     return [] if ended is None else [(join, slot, ended)]
 
@@ -69,6 +70,17 @@ def wait(place: Place, waiters: Iterable[NewWaiters], became: Mapping[int, int])
         for task, join, slot in zip(some.tasks, some.joins, some.slots, strict=True)
         for arrival in wait_for(place, became.get(task, task), join, slot)
     ]
+
+
+def members(place: Place, join: int) -> dict[int, int]:
+    """The task in each slot: of groups, and of waiters, which win where a group's task lost its key or has an heir."""
+    grouped = {
+        task + span.shift: task
+        for span in place.grouped.get(join, ())
+        if span.published
+        for task in range(span.first, span.last + 1)
+    }
+    return grouped | place.linked.get(join, {})
 
 
 def memberships(place: Place, task: int) -> list[tuple[int, int]]:

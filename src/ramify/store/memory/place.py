@@ -158,6 +158,9 @@ class Place:
     labels: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
     joins: dict[int, Standing] = field(default_factory=dict)
     waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    #: The same by join: the task in each slot; and the spans whose tasks are members by their place.
+    linked: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    grouped: dict[int, list[SpanRow]] = field(default_factory=lambda: defaultdict(list))
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
@@ -209,6 +212,8 @@ class Place:
         """Put a range into the log."""
         insort(self.firsts, span.first)
         self.spans[span.first] = span
+        if span.join is not None:
+            self.grouped[span.join].append(span)
 
     def span_of(self, task: int) -> SpanRow | None:
         """The range that holds `task`, published or not."""

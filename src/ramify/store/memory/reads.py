@@ -139,14 +139,7 @@ class MemoryReads:
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot."""
         with self._place.lock:
-            waiting = {s: t for t, pairs in self._place.waiters.items() for j, s in pairs if j == join}
-            grouped = {
-                task + span.shift: task
-                for span in map(self._place.spans.__getitem__, self._place.firsts)
-                if span.join == join and span.published
-                for task in range(span.first, span.last + 1)
-            }
-            slots = sorted((grouped | waiting).items())
+            slots = sorted(joins.members(self._place, join).items())
             return _page((pair for pair in slots if pair[0] > after), lambda pair: pair[0], after, limit)
 
     def errors(self, run: int) -> ErrorSummary:

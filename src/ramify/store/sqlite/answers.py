@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.claim import Claimed, Want
+from ramify.model.claim import Claimed, Want, within_bounds
 from ramify.model.commit import Committed
 from ramify.store.contract import Reopened
 from ramify.store.sqlite import claims, held
@@ -56,7 +56,7 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
 
     What is left to take is what it is now. A claim that got less than it asked for has left nothing.
     """
-    found = tuple(held.read(db, answer.tokens))
+    found = within_bounds(held.read(db, answer.tokens))
     emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
     return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now))
 

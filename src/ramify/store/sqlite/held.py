@@ -13,7 +13,7 @@ from typing import Any
 
 from ramify.model.claim import Claim, More
 from ramify.model.event import Event, History, Status, fold
-from ramify.model.join import Rule
+from ramify.model.join import MOST_BROUGHT, Rule
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState
 from ramify.model.segment import tasks_in
@@ -36,8 +36,14 @@ TASKS_AT = (
 )
 RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
-JOIN = "SELECT id, rule, size, arrived, failed, skipped, cancelled FROM"
+JOIN = "SELECT id, rule, brings, size, arrived, failed, skipped, cancelled FROM"
 JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
+LINKED = "SELECT id, slot, task FROM carray(?) AS wanted CROSS JOIN waiter ON id = wanted.value"
+GROUPED = (
+    "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
+    " WHERE published"
+)
+VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
 RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
 
 
@@ -61,6 +67,8 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
             known = {join: rest for join, *rest in db.execute(RANGE_OF_JOINS, (row.first, row.last))}
+            if known and row.left is not None:
+                known = {task: known[task] for task in tasks if task in known}
         columns = list(zip(*found, strict=True))
         mores = (
             {}
@@ -78,7 +86,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             tasks=tasks,
             bodies=columns[1],
             parents=columns[0],
-            mores=_join_mores(tasks, known, mores) if known else mores,
+            mores=_join_mores(tasks, known, _results(db, known), mores) if known else mores,
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, marks[row.run], tasks),
             deaths=row.deaths,
@@ -91,14 +99,41 @@ def _is_narrow(row: SegmentRow) -> bool:
     return row.last - row.first < NARROW
 
 
-def _join_mores(tasks: Iterable[int], known: Mapping[int, Sequence[Any]], mores: dict[int, More]) -> dict[int, More]:
+def _join_mores(
+    tasks: Iterable[int],
+    known: Mapping[int, Sequence[Any]],
+    results: Mapping[int, tuple[bytes | None, ...]],
+    mores: dict[int, More],
+) -> dict[int, More]:
     """What goes along with the tasks of a row, with what the joins that published them say."""
     found: dict[int, More] = {}
     for task in tasks:
         if (bits := known.get(task)) is not None:
             other = mores.get(task, NOTHING_MORE)
-            found[task] = More(other.key, other.extra, joins.ends_of(bits[1:]), RULES[bits[0]])
+            found[task] = More(other.key, other.extra, joins.ends_of(bits[2:]), RULES[bits[0]], results.get(task))
     return {**mores, **found}
+
+
+def _results(db: Db, known: Mapping[int, Sequence[Any]]) -> dict[int, tuple[bytes | None, ...]]:
+    """What the members of small joins came to, by slot, for those that bring it along and of which all ended well."""
+    wanted = [join for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)]
+    if not wanted:
+        return {}
+    members: dict[int, dict[int, int]] = {join: {} for join in wanted}
+    for join, first, last, shift in db.execute(GROUPED, (rows.ids(wanted),)).fetchall():
+        members[join].update((task + shift, task) for task in range(first, last + 1))
+    # They win where a group's task lost its key or has an heir.
+    for join, slot, task in db.execute(LINKED, (rows.ids(wanted),)).fetchall():
+        members[join][slot] = task
+    values: dict[int, bytes | None] = {}
+    room = MOST_BROUGHT
+    tasks = sorted({task for slots in members.values() for task in slots.values()})
+    for task, value in db.execute(VALUES, (rows.ids(tasks),)):
+        values[task] = value
+        room -= len(value or b"")
+        if room < 0:
+            return {}
+    return {join: tuple(values[task] for _, task in sorted(slots.items())) for join, slots in members.items()}
 
 
 def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:

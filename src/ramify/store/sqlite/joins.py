@@ -22,11 +22,11 @@ from ramify.store.sqlite.db import Db
 
 #: `size` is that of the bits in the row itself, and NULL where they are in parts.
 JOINS_AT = (
-    "SELECT id, run, task, outer_join, outer_slot, rule, needs, parts, filled, instance, fired, size, arrived, failed,"
-    " skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
+    "SELECT id, run, task, outer_join, outer_slot, rule, brings, needs, parts, filled, instance, fired, size, arrived,"
+    " failed, skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 )
-INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-INSERT_SMALL = "INSERT INTO joins VALUES (?,?,?,NULL,0,?,?,1,0,1,0,?,0,0,0,0)"
+INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_SMALL = "INSERT INTO joins VALUES (?,?,?,NULL,0,?,?,?,1,0,1,0,?,0,0,0,0)"
 UPDATE_JOIN = (
     "UPDATE joins SET needs = ?, parts = ?, filled = ?, instance = ?, fired = ?, size = ?, arrived = ?, failed = ?,"
     " skipped = ?, cancelled = ? WHERE id = ?"
@@ -69,8 +69,8 @@ def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int,
     for new in joins:
         # All alike and without parts, as in most graphs: they need not be made first.
         if new.tasks and new.outers is None and new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
-            rule = int(new.rule)
-            db.executemany(INSERT_SMALL, ((id, run, id, rule, n, n) for id, n in zip(new.ids, new.needs, strict=True)))
+            shared, both = (int(new.rule), new.brings), zip(new.ids, new.needs, strict=True)
+            db.executemany(INSERT_SMALL, ((join, run, join, *shared, needs, needs) for join, needs in both))
             continue
         for join in created(run, new):
             db.execute(INSERT_JOIN, _columns(join))
@@ -86,7 +86,7 @@ def _is_small(join: Standing) -> bool:
 
 
 def _columns(join: Standing) -> tuple[object, ...]:
-    return (join.id, join.run, join.task, join.outer_join, join.outer_slot, join.rule, *_changing(join))
+    return (join.id, join.run, join.task, join.outer_join, join.outer_slot, join.rule, join.brings, *_changing(join))
 
 
 def _changing(join: Standing) -> tuple[object, ...]:
@@ -117,14 +117,14 @@ def load(db: Db, wanted: Mapping[int, Collection[int]]) -> dict[int, Standing]:
     """Joins by id, with the parts that are named; those that do not exist are left out."""
     found: dict[int, Standing] = {}
     for row in db.execute(JOINS_AT, (rows.ids(sorted(wanted)),)).fetchall() if wanted else ():
-        if row[11] is not None:
+        if row[12] is not None:
             # `size` is 0 for a join that waits for nobody, and has no part.
-            join = Standing(*row[:11])
-            join.parts = {0: Bits(*row[11:])} if row[11] else {}
+            join = Standing(*row[:12])
+            join.parts = {0: Bits(*row[12:])} if row[12] else {}
         else:
-            join = Standing(*row[:11])
+            join = Standing(*row[:12])
             join.parts = dict(_parts(db, join.id, wanted[join.id]))
-            join.elsewhere = ends_of(row[11:]) - sum((bits.ends for bits in join.parts.values()), Ends())
+            join.elsewhere = ends_of(row[12:]) - sum((bits.ends for bits in join.parts.values()), Ends())
         found[join.id] = join
     return found
 

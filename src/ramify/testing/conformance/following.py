@@ -5,7 +5,7 @@ from __future__ import annotations
 from ramify.errors import BadPayload
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoins, NewWaiters, Rule
+from ramify.model.join import MOST_BROUGHT, NewJoins, NewWaiters, Rule
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState
 from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
@@ -172,3 +172,40 @@ def only_the_named_tasks_end_as_they_are_told(house: House) -> None:
     house.settle(run)
     again = worker.take()
     assert (list(again.tasks), again.marks) == ([then], {})
+
+
+@case("claim")
+def the_task_of_a_join_that_brings_results_has_those_of_its_members(house: House) -> None:
+    one, two, then = house.tasks(awaited=True), house.tasks(awaited=True), house.tasks(kind="sum", waits=True)
+    grouped = house.tasks(1, join=then.first, slot=2)
+    joins = [NewJoins((then.first,), (3,), brings=True)]
+    run = house.any_run(one, two, grouped, then, joins=joins)
+    house.add(run, house.tasks(kind="copy"), waiters=[NewWaiters((two.first, one.first), (then.first,) * 2, (0, 1))])
+    worker = house.worker()
+    claims = {claim.tasks[0]: claim for claim in worker.claim(9, ["walk"])}
+    worker.done(claims[one.first], values=[b"1"])
+    worker.end(claims[two.first], status=Status.RETRYING)
+    worker.done(claims[two.first], values=[b"2"])
+    worker.done(claims[grouped.first])
+    assert worker.take(kinds=["sum"]).mores[then.first].results == (b"2", b"1", None)
+
+
+@case("claim")
+def results_are_brought_only_where_all_members_ended_well(house: House) -> None:
+    for end, brings in ((Status.DONE, False), (Status.FAILED, True)):
+        then = house.tasks(kind="sum", waits=True)
+        member = house.tasks(1, join=then.first)
+        house.any_run(member, then, joins=[NewJoins((then.first,), (1,), brings=brings)])
+        worker = house.worker()
+        worker.end(worker.take(kinds=["walk"]), status=end, values=[b"1"])
+        assert worker.take(kinds=["sum"]).mores[then.first].results is None
+
+
+@case("claim")
+def results_that_are_too_large_together_are_left_to_be_read(house: House) -> None:
+    then = house.tasks(kind="sum", waits=True)
+    members = house.tasks(5, join=then.first)
+    house.any_run(members, then, joins=[NewJoins((then.first,), (5,), brings=True)])
+    worker = house.worker()
+    worker.done(worker.take(kinds=["walk"]), values=[b"x" * (MOST_BROUGHT // 5 + 1)] * 5)
+    assert worker.take(kinds=["sum"]).mores[then.first].results is None
