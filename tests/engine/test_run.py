@@ -13,7 +13,7 @@ from ramify.errors import StoreBroken
 from ramify.inspect.status import Phase
 from ramify.kernel.loop import Loop
 from ramify.model.event import Status
-from ramify.shapes.frontier import How
+from ramify.shapes.start import How
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import (

@@ -19,6 +19,8 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "run": run.id,
         "name": run.name,
         "generation": run.generation,
+        "shape": run.shape,
+        "began_with": run.shown,
         "state": run.state.value,
         "phase": status.phase.value,
         "round": run.round if status.has_rounds else None,

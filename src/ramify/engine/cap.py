@@ -17,7 +17,6 @@ from ramify.inspect.find import every_run
 from ramify.kernel.signals import Saved, Signal
 from ramify.model.event import Tally
 from ramify.model.run import RunState
-from ramify.shapes.frontier import Roots
 from ramify.store.contract import Store
 
 #: How often a process that serves all runs looks for new ones with a cap, in seconds.
@@ -54,7 +53,6 @@ class Cap:
             return
         reads = self._store.reads
         found = every_run(reads, RunState.OPEN) if self._runs is None else map(reads.run, self._runs)
-        caps = {run.id: Roots.of_run(run).max_tasks for run in found if run.shape == "frontier"}
-        self._caps = {run: cap for run, cap in caps.items() if cap is not None}
+        self._caps = {run.id: run.max_tasks for run in found if run.max_tasks is not None}
         # Only now: a store that was away in between must be asked again.
         self._looked = time.monotonic()

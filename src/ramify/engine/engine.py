@@ -3,7 +3,7 @@
 Promises: making an engine does no I/O; the store is opened when it is first needed, once. After a kill the same
 `engine.run(...)` line goes on where the work was.
 
-It composes and delegates: what a start means is in `shapes/frontier.py`, the work in `kernel/`, what can be done with a
+It composes and delegates: what a start means is in `shapes/start.py`, the work in `kernel/`, what can be done with a
 run in `run.py`.
 """
 
@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ramify.engine.cap import Cap
-from ramify.engine.given import check_count, level_of, roots_of
+from ramify.engine.given import check_count, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
 from ramify.engine.lookout import Lookout
@@ -40,7 +40,9 @@ from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.run import Follows, Order, RunState
-from ramify.shapes.frontier import Ask, Begun, How, begin, chain, until_answered
+from ramify.shapes.plan import Plan
+from ramify.shapes.start import Ask, Begun, How, begin, chain, until_answered
+from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
 
@@ -146,7 +148,7 @@ class Engine(Tasks):
 
     def run(
         self,
-        root: Call[R] | Iterable[Call[R]],
+        root: Call[R] | Iterable[Call[R]] | Plan[R],
         *,
         name: str | None = None,
         again: bool = False,
@@ -186,7 +188,7 @@ class Engine(Tasks):
 
     def start(
         self,
-        root: Call[R] | Iterable[Call[R]],
+        root: Call[R] | Iterable[Call[R]] | Plan[R],
         *,
         name: str | None = None,
         again: bool = False,
@@ -291,7 +293,7 @@ class Engine(Tasks):
 
     def _ask(
         self,
-        root: Call[R] | Iterable[Call[R]],
+        root: Call[R] | Iterable[Call[R]] | Plan[R],
         name: str | None,
         again: bool,
         order: OrderName,
@@ -301,8 +303,8 @@ class Engine(Tasks):
         *,
         stays: bool,
     ) -> Ask:
-        roots = roots_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
-        self.check_known(roots)
+        shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
+        self.check_known(plan.calls)
         try:
             chosen = Order(order)
         except ValueError:
@@ -310,7 +312,7 @@ class Engine(Tasks):
         older = {task.kind: task.aliases for task in self.table().values()}
         busy = {run for place, run in _busy if place == self._place()}
         followed = None if follows is None else self._follows(follows)
-        return Ask(roots, name, again, chosen, params, followed, max_tasks, stays, older, busy)
+        return Ask(shape, plan, name, again, chosen, params, followed, max_tasks, stays, older, busy)
 
     def _follows(self, follows: Leading | tuple[Leading, int]) -> Follows:
         leader, lead = follows if isinstance(follows, tuple) else (follows, 1)

@@ -27,7 +27,8 @@ from ramify.model.mark import CancelAnswer
 from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
 from ramify.model.run import RunState
-from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
+from ramify.shapes.plan import Added
+from ramify.shapes.start import How, add, decode_params, until_answered
 from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
@@ -178,13 +179,13 @@ class Run(Generic[R_co]):
                 found, came = reading.tail(self.id, kind, after)
                 return [found], came
 
-            return self._follow(tail, Roots.of_run(self.stored).since, partial)
+            return self._follow(tail, self.stored.since, partial)
         if not partial:
             self._check_whole()
         return reading.results(self.id, kind)
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
-        since = Roots.of_run(self.stored).since
+        since = self.stored.since
         place = (since, 0) if cursor is None else place_of(cursor)
         if self.ended and not partial:
             self._check_whole()

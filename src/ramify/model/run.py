@@ -55,43 +55,50 @@ class Follows(msgspec.Struct, frozen=True):
     lead: int = 1
 
 
+class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The program that began a run. `stays` when it does the work itself, and does not leave it to others."""
+
+    host: str
+    boot: str
+    pid: int
+    began: str
+    stays: bool = True
+
+
 class NewRun(msgspec.Struct, frozen=True):
     """A run to be started. `id` is reserved by the caller, so that starting it twice is starting it once.
 
-    An `endless` run (a queue of jobs) does not end when it runs empty.
+    An `endless` run (a queue of jobs) does not end when it runs empty. `shape` is a name for people, `shown` what it
+    was started with, in words, and `digest` what tells that from other starts.
     """
 
     id: int
     name: str | None = None
     generation: int = 1
-    shape: str = "frontier"
+    shape: str = ""
     order: Order = Order.ROUNDS
     follows: Follows | None = None
     endless: bool = False
     params: bytes | None = None
-    roots: bytes | None = None
+    digest: bytes | None = None
+    shown: str = ""
+    owner: Owner | None = None
+    max_tasks: int | None = None
 
 
-class Run(msgspec.Struct, frozen=True):
-    """A run as stored. `round` is -1 until its first round opens.
+class Run(NewRun, frozen=True, kw_only=True):
+    """A run as stored: all it was started with, and where it stands. `round` is -1 until its first round opens.
 
-    `reason` is why it drains or ended so; of one that is open again, why it had been cancelled.
+    `reason` is why it drains or ended so; of one that is open again, why it had been cancelled. A tail that begins at
+    `since` finds all of its events.
     """
 
-    id: int
-    name: str | None
-    generation: int
-    shape: str
-    order: Order
-    follows: Follows | None
-    endless: bool
-    params: bytes | None
-    roots: bytes | None
     state: RunState
     round: int
     reason: str | None
     created: int
     ended: int | None
+    since: int
 
 
 def ends_as(bound_for: RunState, *, failures: int, cancelled: int, stuck: int) -> RunState:

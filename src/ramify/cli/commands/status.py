@@ -60,6 +60,8 @@ def show(out: Out, status: RunStatus, pace: Pace) -> None:
     """A run in full: its lines, and a table of its kinds."""
     for line in lines_of(status, pace):
         out.say(*line)
+    if status.run.shown:
+        out.say("  began with: ", status.run.shown)
     if status.run.reason and status.run.state not in (RunState.OPEN, RunState.PAUSED):
         out.say("  because: ", status.run.reason)
     if status.total.duplicates:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import asdict
+
 from ramify.errors import BadPayload
 from ramify.model.event import Status
 from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
@@ -22,7 +24,7 @@ def create(place: Place, new: NewRun, now: int) -> RunRow:
         raise BadPayload(f"run {new.id} cannot follow itself")
     if new.follows is not None:
         place.run(new.follows.run)
-    row = RunRow(new, RunState.OPEN, now)
+    row = RunRow(new, RunState.OPEN, now, since=len(place.commits))
     place.runs[new.id] = row
     if new.name is not None:
         place.names[new.name, new.generation] = new.id
@@ -31,11 +33,15 @@ def create(place: Place, new: NewRun, now: int) -> RunRow:
 
 def as_run(row: RunRow) -> Run:
     """A run as readers see it."""
-    n = row.new
     return Run(
-        n.id, n.name, n.generation, n.shape, n.order, n.follows, n.endless, n.params, n.roots,
-        row.state, row.round, row.reason, row.created, row.ended,
-    )  # fmt: skip
+        **asdict(row.new),
+        state=row.state,
+        round=row.round,
+        reason=row.reason,
+        created=row.created,
+        ended=row.ended,
+        since=row.since,
+    )
 
 
 def live(place: Place, run: int) -> list[SegmentRow]:

@@ -156,7 +156,7 @@ def told(db: Db, process: int) -> Told:
     marks: list[Mark] = []
     held = db.execute(
         "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
-        " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
+        " WHERE segment.state = 3 AND segment.owner = ? ORDER BY run.id",
         (process,),
     ).fetchall()
     for run, state, reason in held:

@@ -27,10 +27,12 @@ def create(db: Db, new: NewRun, now: int) -> Run:
         rows.run_row(db, new.follows.run)
     follows, lead = (None, None) if new.follows is None else (new.follows.run, new.follows.lead)
     db.execute(
-        "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,?)",
+        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,(SELECT ifnull(max(seq), 0) FROM commits),?)",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
-            new.roots, RunState.OPEN.value, now, RunState.DONE.value,
+            new.digest, new.shown, rows.write_owner(new.owner), new.max_tasks, RunState.OPEN.value, now,
+            RunState.DONE.value,
         ),
     )  # fmt: skip
     return rows.run_row(db, new.id)

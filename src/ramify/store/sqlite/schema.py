@@ -37,10 +37,12 @@ CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
-    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, roots BLOB, state TEXT NOT NULL,
-    round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL, ended INTEGER, becomes TEXT NOT NULL
+    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, digest BLOB, shown TEXT NOT NULL,
+    owner TEXT, max_tasks INTEGER, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL,
+    ended INTEGER, since INTEGER NOT NULL, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
+CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
 
 CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
