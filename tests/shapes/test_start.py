@@ -17,7 +17,7 @@ from ramify.model.process import NewProcess, new_process_id
 from ramify.model.run import Follows, Order, Owner, Run, RunState
 from ramify.shapes import start
 from ramify.shapes.owner import is_gone, is_here, this_program
-from ramify.shapes.start import Ask, Begun, How, add, begin
+from ramify.shapes.start import Ask, Begun, Bounds, How, add, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -142,7 +142,7 @@ def test_a_paused_or_draining_run_says_so(store: Store) -> None:
         ({"params": {"deep": 1}}, {"params": {"deep": 2}}, "params={'deep': 1}"),
         ({}, {"params": 3}, "params=None"),
         ({}, {"order": Order.ANY}, "order='rounds'"),
-        ({"max_tasks": 10}, {"max_tasks": 11}, "max_tasks=10"),
+        ({"bounds": Bounds(max_tasks=10)}, {"bounds": Bounds(max_tasks=11)}, "max_tasks=10"),
     ],
 )
 def test_what_a_run_was_started_with_does_not_change(
@@ -315,8 +315,8 @@ def test_a_start_that_makes_no_sense_is_refused(store: Store) -> None:
     for wrong, says in [
         (ask(name=""), "empty"),
         (ask(again=True), "with a name"),
-        (ask(max_tasks=0), "at least as many"),
-        (ask(max_tasks=1.5), "whole number"),
+        (ask(bounds=Bounds(max_tasks=0)), "1 or more"),
+        (ask(size.of("a"), size.of("b"), bounds=Bounds(max_tasks=1)), "at least as many"),
     ]:
         with pytest.raises(ConfigError, match=says):
             begin(store, wrong)
@@ -331,7 +331,7 @@ def test_an_ended_run_takes_no_more_tasks(store: Store) -> None:
 
 
 def test_a_run_remembers_its_cap_its_owner_and_its_roots_in_words(store: Store) -> None:
-    run = begin(store, ask(max_tasks=9)).run
+    run = begin(store, ask(bounds=Bounds(max_tasks=9))).run
     assert (run.max_tasks, run.shown, run.owner) == (9, "measure('/usr', 0)", this_program(stays=True))
 
 

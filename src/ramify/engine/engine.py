@@ -18,9 +18,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ramify.engine.cap import Cap
 from ramify.engine.given import check_count, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
@@ -41,7 +41,7 @@ from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.run import Follows, Order, RunState
 from ramify.shapes.plan import Plan
-from ramify.shapes.start import Ask, Begun, How, begin, chain, until_answered
+from ramify.shapes.start import Ask, Begun, Bounds, How, begin, chain, until_answered
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
@@ -157,16 +157,23 @@ class Engine(Tasks):
         threads: int | None = None,
         processes: int = 0,
         follows: Leading | tuple[Leading, int] | None = None,
+        max_running: int | None = None,
         max_tasks: int | None = None,
+        deadline: timedelta | datetime | None = None,
         progress: bool = False,
     ) -> Run[R]:
         """Run a call and everything that grows out of it, to the end, and give its handle.
 
         With a name, the same line goes on with the unfinished run after a kill; a finished one is given back as it is,
         and `again=True` starts the next generation. Without one, it goes on with the unfinished run of the same roots
-        if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
-        `progress=True` shows how far it is: in place on a terminal (standard error), elsewhere a line in the log now
-        and then.
+        if the program that began it is gone.
+
+        At most `max_running` of its tasks run at a time, in all processes together. With more than `max_tasks` it is
+        halted. At its `deadline`, a moment with its time zone or a `timedelta` from its beginning, it fails if it has
+        not ended; what runs then finishes or is cancelled.
+
+        `threads=None` adapts, 0 runs everything here, one task after the other. `progress=True` shows how far it is: in
+        place on a terminal (standard error), elsewhere a line in the log now and then.
         """
         check_not_importing("run")
         check_count("threads", threads, MOST_THREADS)
@@ -176,7 +183,8 @@ class Engine(Tasks):
 
             # Before anything is stored: a run that was refused is not there.
             place_for_others(self)
-        ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
+        bounds = Bounds(max_running, max_tasks, deadline)
+        ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
         begun = self._begin(ask)
         run: Run[R] = Run(self, begun.run.id, begun.how, begun.roots)
         if self.on_begun is not None:
@@ -195,11 +203,14 @@ class Engine(Tasks):
         order: OrderName = "rounds",
         params: object = None,
         follows: Leading | tuple[Leading, int] | None = None,
+        max_running: int | None = None,
         max_tasks: int | None = None,
+        deadline: timedelta | datetime | None = None,
     ) -> Run[R]:
         """Register a run and leave the work to others: `engine.working()` here, or `ramify worker` elsewhere."""
         check_not_importing("start")
-        ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=False)
+        bounds = Bounds(max_running, max_tasks, deadline)
+        ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=False)
         begun = self._begin(ask)
         return Run(self, begun.run.id, begun.how, begun.roots)
 
@@ -245,7 +256,6 @@ class Engine(Tasks):
         handlers = self.handlers()
         library = Library(self.store, handlers, self.resources())
         made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
-        made.signals.listen(Cap(self.store, settings.runs))
         made.signals.listen(self.stir)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
@@ -291,18 +301,7 @@ class Engine(Tasks):
                     f"this engine has no task {call.kind!r}; include the set it belongs to: Engine(include=[...])"
                 )
 
-    def _ask(
-        self,
-        root: Call[R] | Iterable[Call[R]] | Plan[R],
-        name: str | None,
-        again: bool,
-        order: OrderName,
-        params: object,
-        follows: Leading | tuple[Leading, int] | None,
-        max_tasks: int | None,
-        *,
-        stays: bool,
-    ) -> Ask:
+    def _ask(self, root: object, order: OrderName, follows: Leading | tuple[Leading, int] | None, **asked: Any) -> Ask:
         shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
         self.check_known(plan.calls)
         try:
@@ -312,7 +311,7 @@ class Engine(Tasks):
         older = {task.kind: task.aliases for task in self.table().values()}
         busy = {run for place, run in _busy if place == self._place()}
         followed = None if follows is None else self._follows(follows)
-        return Ask(shape, plan, name, again, chosen, params, followed, max_tasks, stays, older, busy)
+        return Ask(shape, plan, order=chosen, follows=followed, older=older, busy=busy, **asked)
 
     def _follows(self, follows: Leading | tuple[Leading, int]) -> Follows:
         leader, lead = follows if isinstance(follows, tuple) else (follows, 1)

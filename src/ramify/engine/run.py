@@ -26,7 +26,7 @@ from ramify.model.call import Call
 from ramify.model.mark import CancelAnswer
 from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
-from ramify.model.run import RunState
+from ramify.model.run import RunState, Tolerance
 from ramify.shapes.plan import Added
 from ramify.shapes.start import How, add, decode_params, until_answered
 from ramify.store.reads import ErrorGroup, Table
@@ -212,7 +212,8 @@ class Run(Generic[R_co]):
 
     def _check_whole(self) -> None:
         found, counts = self.stored, self.counts
-        if counts.failures or found.state in (RunState.FAILED, RunState.CANCELLED):
+        is_lacking = counts.failures and found.tolerates is Tolerance.NONE
+        if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
             raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:

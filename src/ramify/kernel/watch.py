@@ -1,8 +1,8 @@
 """The watch: which runs this process knows, at which round, and which of them should be asked to move on.
 
 A run is asked when the last of its tasks left this process, when something changed that may let it go on, and now and
-then, because whoever should have asked may be gone. It is not asked while this process holds tasks of it. Part of the
-core: no threads, no clock.
+then, because whoever should have asked may be gone. It is not asked while this process holds tasks of it, except at
+its deadline. Part of the core: no threads, no clock.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from collections import Counter, deque
 from collections.abc import Iterable
 
 from ramify.kernel.steps import Move
-from ramify.model.run import Advanced
+from ramify.model.run import Advanced, RunState
+
+#: How often an idle process asks which runs there are, in seconds.
+LOOK_EVERY = 2.0
 
 
 class Watch:
@@ -25,6 +28,8 @@ class Watch:
         self._to_move: deque[int] = deque()
         #: The runs that were held back by another one, and by which.
         self._leaders: dict[int, int] = {}
+        #: When runs are out of time, by the clock of this process.
+        self._deadlines: dict[int, float] = {}
 
     @property
     def is_over(self) -> bool:
@@ -53,8 +58,27 @@ class Watch:
         """Any of them may be able to go on."""
         self._to_move = deque(self.rounds)
 
-    def advanced(self, run: int, answer: Advanced) -> None:
+    def told(self, time_left: Iterable[tuple[int, float]], now: float) -> None:
+        """These runs have so many seconds left."""
+        self._deadlines.update((run, now + seconds) for run, seconds in time_left)
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When the first of them is out of time."""
+        return min(self._deadlines.values()) if self._deadlines else None
+
+    def late(self, now: float) -> Move | None:
+        """A run that is out of time; each is named once, and again when the answer says that it is still open."""
+        for run in [run for run, at in self._deadlines.items() if at <= now]:
+            del self._deadlines[run]
+            return Move(run, self.rounds.get(run, -1))
+        return None
+
+    def advanced(self, run: int, answer: Advanced, now: float) -> None:
         """A run was asked."""
+        self._deadlines.pop(run, None)
+        if answer.time_left is not None and answer.state is RunState.OPEN:
+            self._deadlines[run] = now + answer.time_left
         if answer.gated_by is not None:
             self._leaders[run] = answer.gated_by
         if answer.state.is_end:

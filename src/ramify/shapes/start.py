@@ -19,16 +19,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, assert_never
 
 from ramify.errors import BadPayload, ConfigError, StoreUnavailable
 from ramify.model.call import Call
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
-from ramify.model.run import Follows, NewRun, Order, Owner, Run, RunState
+from ramify.model.policy import SECOND
+from ramify.model.run import Follows, NewRun, Order, Owner, Run, RunState, seconds_left
 from ramify.model.task import check_name
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
 from ramify.shapes.plan import Added, Plan, laid_out
@@ -40,6 +42,8 @@ T = TypeVar("T")
 _NAMED = 3
 #: How long a start waits for a store that is away, before it says so.
 _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+#: The bounds that are numbers.
+_NUMBERS = ("max_running", "max_tasks")
 #: The states in which a run may be gone on with; one that drains is on its way to its end.
 _UNFINISHED = (RunState.OPEN, RunState.PAUSED)
 
@@ -65,6 +69,48 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many tasks of a run may run at a time, how many it may have, and until when it may go on."""
+
+    max_running: int | None = None
+    max_tasks: int | None = None
+    deadline: timedelta | datetime | None = None
+
+    def check(self, roots: int) -> None:
+        """Refuse bounds that make no sense for a run with so many roots."""
+        for option, value in (("max_running", self.max_running), ("max_tasks", self.max_tasks)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ConfigError(f"{option}={value!r}: give a whole number, 1 or more")
+        if self.max_tasks is not None and self.max_tasks < roots:
+            raise ConfigError(f"max_tasks={self.max_tasks}: the run has {roots} roots; give at least as many")
+        match self.deadline:
+            case None:
+                pass
+            case timedelta():
+                if self.deadline <= timedelta(0):
+                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
+            case datetime() if self.deadline.utcoffset() is not None:
+                pass
+            case _:
+                raise ConfigError(
+                    f"deadline={self.deadline!r}: give a timedelta, or a datetime with a time zone, such as "
+                    "datetime.now(timezone.utc) + timedelta(hours=1)"
+                )
+
+    def moment(self, now: int) -> int | None:
+        """The deadline by the store's clock, for a run that begins now."""
+        match self.deadline:
+            case None:
+                return None
+            case timedelta():
+                return now + self.deadline // timedelta(microseconds=1)
+            case datetime():
+                return round(self.deadline.timestamp() * SECOND)
+            case _:
+                assert_never(self.deadline)
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
@@ -79,7 +125,7 @@ class Ask:
     order: Order = Order.ROUNDS
     params: object = None
     follows: Follows | None = None
-    max_tasks: int | None = None
+    bounds: Bounds = Bounds()
     stays: bool = True
     older: Mapping[str, Sequence[str]] = field(default_factory=dict)
     busy: Collection[int] = ()
@@ -156,15 +202,15 @@ def _check(ask: Ask) -> None:
     if ask.follows is not None and ask.order is not Order.ROUNDS:
         # Without rounds nothing would hold it back after its first tasks, and it would ask for what is not there yet.
         raise ConfigError(f'follows=... needs order="rounds"; a run with order="{ask.order.value}" keeps no step')
-    if ask.max_tasks is not None and (isinstance(ask.max_tasks, bool) or not isinstance(ask.max_tasks, int)):
-        raise ConfigError(f"max_tasks={ask.max_tasks!r}: give a whole number")
-    roots = len(ask.plan.calls)
-    if ask.max_tasks is not None and ask.max_tasks < roots:
-        raise ConfigError(f"max_tasks={ask.max_tasks}: the run has {roots} roots; give at least as many")
+    ask.bounds.check(len(ask.plan.calls))
 
 
 def _start(store: Store, ask: Ask, take: Callable[[int], int], generation: int) -> Begun:
     params = encode_params(ask.params)
+    now = store.now()
+    deadline = ask.bounds.moment(now)
+    if deadline is not None and deadline <= now:
+        raise ConfigError(f"deadline={ask.bounds.deadline!r}: that moment has passed, so the run could not begin")
     run = take(1 + ask.plan.size)
     new = NewRun(
         id=run,
@@ -177,9 +223,11 @@ def _start(store: Store, ask: Ask, take: Callable[[int], int], generation: int) 
         digest=next(ask.digests()),
         shown=str(ask.plan),
         owner=this_program(stays=ask.stays),
-        max_tasks=ask.max_tasks,
+        max_running=ask.bounds.max_running,
+        max_tasks=ask.bounds.max_tasks,
+        deadline=deadline,
     )
-    beginning = ask.plan.beginning(run + 1, store.now())
+    beginning = ask.plan.beginning(run + 1, now)
     # ROOM: `start` takes no waiters yet.
     started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins))
     if started.run.id != run:
@@ -204,7 +252,8 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
             case RunState.DRAINING:
                 said = f"is being stopped ({run.reason or 'no reason given'})"
             case _:
-                said = "goes on where it was"
+                left = seconds_left(run.deadline, RunState.OPEN, store.now())
+                said = "goes on where it was" + ("" if left is None else f", with {left:,.0f} seconds to its deadline")
         return Begun(run, How.CONTINUED, f"{what} {said}")
     why = f" ({run.reason})" if run.reason else ""
     advice = "again=True (`--again`) starts it anew"
@@ -232,14 +281,21 @@ def _check_same(store: Store, ask: Ask, run: Run) -> None:
         given.append(("params", decode_params(encode_params(ask.params)), decode_params(run.params)))
     if ask.follows is not None:
         given.append(("follows", ask.follows, run.follows))
-    if ask.max_tasks is not None:
-        given.append(("max_tasks", ask.max_tasks, run.max_tasks))
+    bounds = ask.bounds
+    given += ((name, value, getattr(run, name)) for name in _NUMBERS if (value := getattr(bounds, name)) is not None)
+    # A timedelta counts from the beginning of the run, which was then.
+    if isinstance(bounds.deadline, datetime):
+        given.append(("deadline", _in_utc(bounds.moment(0)), _in_utc(run.deadline)))
     for option, asked_for, stored in given:
         if asked_for != stored:
             raise ConfigError(
                 f"{what} exists with {option}={stored!r}; asked for is {option}={asked_for!r}. "
                 f"What a run was started with does not change. {_way_out(run)}"
             )
+
+
+def _in_utc(moment: int | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment / SECOND, UTC).isoformat()
 
 
 def _way_out(run: Run) -> str:

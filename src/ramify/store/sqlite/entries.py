@@ -41,7 +41,9 @@ def append(
     if run.state.is_end or run.state is RunState.DRAINING:
         raise RunEnded(f"run {run.id} is {run.state.value} and takes no more tasks; reopen its tasks or start another")
     _check(db, tasks, new, waiters)
-    return _add(db, run, tasks, new, waiters, run.round + 1 if run.order is Order.ROUNDS else 0, now)
+    added = _add(db, run, tasks, new, waiters, run.round + 1 if run.order is Order.ROUNDS else 0, now)
+    runs.hold_to_caps(db, () if run.max_tasks is None else (run.id,), now)
+    return added
 
 
 def _check(db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:

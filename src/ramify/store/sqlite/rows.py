@@ -20,13 +20,13 @@ from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
-from ramify.model.run import Follows, Order, Owner, Run, RunState
+from ramify.model.run import Follows, Order, Owner, Run, RunState, Tolerance
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
 from ramify.store.sqlite.db import Db
 
 RUN_COLUMNS = (
-    "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_tasks, state,"
-    " round, reason, created, ended, since"
+    "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
+    " max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since"
 )
 RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
@@ -60,13 +60,14 @@ def ids(numbers: Iterable[int]) -> Any:
 def read_run(row: tuple[Any, ...]) -> Run:
     """A run from a row of `RUN`."""
     (
-        number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_tasks, state,
-        round, reason, created, ended, since,
+        number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
+        max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since,
     ) = row  # fmt: skip
     return Run(
         number, name, generation, shape, Order(order),
         None if follows is None else Follows(follows, lead),
-        bool(endless), params, digest, shown, None if owner is None else read_owner(owner), max_tasks,
+        bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
+        max_running, max_tasks, deadline, RunState(fails_as), Tolerance(tolerates),
         state=RunState(state), round=round, reason=reason, created=created, ended=ended, since=since,
     )  # fmt: skip
 
