@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import threading
 import time
@@ -55,6 +56,8 @@ OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
 Leading = Run[Any] | str | int
 
+#: Runs are listed by id: those that several programs start are in order of time to so many seconds.
+IN_ORDER = 1.0
 #: The runs that this process works on, by store, so that a second start knows they are not left behind.
 _busy: set[tuple[object, int]] = set()
 
@@ -122,14 +125,14 @@ class Engine(Tasks):
                 self._ids = None
             return self._opened[0]
 
-    def take_ids(self, many: int, above: int) -> int:
-        """The first of so many contiguous ids of the store, for tasks added from outside to the run `above`."""
+    def take_ids(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+        """The first of so many contiguous ids of the store, for what comes from outside; see `Ids.take`."""
         with self._lock:
             store = self.store
             if self._ids is None:
                 self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
             ids = self._ids
-        return ids.take(many, above)
+        return ids.take(many, above, younger)
 
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""
@@ -302,7 +305,8 @@ class Engine(Tasks):
                 )
 
     def _ask(self, root: object, order: OrderName, follows: Leading | tuple[Leading, int] | None, **asked: Any) -> Ask:
-        shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
+        tasks = self.table().values() if inspect.isgenerator(root) else ()
+        shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
         self.check_known(plan.calls)
         try:
             chosen = Order(order)
@@ -331,7 +335,7 @@ class Engine(Tasks):
 
     def _begin(self, ask: Ask) -> Begun:
         store = self.store
-        begun = begin(store, ask)
+        begun = begin(store, ask, lambda many: self.take_ids(many, younger=IN_ORDER))
         about = store.describe()
         self.say(f"{begun.said} [{about.name} {about.place}: keeps {about.keeps}; lacks {about.lacks}]")
         return begun

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ramify.errors import BadPayload, RunEnded
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.run import NewRun, Order, Run, RunState, Started
@@ -27,9 +29,13 @@ def start(db: Db, run: NewRun, tasks: Sequence[NewTasks], new: Sequence[NewJoin]
     if not 0 < run.id < next_id:
         raise BadPayload(f"run id {run.id} was not reserved from this store")
     _check(db, tasks, new, ())
-    added = _add(db, runs.create(db, run, now), tasks, new, (), 0, now)
-    runs.advance(db, rows.run_row(db, run.id), -1, now)
-    return Started(rows.run_row(db, run.id), created=True, added=added)
+    made = runs.create(db, run, now)
+    added = _add(db, made, tasks, new, (), 0, now)
+    moved = runs.advance(db, made, -1, now)
+    # One that ended at once says why and when.
+    is_new = moved.state is RunState.OPEN
+    there = replace(made, round=moved.round) if is_new else rows.run_row(db, run.id)
+    return Started(there, created=True, added=added)
 
 
 def append(

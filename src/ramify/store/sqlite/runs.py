@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
@@ -39,16 +39,16 @@ def create(db: Db, new: NewRun, now: int) -> Run:
     if new.follows is not None:
         rows.run_row(db, new.follows.run)
     follows, lead = (None, None) if new.follows is None else (new.follows.run, new.follows.lead)
-    db.execute(
-        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes)"
-        " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,(SELECT ifnull(max(seq), 0) FROM commits),?)",
+    (since,) = db.execute(
+        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,"
+        "(SELECT ifnull(max(seq), 0) FROM commits),?) RETURNING since",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
             new.digest, new.shown, rows.write_owner(new.owner), new.max_running, new.max_tasks, new.deadline,
             new.fails_as.value, new.tolerates.value, RunState.OPEN.value, now, RunState.DONE.value,
         ),
-    )  # fmt: skip
-    return rows.run_row(db, new.id)
+    ).fetchall()[0]  # fmt: skip
+    return Run(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
 
 
 def look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
