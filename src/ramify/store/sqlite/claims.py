@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 
 from ramify.model.claim import Rooms, Want
 from ramify.model.process import new_token
@@ -39,6 +39,8 @@ NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} 
 DUE_WINDOW = 256
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
+#: The most rows of runs without room that are passed over one by one.
+SKIPPED = 64
 #: The most rows that are looked at to say how many tasks are left.
 READY_WINDOW = 32
 IS_BOUNDED = "SELECT 1 FROM run INDEXED BY run_bounded WHERE max_running IS NOT NULL AND ended IS NULL LIMIT 1"
@@ -217,10 +219,37 @@ def _candidates(db: Db, want: Want, rooms: Rooms, due: Iterable[SegmentRow]) -> 
     for kind in sorted(want.kinds):
         for queue in _queues(db, NEXT_QUEUE, kind, want):
             if want.runs is None:
-                streams.append(map(rows.segment_row, db.execute(BY_KIND, (kind, queue))))
+                streams.append(_of_kind(db, kind, queue, rooms))
             else:
-                streams += (map(rows.segment_row, db.execute(BY_RUN, (r, kind, queue))) for r in sorted(want.runs))
+                streams += (_of_run(db, run, kind, queue, rooms) for run in sorted(want.runs))
     return (row for row in merge(*streams, key=_place) if _fits(row, want, rooms))
+
+
+def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
+    """The ready rows of a kind and queue. When many of runs without room are in front, the other runs one by one."""
+    skipped = 0
+    for row in map(rows.segment_row, db.execute(BY_KIND, (kind, queue))):
+        if rooms.of(row.run, 1):
+            yield row
+        elif (skipped := skipped + 1) > SKIPPED:
+            break
+    else:
+        return
+    runs = islice((run for run in _ready_runs(db) if rooms.of(run, 1)), TURN_WINDOW)
+    others = merge(*(_of_run(db, run, kind, queue, rooms) for run in runs), key=_place)
+    yield from (other for other in others if _place(other) > _place(row))
+
+
+def _of_run(db: Db, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
+    """Its ready rows, as long as there is room."""
+    found = map(rows.segment_row, db.execute(BY_RUN, (run, kind, queue))) if rooms.of(run, 1) else ()
+    return takewhile(lambda row: rooms.of(run, 1), found)
+
+
+def _ready_runs(db: Db) -> Iterator[int]:
+    run: int | None = 0
+    while (run := db.execute(NEXT_RUN, (run,)).fetchall()[0][0]) is not None:
+        yield run
 
 
 def _place(row: SegmentRow) -> tuple[int, int]:

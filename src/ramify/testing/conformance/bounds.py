@@ -56,6 +56,20 @@ def a_run_without_room_is_in_nobodys_way(house: House) -> None:
 
 
 @case("claim")
+def many_rows_of_a_run_without_room_are_in_nobodys_way(house: House) -> None:
+    full = house.any_run(*(house.tasks(lane=f"lane {n}") for n in range(150)), max_running=2)
+    first, second = house.tasks(2), house.tasks(3)
+    house.any_run(first, house.tasks(kind="copy"))
+    house.any_run(second, max_running=2)
+    worker = house.worker()
+    claims = worker.claim(100, ["walk"])
+    assert len(tasks_of(claim for claim in claims if claim.run == full)) == 2
+    assert tasks_of(claim for claim in claims if claim.run != full) == [*first.ids, *second.ids[:2]]
+    assert worker.claim(100, ["walk"]) == ()
+    assert len(worker.claim(100, ["copy"])) == 1
+
+
+@case("claim")
 def the_turn_of_a_run_does_not_take_it_beyond_its_bound(house: House) -> None:
     runs = [house.any_run(house.tasks(50), max_running=2) for _ in range(3)]
     taken = house.worker().claim(40)
