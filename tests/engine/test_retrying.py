@@ -6,7 +6,7 @@ import pytest
 
 from ramify import Engine, RunCancelled, RunState, Stream, Tasks, current
 from ramify.engine import retrying
-from ramify.shapes.frontier import How
+from ramify.shapes.start import How
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import collect, fork, fork_always, fragile, jobs

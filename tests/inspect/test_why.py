@@ -173,3 +173,12 @@ def test_it_is_not_published(house: House) -> None:
     worker.stage(worker.take(), staged)
     with pytest.raises(UnknownTask, match="not published"):
         why(house.store, staged.first)
+
+
+def test_its_run_has_as_many_tasks_running_as_it_may(house: House) -> None:
+    tasks = house.tasks(3)
+    house.run(tasks, max_running=2)
+    house.worker().claim()
+    found = why(house.store, tasks.last)
+    assert found.cause is Cause.NO_ROOM
+    assert "has 2 tasks claimed, as many as it may have" in found.text

@@ -24,7 +24,7 @@ from ramify.model.event import Status
 from ramify.model.key import key_bytes, key_text
 from ramify.model.run import RunState
 from ramify.model.task import Row
-from ramify.shapes.frontier import decode_params
+from ramify.shapes.start import decode_params
 from ramify.store.contract import Store
 
 #: Facts of more runs than this are not remembered; they are read again.

@@ -26,8 +26,9 @@ from ramify.model.call import Call
 from ramify.model.mark import CancelAnswer
 from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
-from ramify.model.run import RunState
-from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
+from ramify.model.run import RunState, Tolerance
+from ramify.shapes.plan import Added
+from ramify.shapes.start import How, add, decode_params, until_answered
 from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
@@ -178,13 +179,13 @@ class Run(Generic[R_co]):
                 found, came = reading.tail(self.id, kind, after)
                 return [found], came
 
-            return self._follow(tail, Roots.of_run(self.stored).since, partial)
+            return self._follow(tail, self.stored.since, partial)
         if not partial:
             self._check_whole()
         return reading.results(self.id, kind)
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
-        since = Roots.of_run(self.stored).since
+        since = self.stored.since
         place = (since, 0) if cursor is None else place_of(cursor)
         if self.ended and not partial:
             self._check_whole()
@@ -212,7 +213,8 @@ class Run(Generic[R_co]):
 
     def _check_whole(self) -> None:
         found, counts = self.stored, self.counts
-        if counts.failures or found.state in (RunState.FAILED, RunState.CANCELLED):
+        is_lacking = counts.failures and found.tolerates is Tolerance.NONE
+        if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
             raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:

@@ -21,6 +21,7 @@ from ramify.inspect.find import title
 from ramify.inspect.held_up import HeldUp, held_up
 from ramify.inspect.live import Amounts, Live, at_work, look
 from ramify.inspect.unknown import unknown_among
+from ramify.inspect.words import moment
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
 from ramify.model.run import Order, Run, RunState
@@ -177,6 +178,17 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
     ]
     counted = ("at least " if words and not live.complete else "") + ", ".join(words)
     return "; ".join(filter(None, (counted, None if live.workers else NOBODY))) or None
+
+
+def bounds_in_words(status: RunStatus) -> str | None:
+    """What the run may not go beyond, in one line; None when it has no bounds."""
+    run = status.run
+    words = [
+        None if run.max_running is None else f"at most {run.max_running:,} tasks at a time",
+        None if run.max_tasks is None else f"at most {run.max_tasks:,} tasks in all",
+        None if run.deadline is None else f"until {moment(run.deadline)}",
+    ]
+    return ", ".join(filter(None, words)) or None
 
 
 def _phase(run: Run, live: Live, leader: Run | None) -> Phase:

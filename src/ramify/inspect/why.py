@@ -43,6 +43,7 @@ class Cause(StrEnum):
     DUE = "due"
     PARKED = "parked"
     SUSPECT = "suspect"
+    NO_ROOM = "no room"
     JOIN = "join"
     UNKNOWN = "unknown"
 
@@ -73,7 +74,7 @@ def why(store: Store, task: int) -> Why:
         case SegmentState.GATED:
             return _gated(reads, task, run, segment)
         case SegmentState.READY:
-            return _ready(store, task, segment)
+            return _ready(store, task, run, segment)
         case SegmentState.STAGED | SegmentState.GARBAGE:
             return Why(task, Cause.UNKNOWN, f"its row is {segment.state.name.lower()}: it is not published")
 
@@ -164,7 +165,11 @@ def _before(reads: Reads, run: Run) -> int:
     return sum(width(row) for row in rows_of(reads, run.id) if row.round <= run.round and row.state in states)
 
 
-def _ready(store: Store, task: int, segment: Segment) -> Why:
+def _claimed(reads: Reads, run: Run) -> int:
+    return sum(width(row) for row in rows_of(reads, run.id) if row.state is SegmentState.CLAIMED)
+
+
+def _ready(store: Store, task: int, run: Run, segment: Segment) -> Why:
     now = store.now()
     if segment.due is not None and segment.due >= PARKED:
         return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
@@ -185,6 +190,12 @@ def _ready(store: Store, task: int, segment: Segment) -> Why:
             Cause.SUSPECT,
             f"processes died {segment.deaths.count} times over it, so it runs apart: it waits for a process "
             "that holds nothing else",
+        )
+    if run.max_running is not None and _claimed(store.reads, run) >= run.max_running:
+        return Why(
+            task,
+            Cause.NO_ROOM,
+            f"its run {title(run)} has {run.max_running:,} tasks claimed, as many as it may have (max_running)",
         )
     silent = sum(process.kinds is None for process in alive)
     doubt = f"; {silent} of them did not say which kinds they know" if silent else ""

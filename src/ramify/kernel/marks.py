@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 
 Name = tuple[int, Scope, int | None]
@@ -44,6 +45,10 @@ class Marks:
         marks = tuple(marks)
         self._asked_with.update(map(_name, marks))
         return self._new(marks)
+
+    def drained(self, run: int) -> set[int]:
+        """A run is on its way to its end; it alone, if that is new."""
+        return self._new((Mark(run, Scope.RUN, None, Status.CANCELLED),))
 
     def _new(self, marks: tuple[Mark, ...]) -> set[int]:
         new = [mark for mark in marks if _name(mark) not in self._known]

@@ -6,7 +6,8 @@ the tasks, as columns, and what it must know before it does: earlier attempts, m
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -27,6 +28,37 @@ class Want(msgspec.Struct, frozen=True):
     queues: frozenset[str] | None = None
     runs: frozenset[int] | None = None
     busy_lanes: frozenset[str] = frozenset()
+
+
+class Rooms:
+    """How many more tasks of each run may be claimed: its `max_running`, less what is claimed by anybody.
+
+    `ask` tells it of one run, None for no bound, and is asked once in a claim.
+    """
+
+    def __init__(self, ask: Callable[[int], int | None]) -> None:
+        self._ask = ask
+        self._left: dict[int, int | None] = {}
+
+    def of(self, run: int, limit: int) -> int:
+        """How many tasks of a run may be taken when `limit` are wanted."""
+        if run not in self._left:
+            self._left[run] = self._ask(run)
+        left = self._left[run]
+        return limit if left is None else max(0, min(left, limit))
+
+    def take(self, run: int, many: int) -> None:
+        """So many of a run are claimed now."""
+        left = self._left[run]
+        if left is not None:
+            self._left[run] = left - many
+
+    def open_to(self, rows: Iterable[tuple[int, int]]) -> int:
+        """How many tasks could be taken of rows, given as the run and the tasks of each."""
+        many: Counter[int] = Counter()
+        for run, tasks in rows:
+            many[run] += tasks
+        return sum(self.of(run, tasks) for run, tasks in many.items())
 
 
 class More(msgspec.Struct, frozen=True):
@@ -89,9 +121,11 @@ class Claimed(msgspec.Struct, frozen=True):
     """The answer to a claim. `suspects` says that rows which must run apart wait for a process that holds nothing else.
 
     `ready` is how many tasks are left that the same want could take now, suspects not counted. It comes from a look at
-    a few rows, so there may be more; 0 means that none were seen.
+    a few rows, so there may be more; 0 means that none were seen. `time_left` are the seconds until the deadlines of
+    runs of these claims.
     """
 
     claims: tuple[Claim, ...] = ()
     suspects: bool = False
     ready: int = 0
+    time_left: tuple[tuple[int, float], ...] = ()

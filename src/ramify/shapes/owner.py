@@ -15,39 +15,36 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
 from ramify.model.process import Process
+from ramify.model.run import Owner
 
 
-class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who began a run. `stays` when that program itself does the work, and does not leave it to others."""
+def this_program(*, stays: bool) -> Owner:
+    """This process."""
+    return _program(os.getpid(), stays)
 
-    host: str
-    boot: str
-    pid: int
-    began: str
-    stays: bool = True
 
-    @classmethod
-    def here(cls, *, stays: bool) -> Owner:
-        """This process."""
-        return cls(socket.gethostname(), _boot(), os.getpid(), _began(os.getpid()) or "", stays)
+@lru_cache(maxsize=2)
+def _program(pid: int, stays: bool) -> Owner:
+    # By the process id: a forked child is another program.
+    return Owner(socket.gethostname(), _boot(), pid, _began(pid) or "", stays)
 
-    @property
-    def is_here(self) -> bool:
-        """Whether it is this very process."""
-        return self == Owner.here(stays=self.stays)
 
-    def is_gone(self, sessions: Sequence[Process]) -> bool:
-        """Whether that program is certain not to be there any more."""
-        if self.host != socket.gethostname():
-            return not any(each.host == self.host and each.pid == self.pid and not each.reaped for each in sessions)
-        if self.boot != _boot():
-            return True
-        return not _exists(self.pid) or _began(self.pid) != (self.began or None)
+def is_here(owner: Owner) -> bool:
+    """Whether it is this very process."""
+    return owner == this_program(stays=owner.stays)
+
+
+def is_gone(owner: Owner, sessions: Sequence[Process]) -> bool:
+    """Whether that program is certain not to be there any more."""
+    if owner.host != socket.gethostname():
+        return not any(each.host == owner.host and each.pid == owner.pid and not each.reaped for each in sessions)
+    if owner.boot != _boot():
+        return True
+    return not _exists(owner.pid) or _began(owner.pid) != (owner.began or None)
 
 
 def is_at_work(session: Process) -> bool:

@@ -71,7 +71,8 @@ class Description(msgspec.Struct, frozen=True):
 class Beat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds.
 
-    `paused` are the paused runs that it holds claims of. `peers` is how many sessions have not ended, its own included:
+    `paused` are the paused runs that it holds claims of, and `time_left` the seconds until the deadlines of those that
+    have one. `peers` is how many sessions have not ended, its own included:
     a process that died and was not reaped yet is still one of them.
     """
 
@@ -79,6 +80,7 @@ class Beat(msgspec.Struct, frozen=True):
     marks: tuple[Mark, ...] = ()
     paused: tuple[int, ...] = ()
     peers: int = 1
+    time_left: tuple[tuple[int, float], ...] = ()
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -178,7 +180,7 @@ class Store(Protocol):
 
         Starting never ends it, also when nothing of it is ready: that is for `advance` to judge.
         A key that is taken drops its task and answers with the one that holds it. If the id, or the name in that
-        generation, exists, answer with that run and change nothing.
+        generation, exists, answer with that run and change nothing. `since` of the run is the head of the log.
         """
 
     def append(
@@ -193,7 +195,8 @@ class Store(Protocol):
         In an open run with rounds they go to the round after the present one. An ended run refuses them. A key that is
         taken drops its task and answers with the one that holds it. A single task whose id follows the last of an
         unclaimed row with the same run, kind, queue, lane and priority extends that row instead of adding one, while
-        the row is a few seconds young and of maskable width.
+        the row is a few seconds young and of maskable width. A run that has more than its `max_tasks` then is drained
+        into HALTED.
         """
 
     # working
@@ -203,8 +206,9 @@ class Store(Protocol):
 
         Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age.
         A row that must run apart is given only to a process that holds nothing, and that process gets nothing else
-        while it holds it. Sent again with the same stamp it returns the same claims, or tries again if there were none.
-        A crash right after it leaves claims that the reaper offers again.
+        while it holds it. Of a run with `max_running`, no more than that many tasks are claimed at a time by all
+        processes together. Sent again with the same stamp it returns the same claims, or tries again if there were
+        none. A crash right after it leaves claims that the reaper offers again.
         """
 
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
@@ -220,7 +224,8 @@ class Store(Protocol):
 
         All or nothing per part, one part per token; a part with a void token is refused, recorded and changes nothing.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
-        to `later` keeps its deaths. `seq` in the log follows the order of commits.
+        to `later` keeps its deaths. A run that has more than its `max_tasks` then is drained into HALTED, in the same
+        transaction. `seq` in the log follows the order of commits.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
@@ -234,11 +239,12 @@ class Store(Protocol):
     def advance(self, run: int, round: int) -> Advanced:
         """The only judge of rounds and ends, under the run's lock, looking at all live work in one statement.
 
-        Unless the run is open (or draining) and at `round`, say where it is. With live work of that round or an
-        earlier one: not yet. Else open the lowest later round, if the run it follows allows it. With none left: end the
-        run as `ends_as` of the model says: failed when tasks failed or joins can never fill (stalled), and as cancelled
-        or halted once more when it was that before and tasks of it still are. Draining: sweep what nobody holds, and
-        end when nothing is held. When nothing changes, nothing is written.
+        Unless the run is open (or draining) and at `round`, say where it is. Open past its deadline: drain it into
+        FAILED, once. With live work of that round or an earlier one: not yet. Else open the lowest later round, if the
+        run it follows allows it. With none left: end the run as `ends_as` of the model says: as what it `fails_as` when
+        tasks failed that it does not tolerate, failed when joins can never fill (stalled), and as cancelled or halted
+        once more when it was that before and tasks of it still are. Draining: sweep what nobody holds, and end when
+        nothing is held. When nothing changes, nothing is written.
         """
 
     def cancel(

@@ -50,7 +50,8 @@ from ramify.model.join import Ends
 from ramify.model.log import LogLine
 from ramify.model.outcome import Deferred, Done, Failure, TaskError
 from ramify.model.stray import instead_of_call
-from ramify.shapes.frontier import Ask, begin
+from ramify.shapes.start import Ask, begin
+from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 
@@ -201,7 +202,7 @@ def _attempt(
 def _claim(store: Store, session: Session, call: Call[Any], params: object) -> Claim:
     """The call as the only task of a run of its own, claimed as any process would."""
     now = msgspec.structs.replace(call, group=dataclasses.replace(call.group, delay=None, due=None))
-    begin(store, Ask([now], params=params))
+    begin(store, Ask(*plan_of(now), params=params))
     return session.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
 
 

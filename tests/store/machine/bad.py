@@ -81,6 +81,9 @@ def _runs(free: int) -> Iterator[NewRun]:
     yield NewRun(free, name="")
     yield NewRun(free, name="\udc80")
     yield NewRun(free, follows=Follows(free))
+    yield NewRun(free, max_running=0)
+    yield NewRun(free, max_tasks=-1)
+    yield NewRun(free, fails_as=RunState.DONE)
 
 
 def _appends(free: int) -> Iterator[tuple[Any, ...]]:

@@ -21,8 +21,9 @@ from ramify.model.claim import Want
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Scope
+from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess
-from ramify.model.run import Follows, NewRun, Order, RunState
+from ramify.model.run import Follows, NewRun, Order, RunState, Tolerance
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Opener, Pair, Refused, Worker, open_sqlite, same_token
@@ -148,6 +149,11 @@ class WorkMachine(RuleBasedStateMachine):
             order=choose.one(tuple(Order)),
             follows=choose.one(leaders),
             endless=choose.chance(3),
+            max_running=choose.one((None, None, 1, 3)),
+            max_tasks=choose.one((None, None, None, 20)),
+            deadline=choose.one((None, None, None, scene.pair.clock.now() + choose.number(1, 30) * SECOND)),
+            fails_as=choose.one((RunState.FAILED, RunState.HALTED)),
+            tolerates=choose.one(tuple(Tolerance)),
         )
         work = self.shop.some_work(choose, waiters=False)
         sent = scene.front.send("start", new, work.groups, work.joins)

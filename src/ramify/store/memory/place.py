@@ -34,6 +34,7 @@ class RunRow:
     new: NewRun
     state: RunState
     created: int
+    since: int
     round: int = -1
     reason: str | None = None
     ended: int | None = None

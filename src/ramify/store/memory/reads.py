@@ -14,11 +14,11 @@ from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
-from ramify.model.run import Run, RunState
+from ramify.model.run import Owner, Run, RunState
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.memory import joins
-from ramify.store.memory.place import Place, SegmentRow, SessionRow, SpanRow
+from ramify.store.memory.place import Place, RunRow, SegmentRow, SessionRow, SpanRow
 from ramify.store.memory.runs import as_run
 from ramify.store.reads import (
     ErrorSummary,
@@ -61,6 +61,22 @@ class MemoryReads:
             beyond = (n for n in ids if (n < after or not after if newest_first else n > after))
             rows = map(as_run, map(self._place.runs.__getitem__, beyond))
             return _page((r for r in rows if state is None or r.state is state), lambda r: r.id, after, limit)
+
+    def owners(self, digest: bytes) -> Sequence[Owner]:
+        """Who began unfinished runs without a name."""
+        with self._place.lock:
+            found = (row.new.owner for row in self._unnamed(digest))
+            return list(dict.fromkeys(owner for owner in found if owner is not None))
+
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Unfinished runs of one owner without a name, by id."""
+        with self._place.lock:
+            rows = (row for row in self._unnamed(digest) if row.new.owner == owner and row.new.id > after)
+            return _page(map(as_run, rows), lambda r: r.id, after, limit)
+
+    def _unnamed(self, digest: bytes) -> list[RunRow]:
+        found = (row for _, row in sorted(self._place.runs.items()) if row.new.digest == digest)
+        return [row for row in found if row.new.name is None and row.ended is None]
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""

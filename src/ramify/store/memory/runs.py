@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ramify.errors import BadPayload
+from msgspec.structs import asdict, replace
+
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.event import Status
+from ramify.model.event import Status, Tally
 from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
+from ramify.model.run import (
+    Advanced,
+    NewRun,
+    Order,
+    Run,
+    RunState,
+    ends_as,
+    seconds_left,
+    stalled,
+    too_late,
+    too_many,
+)
 from ramify.model.segment import SegmentState, tasks_in
 from ramify.store.memory import claims, commits, joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
@@ -19,11 +31,9 @@ WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
 
 def create(place: Place, new: NewRun, now: int) -> RunRow:
     """Write the run row."""
-    if new.follows is not None and new.follows.run == new.id:
-        raise BadPayload(f"run {new.id} cannot follow itself")
     if new.follows is not None:
         place.run(new.follows.run)
-    row = RunRow(new, RunState.OPEN, now)
+    row = RunRow(new, RunState.OPEN, now, since=len(place.commits))
     place.runs[new.id] = row
     if new.name is not None:
         place.names[new.name, new.generation] = new.id
@@ -32,11 +42,15 @@ def create(place: Place, new: NewRun, now: int) -> RunRow:
 
 def as_run(row: RunRow) -> Run:
     """A run as readers see it."""
-    n = row.new
     return Run(
-        n.id, n.name, n.generation, n.shape, n.order, n.follows, n.endless, n.params, n.roots,
-        row.state, row.round, row.reason, row.created, row.ended,
-    )  # fmt: skip
+        **asdict(row.new),
+        state=row.state,
+        round=row.round,
+        reason=row.reason,
+        created=row.created,
+        ended=row.ended,
+        since=row.since,
+    )
 
 
 def live(place: Place, run: int) -> list[SegmentRow]:
@@ -52,9 +66,21 @@ def begin(place: Place, run: RunRow, now: int) -> None:
 
 def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
+    answer = _judge(place, run, round, now)
+    return (
+        replace(answer, time_left=seconds_left(run.new.deadline, run.into, now))
+        if answer.state is RunState.OPEN
+        else answer
+    )
+
+
+def _judge(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     rows = live(place, run.new.id)
     if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
         return Advanced(run.state, run.round)
+    if run.state is RunState.OPEN and (late := too_late(run.new, run.into, now)) is not None:
+        run.state, run.into, run.reason = RunState.DRAINING, RunState.FAILED, late
+        return replace(_drain(place, run, rows, now), moved=True)
     if run.state is RunState.DRAINING:
         return _drain(place, run, rows, now)
     working = [row for row in rows if row.state in WORKING]
@@ -105,6 +131,7 @@ def _ungate(run: RunRow, rows: list[SegmentRow]) -> bool:
 def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Advanced:
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     state = ends_as(
+        run.new,
         run.into,
         failures=_count(place, run, Status.FAILED, Status.QUARANTINED),
         cancelled=_count(place, run, Status.CANCELLED),
@@ -114,7 +141,7 @@ def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Adva
     return _close(place, run, state, stalled(stuck) if stuck else run.reason if state is run.into else None, now)
 
 
-def _count(place: Place, run: RunRow, *statuses: Status) -> int:
+def _count(place: Place, run: RunRow, *statuses: Status | Tally) -> int:
     counters = place.counters.items()
     return sum(count for (owner, _, what, _), count in counters if owner == run.new.id and what in statuses)
 
@@ -162,6 +189,14 @@ def gate_all(place: Place, run: int) -> None:
     for row in live(place, run):
         if row.state is SegmentState.READY:
             row.state = SegmentState.GATED
+
+
+def hold_to_caps(place: Place, runs: Iterable[int], now: int) -> None:
+    """Halt those of the runs that have more tasks than they may have."""
+    for run in map(place.run, runs):
+        why = too_many(run.new, _count(place, run, Tally.ADDED)) if run.new.max_tasks is not None else None
+        if why is not None:
+            cancel_run(place, run, why, RunState.HALTED, now)
 
 
 def cancel_run(place: Place, run: RunRow, reason: str, into: RunState, now: int) -> CancelAnswer:

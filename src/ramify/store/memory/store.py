@@ -21,8 +21,8 @@ from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, Order, RunState, Started
-from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_staged, check_tasks
+from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
+from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
 from ramify.store.memory import adding, claims, commits, lives, processes, runs
@@ -107,6 +107,7 @@ class MemoryStore:
             return Beat(
                 marks=claims.marks_for(self._place, process),
                 paused=claims.paused_for(self._place, process),
+                time_left=claims.time_left_for(self._place, process, self.now()),
                 peers=peers,
             )
 
@@ -145,8 +146,7 @@ class MemoryStore:
         waiters: Sequence[NewWaiters] = (),
     ) -> Started:
         """Create a run with its first tasks."""
-        if run.name is not None:
-            check_name("run name", run.name)
+        check_run(run)
         with self._place.lock:
             known = self._place.names.get((run.name, run.generation)) if run.name is not None else None
             known = run.id if run.id in self._place.runs else known
@@ -179,6 +179,7 @@ class MemoryStore:
                 )
             self._check_adding(tasks, joins, waiters)
             answer = self._add(run, tasks, joins, waiters, row.round + 1 if row.new.order is Order.ROUNDS else 0)
+            runs.hold_to_caps(self._place, [run], self.now())
             self._place.wake()
             return answer
 
@@ -226,7 +227,10 @@ class MemoryStore:
                 commits.refuse(self._place, stamp, part, now)
             seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
             held = [(commits.holding(self._place, stamp.process, part.token), part) for part in parts]
-            commits.apply(self._place, stamp, [(row, part) for row, part in held if row is not None], now)
+            guarded = [(row, part) for row, part in held if row is not None]
+            commits.apply(self._place, stamp, guarded, now)
+            grown = {row.run for row, part in guarded if part.children or part.publish}
+            runs.hold_to_caps(self._place, sorted(grown), now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)

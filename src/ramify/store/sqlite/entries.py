@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ramify.errors import BadPayload, RunEnded
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
@@ -35,9 +37,11 @@ def start(
     if not 0 < run.id < next_id:
         raise BadPayload(f"run id {run.id} was not reserved from this store")
     _check(db, tasks, new, waiters)
-    added = _add(db, runs.create(db, run, now), tasks, new, waiters, 0, now)
-    runs.begin(db, rows.run_row(db, run.id), now)
-    return Started(rows.run_row(db, run.id), created=True, added=added)
+    made = runs.create(db, run, now)
+    added = _add(db, made, tasks, new, waiters, 0, now)
+    moved = runs.begin(db, made, now)
+    there = made if moved is None else replace(made, round=moved.round)
+    return Started(there, created=True, added=added)
 
 
 def append(
@@ -49,7 +53,9 @@ def append(
     if run.state.is_end or run.state is RunState.DRAINING:
         raise RunEnded(f"run {run.id} is {run.state.value} and takes no more tasks; reopen its tasks or start another")
     _check(db, tasks, new, waiters)
-    return _add(db, run, tasks, new, waiters, run.round + 1 if run.order is Order.ROUNDS else 0, now)
+    added = _add(db, run, tasks, new, waiters, run.round + 1 if run.order is Order.ROUNDS else 0, now)
+    runs.hold_to_caps(db, () if run.max_tasks is None else (run.id,), now)
+    return added
 
 
 def _check(db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:

@@ -6,7 +6,7 @@ row has statements of its own, because a range is read faster than the ids in it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,7 +15,7 @@ from ramify.model.claim import Claim, More
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import MOST_BROUGHT, Rule
 from ramify.model.mark import Mark, Scope
-from ramify.model.run import RunState
+from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import tasks_in
 from ramify.store.sqlite import joins, rows
 from ramify.store.sqlite.db import Db
@@ -45,6 +45,11 @@ GROUPED = (
 )
 VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
 RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+
+TIMED = (
+    "SELECT id, deadline, becomes FROM carray(?) AS wanted CROSS JOIN run ON run.id = wanted.value"
+    " WHERE deadline IS NOT NULL AND state = 'open'"
+)
 
 
 def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
@@ -182,18 +187,22 @@ def _above(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a process must know of the runs it holds claims of: their marks, and which are paused."""
+    """What a process must know of the runs it holds claims of: their marks, which are paused, and the seconds
+    until deadlines.
+    """
 
     marks: tuple[Mark, ...]
     paused: tuple[int, ...]
+    time_left: tuple[tuple[int, float], ...]
 
 
-def told(db: Db, process: int) -> Told:
+def told(db: Db, process: int, now: int) -> Told:
     """What a process is told of the runs it holds claims of."""
     marks: list[Mark] = []
     held = db.execute(
-        "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
-        " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
+        "SELECT id, state, reason FROM run"
+        " WHERE id IN (SELECT run FROM segment INDEXED BY held WHERE segment.state = 3 AND segment.owner = ?)"
+        " ORDER BY id",
         (process,),
     ).fetchall()
     for run, state, reason in held:
@@ -201,4 +210,12 @@ def told(db: Db, process: int) -> Told:
             marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
         # That a task ran out of time concerns its next claim alone.
         marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
-    return Told(tuple(marks), tuple(run for run, state, _ in held if state == RunState.PAUSED))
+    paused = tuple(run for run, state, _ in held if state == RunState.PAUSED)
+    return Told(tuple(marks), paused, time_left(db, {run for run, *_ in held}, now))
+
+
+def time_left(db: Db, runs: Collection[int], now: int) -> tuple[tuple[int, float], ...]:
+    """The open ones of these runs that have a deadline, and the seconds until it."""
+    found = db.execute(TIMED, (rows.ids(sorted(runs)),)) if runs else ()
+    left = ((run, seconds_left(deadline, RunState(becomes), now)) for run, deadline, becomes in found)
+    return tuple((run, seconds) for run, seconds in left if seconds is not None)

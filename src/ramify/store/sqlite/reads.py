@@ -15,7 +15,7 @@ from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
-from ramify.model.run import Run, RunState
+from ramify.model.run import Owner, Run, RunState
 from ramify.model.segment import Segment, SegmentState, unpack
 from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import (
@@ -63,6 +63,9 @@ SEGMENT = (
     " ran, held, silent, apart, alone FROM segment"
 )
 LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
+IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
+NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
+UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
 
 
@@ -92,6 +95,22 @@ class SqliteReads:
         chosen = f"{rows.RUN} WHERE id {beyond} ? AND (?2 IS NULL OR state = ?2) ORDER BY id {order}"
         with self._link.read() as db:
             found = db.execute(chosen, (start, wanted))
+            return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+
+    def owners(self, digest: bytes) -> Sequence[Owner]:
+        """Who began unfinished runs without a name, found by skipping from one to the next."""
+        found: list[Owner] = []
+        after = ""
+        with self._link.read() as db:
+            while (row := db.execute(NEXT_OWNER, (digest, after)).fetchall()[0])[0] is not None:
+                (after,) = row
+                found.append(rows.read_owner(after))
+        return found
+
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Unfinished runs of one owner without a name, by id."""
+        with self._link.read() as db:
+            found = db.execute(UNNAMED, (digest, rows.write_owner(owner), after))
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:

@@ -20,14 +20,15 @@ from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
-from ramify.model.run import Follows, Order, Run, RunState
+from ramify.model.run import Follows, Order, Owner, Run, RunState, Tolerance
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
 from ramify.store.sqlite.db import Db
 
-RUN = (
-    "SELECT id, name, generation, shape, ordering, follows, lead, endless, params, roots, state, round, reason,"
-    " created, ended FROM run"
+RUN_COLUMNS = (
+    "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
+    " max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since"
 )
+RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
     "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran, held, silent,"
     " apart, alone, owner, token"
@@ -59,27 +60,26 @@ def ids(numbers: Iterable[int]) -> Any:
 def read_run(row: tuple[Any, ...]) -> Run:
     """A run from a row of `RUN`."""
     (
-        number,
-        name,
-        generation,
-        shape,
-        order,
-        follows,
-        lead,
-        endless,
-        params,
-        roots,
-        state,
-        round,
-        reason,
-        created,
-        ended,
-    ) = row
+        number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
+        max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since,
+    ) = row  # fmt: skip
     return Run(
         number, name, generation, shape, Order(order),
         None if follows is None else Follows(follows, lead),
-        bool(endless), params, roots, RunState(state), round, reason, created, ended,
+        bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
+        max_running, max_tasks, deadline, RunState(fails_as), Tolerance(tolerates),
+        state=RunState(state), round=round, reason=reason, created=created, ended=ended, since=since,
     )  # fmt: skip
+
+
+def read_owner(stored: str) -> Owner:
+    """An owner from its column."""
+    return msgspec.json.decode(stored, type=Owner)
+
+
+def write_owner(owner: Owner | None) -> str | None:
+    """The inverse of `read_owner`; equal owners are equal texts."""
+    return None if owner is None else msgspec.json.encode(owner).decode()
 
 
 def run_row(db: Db, run: int) -> Run:

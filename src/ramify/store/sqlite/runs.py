@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from ramify.errors import BadPayload
+from msgspec.structs import asdict, replace
+
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.event import Status
+from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.mark import CancelAnswer, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
+from ramify.model.run import (
+    Advanced,
+    NewRun,
+    Order,
+    Run,
+    RunState,
+    ends_as,
+    seconds_left,
+    stalled,
+    too_late,
+    too_many,
+)
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
@@ -19,29 +31,46 @@ WORKING = "state IN (0, 1, 3)"
 #: Live work of the round that is open or of an earlier one; without a barrier, of any.
 HOLDING = f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)"
 
+CAPPED = f"{rows.RUN} WHERE id IN (SELECT value FROM carray(?)) AND max_tasks IS NOT NULL"
+COUNTED = "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what = ?"
+
 
 def create(db: Db, new: NewRun, now: int) -> Run:
     """Write the run row."""
-    if new.follows is not None and new.follows.run == new.id:
-        raise BadPayload(f"run {new.id} cannot follow itself")
     if new.follows is not None:
         rows.run_row(db, new.follows.run)
     follows, lead = (None, None) if new.follows is None else (new.follows.run, new.follows.lead)
-    db.execute(
-        "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,?)",
+    (since,) = db.execute(
+        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,"
+        "(SELECT ifnull(max(seq), 0) FROM commits),?) RETURNING since",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
-            new.roots, RunState.OPEN.value, now, RunState.DONE.value,
+            new.digest, new.shown, rows.write_owner(new.owner), new.max_running, new.max_tasks, new.deadline,
+            new.fails_as.value, new.tolerates.value, RunState.OPEN.value, now, RunState.DONE.value,
         ),
-    )  # fmt: skip
-    return rows.run_row(db, new.id)
+    ).fetchall()[0]  # fmt: skip
+    return Run(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
 
 
-def look(db: Db, run: Run, round: int) -> Advanced | None:
+def look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
     """What `advance` would answer that changes nothing; None when there is something to change. It writes nothing."""
+    still = _look(db, run, round, now)
+    return None if still is None else _timed(db, still, run, now)
+
+
+def _timed(db: Db, answer: Advanced, run: Run, now: int) -> Advanced:
+    """The answer with how long the run may still go on."""
+    if run.deadline is None or answer.state is not RunState.OPEN:
+        return answer
+    return replace(answer, time_left=seconds_left(run.deadline, _into(db, run), now))
+
+
+def _look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
     here = Advanced(run.state, run.round)
     if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
         return here
+    if _too_late(db, run, now) is not None:
+        return None
     if run.state is RunState.DRAINING:
         idle = _is_any(db, "segment WHERE run = ? AND state IN (0, 1, 2)", (run.id,))
         held = 0 if idle else _tasks(db, "run = ? AND state = 3", (run.id,))
@@ -56,17 +85,22 @@ def look(db: Db, run: Run, round: int) -> Advanced | None:
     return None if leader is None else Advanced(run.state, run.round, gated_by=leader)
 
 
-def begin(db: Db, run: Run, now: int) -> None:
+def begin(db: Db, run: Run, now: int) -> Advanced | None:
     """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
-    if _lowest_round(db, run) is not None:
-        advance(db, run, run.round, now)
+    return advance(db, run, run.round, now) if _lowest_round(db, run) is not None else None
 
 
 def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
-    still = look(db, run, round)
-    if still is not None:
-        return still
+    still = look(db, run, round, now)
+    return still if still is not None else _timed(db, _move(db, run, round, now), run, now)
+
+
+def _move(db: Db, run: Run, round: int, now: int) -> Advanced:
+    late = _too_late(db, run, now)
+    if late is not None:
+        _begin_drain(db, run, RunState.FAILED, late)
+        return replace(_drain(db, rows.run_row(db, run.id), now), moved=True)
     if run.state is RunState.DRAINING:
         return _drain(db, run, now)
     if _is_queue(run) or _holds(db, run):
@@ -77,6 +111,19 @@ def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     db.execute("UPDATE run SET round = ? WHERE id = ?", (lowest, run.id))
     _ungate(db, run, lowest)
     return Advanced(run.state, lowest, moved=True)
+
+
+def _too_late(db: Db, run: Run, now: int) -> str | None:
+    """Why an open run is out of time; None while it is not."""
+    has_passed = run.state is RunState.OPEN and run.deadline is not None and run.deadline <= now
+    return too_late(run, _into(db, run), now) if has_passed else None
+
+
+def _begin_drain(db: Db, run: Run, into: RunState, reason: str | None) -> None:
+    db.execute(
+        "UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?",
+        (RunState.DRAINING.value, into.value, reason, run.id),
+    )
 
 
 def _has_barrier(run: Run) -> bool:
@@ -155,6 +202,7 @@ def _end(db: Db, run: Run, now: int) -> Advanced:
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     into = _into(db, run)
     state = ends_as(
+        run,
         into,
         failures=counts.get(Status.FAILED, 0) + counts.get(Status.QUARANTINED, 0),
         cancelled=counts.get(Status.CANCELLED, 0),
@@ -218,15 +266,21 @@ def set_state(db: Db, run: int, state: RunState) -> None:
     db.execute("UPDATE run SET state = ? WHERE id = ?", (state.value, run))
 
 
+def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:
+    """Halt those of the runs that have more tasks than they may have."""
+    capped = db.execute(CAPPED, (rows.ids(sorted(grown)),)).fetchall() if grown else []
+    for run in map(rows.read_run, capped):
+        (added,) = db.execute(COUNTED, (run.id, Tally.ADDED)).fetchall()[0]
+        if (why := too_many(run, added)) is not None:
+            cancel_run(db, run, why, RunState.HALTED, now)
+
+
 def cancel_run(db: Db, run: Run, reason: str, into: RunState, now: int) -> CancelAnswer:
     """Drain the run; when nobody holds anything of it, it ends here."""
     if run.state.is_end:
         return CancelAnswer.ENDED
     if run.state is not RunState.DRAINING:
-        db.execute(
-            "UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?",
-            (RunState.DRAINING.value, into.value, reason or None, run.id),
-        )
+        _begin_drain(db, run, into, reason or None)
     ended = advance(db, rows.run_row(db, run.id), run.round, now).state.is_end
     return CancelAnswer.CERTAIN if ended else CancelAnswer.REQUESTED
 

@@ -37,10 +37,14 @@ CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
-    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, roots BLOB, state TEXT NOT NULL,
-    round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL, ended INTEGER, becomes TEXT NOT NULL
+    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, digest BLOB, shown TEXT NOT NULL,
+    owner TEXT, max_running INTEGER, max_tasks INTEGER, deadline INTEGER, fails_as TEXT NOT NULL,
+    tolerates TEXT NOT NULL, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL,
+    ended INTEGER, since INTEGER NOT NULL, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
+CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
+CREATE INDEX run_bounded ON run (max_running) WHERE max_running IS NOT NULL AND ended IS NULL;
 
 CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
@@ -84,7 +88,7 @@ CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND d
 CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND apart;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;
-CREATE INDEX held ON segment (owner) WHERE state = 3;
+CREATE INDEX held ON segment (owner, run) WHERE state = 3;
 CREATE INDEX fence ON segment (token) WHERE token IS NOT NULL;
 CREATE INDEX garbage ON segment (first) WHERE state = 5;
 CREATE INDEX segment_run ON segment (run, round);

@@ -23,8 +23,8 @@ from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import CancelAnswer, Mark
 from ramify.model.outcome import storable
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, RunState, Started
-from ramify.model.task import Appended, NewTasks, check_name, check_staged
+from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
+from ramify.model.task import Appended, NewTasks, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Description, Reopened, Vacuumed
 from ramify.store.record import death_of
@@ -136,8 +136,8 @@ class SqliteStore:
         with self._link.read() as db:
             if processes.is_gone(db, process):
                 return Beat(reaped=True)
-            told = held.told(db, process)
-            return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db))
+            told = held.told(db, process, self.now())
+            return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db), time_left=told.time_left)
 
     @property
     def records(self) -> Path:
@@ -194,8 +194,7 @@ class SqliteStore:
         waiters: Sequence[NewWaiters] = (),
     ) -> Started:
         """Create a run with its first tasks."""
-        if run.name is not None:
-            check_name("run name", run.name)
+        check_run(run)
         with self._link.write() as db:
             return entries.start(db, run, tasks, joins, waiters, self.now())
 
@@ -282,6 +281,7 @@ class SqliteStore:
             guarded = [(valid[part.token], part) for part in parts if part.token in valid]
             commits.Commit(db, log, stamp.process, columns, now).write(guarded)
             log.close()
+            runs.hold_to_caps(db, {row.run for row, part in guarded if part.children or part.publish}, now)
         for part in parts:
             if part.token not in valid:
                 commits.refuse(db, stamp, part, now)
@@ -311,7 +311,7 @@ class SqliteStore:
     def advance(self, run: int, round: int) -> Advanced:
         """Judge rounds and ends. What does not move is told from a read."""
         with self._link.read() as db:
-            still = runs.look(db, rows.run_row(db, run), round)
+            still = runs.look(db, rows.run_row(db, run), round, self.now())
         if still is not None:
             return still
         with self._link.write() as db:

@@ -43,6 +43,7 @@ FILES = (
     "reap",
     "bury",
     "advance",
+    "bounds",
     "cancel",
     "cancel_tasks",
     "pause",
