@@ -305,9 +305,7 @@ class Engine(Tasks):
             if not isinstance(call, Call):
                 raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")
             if call.kind not in known:
-                raise ConfigError(
-                    f"this engine has no task {call.kind!r}; include the set it belongs to: Engine(include=[...])"
-                )
+                raise ConfigError(f"this engine has no task {call.kind!r}; include its set: Engine(include=[...])")
 
     def _ask(self, root: object, order: OrderName, follows: Leading | tuple[Leading, int] | None, **asked: Any) -> Ask:
         tasks = self.table().values() if inspect.isgenerator(root) else ()
