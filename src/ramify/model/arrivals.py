@@ -159,60 +159,69 @@ def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], l
     queue, firing = list(arrivals), dict(empty)
     while queue or firing:
         masks, others, where = _by_part(queue)
-        _fetch([*masks, *((join, 0) for join in firing)], known, load)
-        for (number, part), slots in masks.items():
-            join = known.get(number)
-            if join is None or join.fired:
-                continue
-            join.arrive(part, slots, others.get((number, part), ()))
-            changed[number] = join
-            if join.is_full:
-                firing[number] = where[number]
+        _fetch(masks, firing, known, load)
+        for part, slots_of in masks.items():
+            for number, slots in slots_of.items():
+                join = known.get(number)
+                if join is None or join.fired:
+                    continue
+                join.arrive(part, slots, others.get((number, part), ()) if others else ())
+                changed[number] = join
+                if join.is_full:
+                    firing[number] = where[number]
         queue = []
         for number, at in firing.items():
             join = known[number]
             join.fired = True
             changed[number] = join
-            if join.outer is not None:
-                queue.append(Arrivals(*at, [(*join.outer, join.ends.worst)]))
+            if join.outer_join is not None:
+                queue.append(Arrivals(*at, [(join.outer_join, join.outer_slot, join.ends.worst)]))
             if join.task is not None:
                 fired[join.task] = at
         firing = {}
     return Settled(list(changed.values()), fired)
 
 
-Part = tuple[int, int]
+#: By the number of a part: slots as a mask, by join.
+Masks = dict[int, dict[int, int]]
+#: By join and part: members that did not end well, one by one.
+Others = dict[tuple[int, int], list[tuple[int, Status]]]
 
 
-def _by_part(
-    arrivals: Iterable[Arrivals],
-) -> tuple[dict[Part, int], dict[Part, list[tuple[int, Status]]], dict[int, tuple[int, int]]]:
-    """Slots by join and part as masks; those not done, one by one; and where what fires goes: to the latest round."""
-    masks: dict[Part, int] = {}
-    others: dict[Part, list[tuple[int, Status]]] = {}
+def _by_part(arrivals: Sequence[Arrivals]) -> tuple[Masks, Others, Mapping[int, tuple[int, int]]]:
+    """Members by part, and where what fires goes: to the latest round."""
+    masks: Masks = {}
+    others: Others = {}
     where: dict[int, tuple[int, int]] = {}
     for run, round, members in arrivals:
-        at = (run, round)
         for join, slot, status in members:
-            part = (join, slot // PART_SLOTS)
+            part, slot = (0, slot) if slot < PART_SLOTS else divmod(slot, PART_SLOTS)
+            if (slots_of := masks.get(part)) is None:
+                slots_of = masks[part] = {}
             if status is Status.DONE:
-                masks[part] = masks.get(part, 0) | 1 << slot % PART_SLOTS
+                slots_of[join] = slots_of.get(join, 0) | 1 << slot
             else:
-                masks.setdefault(part, 0)
-                others.setdefault(part, []).append((slot % PART_SLOTS, status))
-            if (before := where.get(join)) is None or before < at:
-                where[join] = at
+                slots_of.setdefault(join, 0)
+                others.setdefault((join, part), []).append((slot, status))
+        at = (run, round)
+        for join in {join for join, _, _ in members}:
+            where[join] = max(at, where.get(join, at))
     return masks, others, where
 
 
-def _fetch(parts: Iterable[Part], known: dict[int, Standing], load: Load) -> None:
+def _fetch(masks: Masks, new: Iterable[int], known: dict[int, Standing], load: Load) -> None:
     """Bring in what is not there yet."""
-    wanted: dict[int, list[int]] = {}
-    for number, part in parts:
-        if (there := known.get(number)) is None or (part not in there.parts and part < there.total):
-            wanted.setdefault(number, []).append(part)
-    for number, join in load(wanted).items() if wanted else ():
-        there = known.setdefault(number, join)
-        if there is not join:
-            there.parts = {**join.parts, **there.parts}
-            there.elsewhere = there.elsewhere - sum((bits.ends for bits in join.parts.values()), NOBODY)
+    wanted: dict[int, Collection[int]] = {join: () for join in new if join not in known}
+    for part, slots_of in masks.items():
+        just = (part,)
+        for join in slots_of:
+            there = known.get(join)
+            if there is None:
+                wanted[join] = (*wanted[join], part) if join in wanted else just
+            elif part not in there.parts and part < there.total:
+                wanted[join] = (*wanted.get(join, ()), part)
+    for number, found in load(wanted).items() if wanted else ():
+        there = known.setdefault(number, found)
+        if there is not found:
+            there.parts = {**found.parts, **there.parts}
+            there.elsewhere = there.elsewhere - sum((bits.ends for bits in found.parts.values()), NOBODY)

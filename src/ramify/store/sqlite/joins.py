@@ -144,6 +144,20 @@ def save(db: Db, changed: Sequence[Standing]) -> None:
             _write_parts(db, join)
 
 
+def _save_settled(db: Db, changed: Sequence[Standing]) -> None:
+    """Write joins back after arrivals. Of most only few columns have changed: all of their members are done."""
+    plain: list[tuple[int, bool, int, int]] = []
+    others: list[Standing] = []
+    for join in changed:
+        bits = join.parts.get(0)
+        if bits is None or not _is_small(join) or bits.failed or bits.skipped or bits.cancelled:
+            others.append(join)
+        else:
+            plain.append((join.full, join.fired, bits.arrived, join.id))
+    db.executemany("UPDATE joins SET filled = ?, fired = ?, arrived = ? WHERE id = ?", plain)
+    save(db, others)
+
+
 def ends_of(bits: Sequence[Any]) -> Ends:
     """How the members of a join ended, from `size, arrived, failed, skipped, cancelled` of its row."""
     size, arrived, failed, skipped, cancelled = bits
@@ -244,7 +258,7 @@ def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, 
     if not arrivals and not empty:
         return
     settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
-    save(db, settled.changed)
+    _save_settled(db, settled.changed)
     _publish(db, settled.fired)
 
 
