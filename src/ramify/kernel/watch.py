@@ -7,6 +7,7 @@ its deadline. Part of the core: no threads, no clock.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable
 
@@ -30,6 +31,8 @@ class Watch:
         self._leaders: dict[int, int] = {}
         #: When runs are out of time, by the clock of this process.
         self._deadlines: dict[int, float] = {}
+        #: Before this none of them is; looked for again when it has come.
+        self.next_deadline = math.inf
 
     @property
     def is_over(self) -> bool:
@@ -60,25 +63,26 @@ class Watch:
 
     def told(self, time_left: Iterable[tuple[int, float]], now: float) -> None:
         """These runs have so many seconds left."""
-        self._deadlines.update((run, now + seconds) for run, seconds in time_left)
-
-    @property
-    def next_deadline(self) -> float | None:
-        """When the first of them is out of time."""
-        return min(self._deadlines.values()) if self._deadlines else None
+        for run, seconds in time_left:
+            at = self._deadlines[run] = now + seconds
+            self.next_deadline = min(self.next_deadline, at)
 
     def late(self, now: float) -> Move | None:
         """A run that is out of time; each is named once, and again when the answer says that it is still open."""
-        for run in [run for run, at in self._deadlines.items() if at <= now]:
-            del self._deadlines[run]
-            return Move(run, self.rounds.get(run, -1))
-        return None
+        if now < self.next_deadline:
+            return None
+        run = min(self._deadlines, key=self._deadlines.__getitem__, default=None)
+        self.next_deadline = math.inf if run is None else self._deadlines[run]
+        if run is None or now < self.next_deadline:
+            return None
+        del self._deadlines[run]
+        return Move(run, self.rounds.get(run, -1))
 
     def advanced(self, run: int, answer: Advanced, now: float) -> None:
         """A run was asked."""
         self._deadlines.pop(run, None)
         if answer.time_left is not None and answer.state is RunState.OPEN:
-            self._deadlines[run] = now + answer.time_left
+            self.told([(run, answer.time_left)], now)
         if answer.gated_by is not None:
             self._leaders[run] = answer.gated_by
         if answer.state.is_end:
