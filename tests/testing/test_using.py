@@ -363,7 +363,7 @@ def test_a_unique_key_is_kept_for_as_many_seconds_as_was_said(
 def test_a_deadline_comes_with_the_clock(bench: Workbench) -> None:
     run = shop.engine.start(shop.count_down.of(5).delay(3600), deadline=timedelta(minutes=5))
     bench.drain()
-    assert not run.state.is_end
+    assert not run.ended
     bench.advance(timedelta(minutes=5))
     bench.drain()
     assert run.state is RunState.FAILED
