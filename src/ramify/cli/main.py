@@ -35,7 +35,7 @@ COMMANDS = {
     "why": "Why a task is not running.",
     "logs": "What tasks of a run logged.",
     "retry": "Begin again with tasks that failed.",
-    "resolve": "Say by hand how an ended task should count.",
+    "resolve": "Say by hand how a task should count.",
     "cancel": "Cancel a run, a task, or a task and all below it.",
     "pause": "Grant no more work of a run.",
     "resume": "Let a paused run go on.",

@@ -23,6 +23,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "phase": status.phase.value,
         "round": run.round if status.has_rounds else None,
         "reason": run.reason,
+        "decision": run.decision,
         "at": stamp(status.at),
         "created": stamp(run.created),
         "ended": stamp(run.ended),

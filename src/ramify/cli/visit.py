@@ -102,6 +102,12 @@ def entered(store: Store) -> Iterator[Session]:
         store.leave(session.process)
 
 
+def who_and_why(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command by which somebody decides something the options `--reason` and `--by`."""
+    command = click.option("--by", help="Who decides; user@host unless you say so.")(command)
+    return click.option("--reason", default="", help="Why; kept with what is decided.")(command)
+
+
 def on_store(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command that looks the options `-s` and `--json`, and its store as the argument `visit`."""
     return _visiting(command, reading=True)

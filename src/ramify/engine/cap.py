@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from ramify.engine.deciding import halt
 from ramify.errors import StoreError
 from ramify.inspect.find import every_run
 from ramify.kernel.signals import Saved, Signal
@@ -43,7 +44,7 @@ class Cap:
                 added = sum(counters.get(Tally.ADDED, 0) for counters in self._store.reads.counts(run).values())
                 if added >= cap:
                     reason = f"max_tasks={cap} reached ({added} tasks)"
-                    self._store.cancel(run, reason=reason, into=RunState.HALTED)
+                    halt(self._store, run, reason)
                     del self._caps[run]
         except StoreError:
             # The store is away; the next commit that gets through is looked at again.

@@ -21,9 +21,11 @@ from ramify.errors import ConfigError
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.store.contract import REOPEN_LIMIT, Store
+from ramify.store.here import person
 
 
 class Retried(msgspec.Struct, frozen=True):
@@ -33,15 +35,16 @@ class Retried(msgspec.Struct, frozen=True):
     superseded: tuple[tuple[int, int], ...] = ()
 
 
-def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str) -> Retried:
+def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str, by: str | None = None) -> Retried:
     """Begin new lives for the chosen tasks of a run."""
+    said = Said(reason, person() if by is None else by)
     session = Session(store, Settings(), Signals(), threading.Event(), kinds=())
     session.enter()
     count = 0
     superseded: list[tuple[int, int]] = []
     try:
         for page in chosen.pages(reading, run):
-            answer = session.send(_reopening(store, run, page, reason))
+            answer = session.send(_reopening(store, run, page, said))
             count += len(answer.tasks)
             superseded += answer.superseded
     finally:
@@ -134,8 +137,8 @@ def _joins(reading: Reading, run: int, *, fired: bool | None) -> Iterator[Join]:
         after, more = page.after, page.more
 
 
-def _reopening(store: Store, run: int, page: Sequence[int], reason: str) -> Any:
-    return lambda stamp: store.reopen(stamp, run, page, reason=reason)
+def _reopening(store: Store, run: int, page: Sequence[int], said: Said) -> Any:
+    return lambda stamp: store.reopen(stamp, run, page, said=said)
 
 
 def _cut(tasks: Iterator[int]) -> Iterator[Sequence[int]]:

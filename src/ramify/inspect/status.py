@@ -156,7 +156,8 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
     if run.state.is_end:
         return None
     if run.state is RunState.PAUSED:
-        return "paused; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
+        told = "paused" if run.decision is None else str(run.decision)
+        return f"{told}; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
     if status.gated_by is not None:
         leader = f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
         return leader if live.workers else f"{leader}; {NOBODY}"

@@ -15,6 +15,8 @@ import msgspec
 from ramify.inspect.find import title, typed
 from ramify.inspect.history import task_row
 from ramify.inspect.live import is_alive, rows_of, width, workers
+from ramify.inspect.show import because
+from ramify.model.decision import in_words
 from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.model.policy import PARKED, SECOND
@@ -24,6 +26,8 @@ from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
+
+_TELLING = (Status.CANCELLED, Status.SKIPPED, Status.DECIDED)
 
 
 class Cause(StrEnum):
@@ -92,7 +96,14 @@ def _without_a_row(reads: Reads, row: Row, run: Run) -> Why:
         Status.QUARANTINED: f"`ramify events {row.id}` shows why; `ramify retry` begins a new life",
         Status.CANCELLED: "`ramify retry` begins a new life",
     }.get(ended)
-    return Why(row.id, Cause.ENDED, f"it ended as {ended.name.lower()} (run {title(run)} is {run.state.value})", advice)
+    how = f"{ended.name.lower()}{_why_ended(reads, row.id)}"
+    return Why(row.id, Cause.ENDED, f"it ended as {how} (run {title(run)} is {run.state.value})", advice)
+
+
+def _why_ended(reads: Reads, task: int) -> str:
+    """Who wanted that and why, where somebody did: the end tells, or, of a result, the event before it."""
+    told = [event for event in reads.events(task, task)[-2:] if event.status in _TELLING]
+    return because(told[-1].value) if told else ""
 
 
 def _held(reads: Reads, task: int, segment: Segment) -> Why:
@@ -136,9 +147,11 @@ def _join_of(reads: Reads, run: int, task: int) -> Join | None:
 def _gated(reads: Reads, task: int, run: Run, segment: Segment) -> Why:
     match run.state:
         case RunState.PAUSED:
-            return Why(task, Cause.PAUSED, f"its run {title(run)} is paused", f"ramify resume {typed(run)}")
+            return Why(
+                task, Cause.PAUSED, f"its run {title(run)} is paused{_decided(run)}", f"ramify resume {typed(run)}"
+            )
         case RunState.DRAINING:
-            return Why(task, Cause.DRAINING, f"its run {title(run)} is being cancelled; it will not run")
+            return Why(task, Cause.DRAINING, f"its run {title(run)} is being cancelled{_decided(run)}; it will not run")
         case _:
             pass
     if run.follows is not None:
@@ -224,6 +237,10 @@ def _after(reads: Reads, task: int, segment: Segment) -> str:
 
 def _noun(alive: Sequence[Process]) -> str:
     return "process" if len(alive) == 1 else "processes"
+
+
+def _decided(run: Run) -> str:
+    return "" if run.decision is None else in_words(run.decision.by, run.decision.reason)
 
 
 def _named(process: Process) -> str:

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 import msgspec
 
+from ramify.model.decision import Decision
 from ramify.model.task import Appended
 
 
@@ -75,7 +76,8 @@ class NewRun(msgspec.Struct, frozen=True):
 class Run(msgspec.Struct, frozen=True):
     """A run as stored. `round` is -1 until its first round opens.
 
-    `reason` is why it drains or ended so; of one that is open again, why it had been cancelled.
+    `reason` is why it drains or ended so; of one that is open again, why it had been cancelled. `decision` is the last
+    one that somebody made about it.
     """
 
     id: int
@@ -92,6 +94,12 @@ class Run(msgspec.Struct, frozen=True):
     reason: str | None
     created: int
     ended: int | None
+    decision: Decision | None = None
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions were made about it: what the next one comes after."""
+        return 0 if self.decision is None else self.decision.n
 
 
 def ends_as(bound_for: RunState, *, failures: int, cancelled: int, stuck: int) -> RunState:

@@ -16,7 +16,7 @@ from ramify.inspect.progress import lines_of
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import Counts, RunStatus, counts_of, status_of
 from ramify.inspect.text import Piece
-from ramify.inspect.words import number, plural
+from ramify.inspect.words import moment, number, plural
 from ramify.model.run import Run, RunState
 
 #: How long a single look measures the speed of a run that is being worked on, in seconds.
@@ -62,6 +62,8 @@ def show(out: Out, status: RunStatus, pace: Pace) -> None:
         out.say(*line)
     if status.run.reason and status.run.state not in (RunState.OPEN, RunState.PAUSED):
         out.say("  because: ", status.run.reason)
+    if (decision := status.run.decision) is not None and decision.by:
+        out.say(f"  {decision.what.value} by {decision.by}, {moment(decision.at)}")
     if status.total.duplicates:
         out.say(f"  {plural(status.total.duplicates, 'call')} dropped: their keys were taken")
     if status.kinds:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
@@ -28,7 +28,7 @@ def check(place: Place, run: RunRow, tasks: Sequence[int]) -> None:
 
 
 def reopen(
-    place: Place, run: RunRow, tasks: Sequence[int], settle: Mark | None, reason: str, process: int, now: int
+    place: Place, run: RunRow, tasks: Sequence[int], settle: Mark | None, why: bytes | None, process: int, now: int
 ) -> Reopened:
     """Begin new lives; see the contract."""
     if run.state is RunState.DRAINING:
@@ -51,7 +51,7 @@ def reopen(
         return Reopened((), tuple(superseded), run.round)
     place.new_commit(process, 0, now)
     for task, status in ended.items():
-        _write_reopened(place, task, status, reason, process)
+        _write_reopened(place, task, status, why, process)
     at = run.round + 1
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
@@ -59,17 +59,16 @@ def reopen(
         run.state, run.ended = RunState.OPEN, None
     _offer(place, run, [*ended, *again], at, now)
     if settle is not None:
-        place.marks[run.new.id] += (
-            Mark(run.new.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value) for task in ended
-        )
+        said = storable(settle.reason), settle.value, storable(settle.by)
+        place.marks[run.new.id] += (Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended)
     runs.advance(place, run, run.round, now)
     return Reopened(tuple(ended), tuple(superseded), at)
 
 
-def _write_reopened(place: Place, task: int, status: Status, reason: str, process: int) -> None:
+def _write_reopened(place: Place, task: int, status: Status, why: bytes | None, process: int) -> None:
     span = place.published(task)
     assert span is not None
-    place.write_event(task, Status.REOPENED, reason_value(reason))
+    place.write_event(task, Status.REOPENED, why)
     place.count(span.run, span.kind, status, process, -1)
     place.count(span.run, span.kind, Status.REOPENED, process)
 

@@ -1,4 +1,4 @@
-"""Runs in the reference store: starting, advancing, cancelling, pausing."""
+"""Runs in the reference store: starting, advancing, sweeping."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status
-from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
 from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
 from ramify.model.segment import SegmentState, tasks_in
-from ramify.store.memory import claims, commits, joins, keys
+from ramify.store.memory import joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
 from ramify.store.reads import Sweep
 
@@ -34,7 +33,7 @@ def as_run(row: RunRow) -> Run:
     n = row.new
     return Run(
         n.id, n.name, n.generation, n.shape, n.order, n.follows, n.endless, n.params, n.roots,
-        row.state, row.round, row.reason, row.created, row.ended,
+        row.state, row.round, row.reason, row.created, row.ended, row.decision,
     )  # fmt: skip
 
 
@@ -136,44 +135,3 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
         place.drop_segment(row)
     elsewhere = [a for a in arrivals if a[0] in place.joins and place.joins[a[0]].run != run.new.id]
     joins.settle(place, elsewhere, (), run.new.id, run.round + 1, now)
-
-
-def gate_all(place: Place, run: int) -> None:
-    """Put every claimable row of a run behind the gate."""
-    for row in live(place, run):
-        if row.state is SegmentState.READY:
-            row.state = SegmentState.GATED
-
-
-def cancel_run(place: Place, run: RunRow, reason: str, into: RunState, now: int) -> CancelAnswer:
-    """Drain the run; when nobody holds anything of it, it ends here."""
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if run.state is not RunState.DRAINING:
-        run.state, run.into, run.reason = RunState.DRAINING, into, reason or None
-    return CancelAnswer.CERTAIN if advance(place, run, run.round, now).state.is_end else CancelAnswer.REQUESTED
-
-
-def cancel_task(place: Place, run: RunRow, task: int, below: bool, reason: str, now: int) -> CancelAnswer:
-    """End a task that nobody holds; leave a mark on one that is held, and with `below` for its descendants."""
-    span = place.published(task)
-    if span is None or span.run != run.new.id:
-        return CancelAnswer.UNKNOWN
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if below:
-        place.marks[run.new.id].append(Mark(run.new.id, Scope.SUBTREE, task, Status.CANCELLED, reason))
-    row = place.covering(task)
-    if row is None:
-        return CancelAnswer.REQUESTED if below else CancelAnswer.ENDED
-    if row.state is SegmentState.CLAIMED:
-        if not below:
-            place.marks[run.new.id].append(Mark(run.new.id, Scope.TASK, task, Status.CANCELLED, reason))
-        return CancelAnswer.REQUESTED
-    row = claims.around(place, row, task)
-    place.new_commit(0, 0, now)
-    commits.write_ends(place, span, [task], [Status.CANCELLED], [reason_value(reason)], 0, now)
-    arrivals = commits.arrivals_of(place, span, [task])
-    joins.take_out(place, row, [task])
-    joins.settle(place, arrivals, (), run.new.id, row.round + 1, now)
-    return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, Run, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
@@ -28,7 +28,7 @@ def check(db: Db, run: Run, tasks: Sequence[int]) -> None:
 
 
 def reopen(
-    db: Db, run: Run, tasks: Sequence[int], settle: Mark | None, reason: str, process: int, now: int
+    db: Db, run: Run, tasks: Sequence[int], settle: Mark | None, why: bytes | None, process: int, now: int
 ) -> Reopened:
     """Begin new lives; see the contract."""
     if run.state is RunState.DRAINING:
@@ -49,7 +49,7 @@ def reopen(
         return Reopened((), tuple(superseded), run.round)
     log = CommitLog(db, process, 0, now)
     for task, status in ended.items():
-        _write_reopened(db, log, task, status, reason, process)
+        _write_reopened(db, log, task, status, why, process)
     log.close()
     at = run.round + 1
     if run.state.is_end:
@@ -61,10 +61,8 @@ def reopen(
         run = rows.run_row(db, run.id)
     _offer(db, run, [*ended, *again], at, now)
     if settle is not None:
-        db.executemany(
-            "INSERT INTO mark VALUES (?,?,?,?,?,?)",
-            [(run.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value) for task in ended],
-        )
+        said = storable(settle.reason), settle.value, storable(settle.by)
+        rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended))
     runs.advance(db, run, run.round, now)
     return Reopened(tuple(ended), tuple(superseded), at)
 
@@ -75,9 +73,9 @@ def _span(db: Db, task: int) -> SpanRow:
     return span
 
 
-def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, reason: str, process: int) -> None:
+def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, why: bytes | None, process: int) -> None:
     span = _span(db, task)
-    log.write(task, Status.REOPENED, reason_value(reason))
+    log.write(task, Status.REOPENED, why)
     rows.count(db, span.run, span.kind, status, process, -1)
     rows.count(db, span.run, span.kind, Status.REOPENED, process, 1)
 

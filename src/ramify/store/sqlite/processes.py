@@ -14,9 +14,10 @@ from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.blame import after_death
 from ramify.model.death import Death
 from ramify.model.event import Status
-from ramify.model.mark import Scope
+from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
+from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SegmentRow
@@ -94,8 +95,8 @@ def bury(db: Db, process: int, now: int, death: Death) -> int:
     tasks = 0
     for row in rows.segments(db, "INDEXED BY held WHERE state = 3 AND owner = ? ORDER BY id", (process,)):
         tasks += row.count
-        for task in filter(row.covers, death.late):
-            db.execute("INSERT INTO mark VALUES (?,?,?,?,'',NULL)", (row.run, Scope.TASK, task, Status.RETRYING))
+        late = filter(row.covers, death.late)
+        rows.add_marks(db, (Mark(row.run, Scope.TASK, task, Status.RETRYING) for task in late))
         _offer_again(db, row, death)
     return tasks
 
@@ -112,13 +113,17 @@ def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:
         replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
-def forget_old(db: Db, now: int, seconds: int) -> list[int]:
-    """Remove sessions that ended long ago; nothing can name them any more."""
-    found = db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", (now - seconds * SECOND,))
-    return [number for (number,) in found.fetchall()]
+def vacuum(db: Db, now: int, limit: int) -> tuple[Vacuumed, list[int]]:
+    """Remove what nobody can reach, and give file space back; what that was, and whose sessions were forgotten."""
+    tasks, keys = _remove_garbage(db, limit), _remove_expired(db, now, limit)
+    # They ended long ago: nothing can name them any more.
+    old = (now - SESSION_SECONDS * SECOND,)
+    gone = [number for (number,) in db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", old)]
+    db.execute("PRAGMA incremental_vacuum").fetchall()
+    return Vacuumed(tasks, keys, len(gone)), gone
 
 
-def remove_garbage(db: Db, limit: int) -> int:
+def _remove_garbage(db: Db, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     for row in rows.segments(db, "INDEXED BY garbage WHERE state = 5 ORDER BY first", ()):
@@ -136,7 +141,7 @@ def remove_garbage(db: Db, limit: int) -> int:
     return removed
 
 
-def remove_expired(db: Db, now: int, limit: int) -> int:
+def _remove_expired(db: Db, now: int, limit: int) -> int:
     """Remove keys whose time is over."""
     db.execute(
         "DELETE FROM key WHERE digest IN (SELECT digest FROM key INDEXED BY key_expires"

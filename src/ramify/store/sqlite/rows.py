@@ -16,8 +16,10 @@ import msgspec
 
 from ramify.errors import UnknownRun
 from ramify.model.death import NO_DEATHS, Deaths
+from ramify.model.decision import Decision
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
+from ramify.model.mark import Mark
 from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
 from ramify.model.run import Follows, Order, Run, RunState
@@ -26,7 +28,7 @@ from ramify.store.sqlite.db import Db
 
 RUN = (
     "SELECT id, name, generation, shape, ordering, follows, lead, endless, params, roots, state, round, reason,"
-    " created, ended FROM run"
+    " created, ended, decision FROM run"
 )
 SEGMENT_COLUMNS = (
     "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran, held, silent,"
@@ -74,11 +76,13 @@ def read_run(row: tuple[Any, ...]) -> Run:
         reason,
         created,
         ended,
+        decision,
     ) = row
     return Run(
         number, name, generation, shape, Order(order),
         None if follows is None else Follows(follows, lead),
         bool(endless), params, roots, RunState(state), round, reason, created, ended,
+        None if decision is None else msgspec.json.decode(decision, type=Decision),
     )  # fmt: skip
 
 
@@ -313,6 +317,11 @@ def rank(run: Run, span: SpanRow, now: int) -> int:
     if run.order is Order.DEPTH_FIRST:
         return deep_rank(run.created, span.priority, span.round)
     return rank_of(now, span.priority)
+
+
+def add_marks(db: Db, marks: Iterable[Mark]) -> None:
+    """Leave marks."""
+    db.executemany("INSERT INTO mark VALUES (?,?,?,?,?,?,?)", (msgspec.structs.astuple(mark) for mark in marks))
 
 
 # The log

@@ -38,7 +38,8 @@ CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
     follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, roots BLOB, state TEXT NOT NULL,
-    round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL, ended INTEGER, becomes TEXT NOT NULL
+    round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL, ended INTEGER, becomes TEXT NOT NULL,
+    decision TEXT
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
 
@@ -120,7 +121,7 @@ CREATE INDEX waiter_join ON waiter (id, slot);
 
 CREATE TABLE mark (
     run INTEGER NOT NULL, scope INTEGER NOT NULL, task INTEGER NOT NULL, status INTEGER NOT NULL, reason TEXT NOT NULL,
-    value BLOB
+    value BLOB, who TEXT NOT NULL
 );
 CREATE INDEX mark_run ON mark (run, task);
 

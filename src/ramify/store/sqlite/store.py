@@ -18,15 +18,17 @@ from ramify.errors import BadPayload, Reaped
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
+from ramify.model.deciding import Settle, check_into, check_settle
+from ramify.model.decision import UNSAID, Said, What
+from ramify.model.event import Status
 from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.log import LogLine, storable_lines
-from ramify.model.mark import CancelAnswer, Mark
-from ramify.model.outcome import storable
+from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks, check_name, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import Beat, Description, Reopened, Vacuumed
 from ramify.store.record import death_of
 from ramify.store.sqlite import (
     adding,
@@ -34,6 +36,7 @@ from ramify.store.sqlite import (
     claims,
     commits,
     copying,
+    deciding,
     entries,
     held,
     lives,
@@ -320,40 +323,36 @@ class SqliteStore:
         task: int | None = None,
         *,
         below: bool = False,
-        reason: str = "",
+        said: Said = UNSAID,
         into: RunState = RunState.CANCELLED,
-    ) -> CancelAnswer:
+    ) -> Settled:
         """Cancel a run, a task, or a task with its descendants."""
-        if into not in (RunState.CANCELLED, RunState.HALTED):
-            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
-        reason = storable(reason)
+        check_into(into)
+        if task is not None:
+            return self._settle(run, Settle(task, said, below=below))
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if task is None:
-                return runs.cancel_run(db, row, reason, into, self.now())
-            return runs.cancel_task(db, row, task, below, reason, self.now())
+            return deciding.cancel(db, rows.run_row(db, run), said, into, self.now())
 
-    def pause(self, run: int) -> RunState:
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """Say how a task ends."""
+        return self._settle(run, check_settle(Settle(task, said, status, value)))
+
+    def _settle(self, run: int, ask: Settle) -> Settled:
+        with self._link.write() as db:
+            return deciding.settle(db, rows.run_row(db, run), ask, self.now())
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if row.state is not RunState.OPEN:
-                return row.state
-            runs.set_state(db, run, RunState.PAUSED)
-            runs.gate_all(db, run)
-            return RunState.PAUSED
+            return deciding.pause(db, rows.run_row(db, run), said, self.now())
 
-    def resume(self, run: int) -> RunState:
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if row.state is not RunState.PAUSED:
-                return row.state
-            runs.set_state(db, run, RunState.OPEN)
-            return runs.advance(db, rows.run_row(db, run), row.round, self.now()).state
+            return deciding.resume(db, rows.run_row(db, run), said, self.now())
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, said: Said = UNSAID
     ) -> Reopened:
         """Begin new lives."""
         with self._link.write() as db:
@@ -362,7 +361,10 @@ class SqliteStore:
                 return answers.recall(again, "reopen").reopened
             row = rows.run_row(db, run)
             lives.check(db, row, tasks)
-            answer = lives.reopen(db, row, tasks, settle, storable(reason), stamp.process, self.now())
+            now, why = self.now(), reason_value(said.reason, said.by)
+            answer = lives.reopen(db, row, tasks, settle, why, stamp.process, now)
+            if answer.tasks:
+                deciding.note(db, rows.run_row(db, run), What.REOPENED, said, now)
             self._consume(db, stamp, Answer("reopen", reopened=answer))
             return answer
 
@@ -384,16 +386,12 @@ class SqliteStore:
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""
         with self._link.write() as db:
-            now = self.now()
-            tasks = processes.remove_garbage(db, limit)
-            keys = processes.remove_expired(db, now, limit)
-            sessions = processes.forget_old(db, now, SESSION_SECONDS)
+            removed, sessions = processes.vacuum(db, self.now(), limit)
             known = processes.known(db)
             # Before the sessions: without one, what a lock file says was committed would seem to be lost.
             for number in sessions:
                 self._liveness.forget(number)
-            db.execute("PRAGMA incremental_vacuum").fetchall()
         for number in self._liveness.known():
             if number not in known:
                 self._liveness.forget(number)
-        return Vacuumed(tasks, keys, len(sessions))
+        return removed

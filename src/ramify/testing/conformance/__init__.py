@@ -45,6 +45,8 @@ FILES = (
     "advance",
     "cancel",
     "cancel_tasks",
+    "settle",
+    "decisions",
     "pause",
     "reopen",
     "keys",
