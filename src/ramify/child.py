@@ -115,8 +115,8 @@ def main(argv: Sequence[str]) -> int:
             # Beside this thread, which hears signals and must not be caught in a task.
             kernel.start()
             kernel.join()
-        if kernel.core.watch.is_over:
-            report.say("over")
+        if kernel.core.watch.is_over or kernel.is_drained:
+            report.say("drained" if kernel.is_drained else "over")
     except Exception as error:
         report.trouble(error)
         raise

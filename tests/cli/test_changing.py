@@ -228,6 +228,27 @@ def test_who_decided_and_why_is_shown(desk: Desk) -> None:
     assert "reopened by eve" in desk.out("status", "walk")
 
 
+def test_drain_asks_one_process_and_everybody_can_see_it(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks(), name="walk")
+    (task,) = desk.ids(run)
+    assert desk.out("drain") == "nobody works on this store\n"
+    one, two = desk.house.worker(), desk.house.worker()
+    assert [told["state"] for told in desk.json("drain")] == ["working", "working"]
+    assert "names no processes" in desk.err("drain", "zzz", code=2)
+    assert "names 2 processes" in desk.err("drain", "0", code=2)
+    told = desk.out("drain", f"{one.process:x}", "--reason", "deploy", "--by", "ann")
+    assert "takes nothing more" in told
+    assert one.beat().draining
+    assert not two.beat().draining
+    assert f"process {one.process:x} (pid 0 on house) draining by ann: deploy" in desk.out("drain")
+    assert "is draining by ann: deploy" in desk.out("status", "walk")
+    assert desk.json("status", "walk")[0]["draining"] == [f"{one.process:x}"]
+    assert "draining by ann: deploy" in desk.out("doctor")
+    assert "with 1 live process" in desk.out("why", str(task))
+    desk.out("drain", f"{two.process:x}"[:12])
+    assert "no process works on this store but 2 that drain" in desk.out("why", str(task))
+
+
 def test_vacuum_removes_garbage_and_says_how_much(desk: Desk) -> None:
     desk.house.run(desk.house.tasks())
     worker = desk.house.worker()

@@ -123,8 +123,11 @@ class Watched:
         finally:
             engine.close()
 
+    def alive(self) -> list[int]:
+        return [process.id for process in self.store.reads.processes() if not process.reaped]
+
     def is_at_work(self) -> bool:
-        return any(not process.reaped for process in self.store.reads.processes())
+        return bool(self.alive())
 
     def close(self) -> None:
         self.crew.kill()
@@ -192,6 +195,19 @@ def test_a_child_that_has_left_but_does_not_go_is_killed(
     watched.crew.stop()
     assert watched.ends_within(LONG)
     assert not any(row.deaths.count for row in watched.store.reads.segments().rows)
+
+
+def test_a_child_that_was_drained_leaves_and_is_not_replaced(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE, size=2, beat_every=0.05)
+    wait_until(lambda: len(watched.alive()) == 2, "two children at work")
+    first, second = watched.alive()
+    assert watched.store.drain(first)
+    wait_until(lambda: watched.alive() == [second], "one of them has left")
+    assert not watched.ends_within(0.2)
+    assert len(watched.crew.pids) == 1
+    assert watched.store.drain(second)
+    assert watched.ends_within(LONG)
+    assert (watched.replaced, watched.trouble) == ([], None)
 
 
 def test_a_child_that_hears_of_a_stop_twice_still_finishes_what_runs(

@@ -9,8 +9,10 @@ import msgspec
 from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status
 from ramify.model.mark import Settled
+from ramify.model.process import NewProcess
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
+from ramify.store.contract import Beat
 from tests.store.doubles import Damaged, caught_by
 
 replace = msgspec.structs.replace
@@ -116,3 +118,38 @@ class ForgetsWhoDecided(Damaged):
 
     def pause(self, run: int, said: Said = UNSAID) -> RunState:
         return super().pause(run, replace(said, by="", reason=""))
+
+
+@caught_by("drain: a process that was asked to drain hears of it by its beat")
+class TellsNobodyToDrain(Damaged):
+    """Notes the wish, and keeps it to itself."""
+
+    def beat(self, process: int) -> Beat:
+        return replace(super().beat(process), draining=False)
+
+
+@caught_by("drain: what it holds stays with it until it is done")
+class DrainsByForce(Damaged):
+    """Takes away what a draining process holds."""
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        for row in self.rows(SegmentState.CLAIMED):
+            row.state, row.owner = SegmentState.READY, None
+        return super().drain(process, said)
+
+
+@caught_by("drain: everybody sees that it drains and who asked")
+class ForgetsWhoAskedToDrain(Damaged):
+    """Believes whoever asked last."""
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        self._place.sessions[process].draining = None
+        return super().drain(process, said)
+
+
+@caught_by("enter: a process that entered is listed with what it said")
+class TakesHostsForPlaces(Damaged):
+    """Keeps the name of a host, and not which boot and which space of process ids it is about."""
+
+    def enter(self, process: NewProcess) -> None:
+        super().enter(replace(process, boot="", pids=""))

@@ -39,6 +39,7 @@ COMMANDS = {
     "cancel": "Cancel a run, a task, or a task and all below it.",
     "pause": "Grant no more work of a run.",
     "resume": "Let a paused run go on.",
+    "drain": "Ask a process to finish what it runs and leave.",
     "backup": "Copy the store while others work on it.",
     "doctor": "Look the store over.",
     "vacuum": "Remove what nobody can reach any more.",

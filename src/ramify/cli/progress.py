@@ -35,6 +35,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "waits": waits_in_words(status),
         "next_due": stamp(live.next_due),
         "workers": live.workers,
+        "draining": [f"{process.id:x}" for process in status.draining],
         "unknown_kinds": status.unknown,
         "held_up": status.held_up,
         "added_per_second": pace.added,

@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Run
 from ramify.model.task import Row
+from ramify.store import here
 from ramify.store.contract import Store
 
 #: Seconds without a beat after which a process that still has its lock counts as dead.
@@ -83,7 +83,7 @@ class Session:
     def __init__(self, store: Store) -> None:
         self.process = new_process_id()
         self._n = 0
-        store.enter(NewProcess(self.process, pid=os.getpid(), host=socket.gethostname(), kinds=()))
+        store.enter(NewProcess(self.process, os.getpid(), here.host(), kinds=(), boot=here.boot(), pids=here.pids()))
 
     def stamp(self) -> Stamp:
         """The next number."""

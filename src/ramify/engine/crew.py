@@ -89,7 +89,7 @@ class Member:
     #: How many threads it works with, as far as it said.
     threads: int | None = None
     thread: threading.Thread | None = None
-    #: Whether it said that the runs it was to work on have ended.
+    #: Whether it said that nobody need take its place: its runs have ended, or somebody asked it to leave.
     is_over: bool = False
     last_words: list[str] = field(default_factory=list)
     #: Why we killed it.
@@ -255,7 +255,7 @@ class Crew:
                 elif word == "beat":
                     member.threads = int(rest)
                     member.obituary.beat()
-                elif word == "over":
+                elif word in ("over", "drained"):
                     member.is_over = True
                 elif word in ("trouble", "broken"):
                     member.last_words.append(rest)

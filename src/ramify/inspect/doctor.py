@@ -18,7 +18,7 @@ from ramify.errors import StoreBroken
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
 from ramify.inspect.held_up import held_up
-from ramify.inspect.live import ROWS, is_alive, rows_of, width, workers
+from ramify.inspect.live import ROWS, drained_in_words, is_alive, rows_of, width, workers
 from ramify.inspect.unknown import unknown_among, unknown_in_words
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
@@ -147,7 +147,8 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
         silent = (monotonic - process.beat) / SECOND if process.beat is not None else 0.0
         version = f" of version {process.version}" if process.version else ""
         age = f"last beat {max(0.0, silent):,.0f} s ago"
-        text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}"
+        leaving = f", {drained_in_words(process)}" if process.draining is not None else ""
+        text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}{leaving}"
         if silent > SILENT_SECONDS:
             yield Finding(Weight.WRONG, "process", text, "it hangs, or its machine sleeps; others may take its work")
         else:

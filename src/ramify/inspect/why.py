@@ -14,9 +14,9 @@ import msgspec
 
 from ramify.inspect.find import title, typed
 from ramify.inspect.history import task_row
-from ramify.inspect.live import is_alive, rows_of, width, workers
+from ramify.inspect.live import in_words, is_alive, rows_of, width, workers
 from ramify.inspect.show import because
-from ramify.model.decision import in_words
+from ramify.model import decision
 from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.model.policy import PARKED, SECOND
@@ -110,7 +110,7 @@ def _held(reads: Reads, task: int, segment: Segment) -> Why:
     owner = next((process for process in reads.processes() if process.id == segment.owner), None)
     neighbours = width(segment)
     if owner is None or not is_alive(owner):
-        name = "a process" if owner is None else _named(owner)
+        name = "a process" if owner is None else in_words(owner)
         return Why(
             task,
             Cause.HELD_BY_THE_DEAD,
@@ -121,7 +121,7 @@ def _held(reads: Reads, task: int, segment: Segment) -> Why:
     return Why(
         task,
         Cause.HELD,
-        f"{_named(owner)} holds it{rest}, and runs it or is about to",
+        f"{in_words(owner)} holds it{rest}, and runs it or is about to",
         "whether it runs at this moment only that process knows",
     )
 
@@ -186,9 +186,13 @@ def _ready(store: Store, task: int, segment: Segment) -> Why:
         return Why(
             task, Cause.DUE, f"it is due in {seconds:,.1f} s" + _after(store.reads, task, segment), until=segment.due
         )
-    alive = workers(store.reads)
+    there = workers(store.reads)
+    alive = [process for process in there if process.draining is None]
     if not alive:
-        return Why(task, Cause.NOBODY_WORKS, "it is ready, and no process works on this store", "start one")
+        nobody_else = f" but {len(there)} that drain and take nothing more" if there else ""
+        return Why(
+            task, Cause.NOBODY_WORKS, f"it is ready, and no process works on this store{nobody_else}", "start one"
+        )
     nobody = _nobody_for(task, segment, alive)
     if nobody is not None:
         return nobody
@@ -240,9 +244,4 @@ def _noun(alive: Sequence[Process]) -> str:
 
 
 def _decided(run: Run) -> str:
-    return "" if run.decision is None else in_words(run.decision.by, run.decision.reason)
-
-
-def _named(process: Process) -> str:
-    where = f" on {process.host}" if process.host else ""
-    return f"process {process.id:x} (pid {process.pid}{where})"
+    return "" if run.decision is None else decision.in_words(run.decision.by, run.decision.reason)

@@ -57,6 +57,11 @@ def cancelled(state: RunState, *, moved: bool) -> Settled:
     return Settled.REQUESTED if state is RunState.DRAINING else Settled.OVERTAKEN
 
 
+def storable_said(said: Said) -> Said:
+    """Who and why, as they can be stored."""
+    return Said(storable(said.reason), storable(said.by))
+
+
 def check_into(into: RunState) -> None:
     """Refuse to drain a run into anything but the ends that a person may choose."""
     if into not in (RunState.CANCELLED, RunState.HALTED):

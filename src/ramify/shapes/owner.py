@@ -1,11 +1,12 @@
 """Owners: the program that began a run, and whether it is still there.
 
 A run without a name belongs to the program that began it. When that program is gone, the same program started again
-may go on with it; while it is there, a second one must not. So a run remembers who began it: machine, boot, process id
-and the moment that process was started, because process ids are used again.
+may go on with it; while it is there, a second one must not. So a run remembers who began it: machine, boot, space of
+process ids, process id, and the moment that process was started, because process ids are used again.
 
-Promises: says "gone" only when it is certain: the machine was restarted, or no process with that id and beginning is
-there. About another machine it asks the store: gone when none of its sessions there is alive.
+Promises: says "gone" only when it is certain: no process with that id and beginning is there. About a process that
+cannot be seen from here (another machine or container, whatever its name, or the time before a restart) it asks the
+store: gone when none of its sessions there is alive.
 
 Does not decide what follows from it.
 """
@@ -13,13 +14,13 @@ Does not decide what follows from it.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from ramify.model.process import Process
+from ramify.store import here
 
 
 class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -30,11 +31,12 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int
     began: str
     stays: bool = True
+    pids: str = ""
 
     @classmethod
     def here(cls, *, stays: bool) -> Owner:
         """This process."""
-        return cls(socket.gethostname(), _boot(), os.getpid(), _began(os.getpid()) or "", stays)
+        return cls(here.host(), here.boot(), os.getpid(), _began(os.getpid()) or "", stays, here.pids())
 
     @property
     def is_here(self) -> bool:
@@ -43,18 +45,26 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def is_gone(self, sessions: Sequence[Process]) -> bool:
         """Whether that program is certain not to be there any more."""
-        if self.host != socket.gethostname():
-            return not any(each.host == self.host and each.pid == self.pid and not each.reaped for each in sessions)
-        if self.boot != _boot():
-            return True
-        return not _exists(self.pid) or _began(self.pid) != (self.began or None)
+        if here.sees(self.host, self.boot, self.pids):
+            return not _exists(self.pid) or _began(self.pid) != (self.began or None)
+        return not any(self._is_of(each) and _is_alive(each) for each in sessions)
+
+    def _is_of(self, session: Process) -> bool:
+        """Whether a session is that program's own, or of a worker process that it looks after."""
+        place = (self.host, self.boot, self.pids)
+        return (session.host, session.boot, session.pids) == place and self.pid in (session.pid, session.parent)
 
 
 def is_at_work(session: Process) -> bool:
-    """Whether another process may be working on the store: not this one, not reaped, and not known to be gone."""
-    if session.reaped or (session.host == socket.gethostname() and session.pid == os.getpid()):
-        return False
-    return session.host != socket.gethostname() or _exists(session.pid)
+    """Whether another process may be working on the store: not this one, and not known to be gone."""
+    if not here.sees(session.host, session.boot, session.pids):
+        return _is_alive(session)
+    return not session.reaped and session.pid != os.getpid() and _exists(session.pid)
+
+
+def _is_alive(session: Process) -> bool:
+    """Whether the store does not know it to be dead."""
+    return not session.reaped and session.beat is not None
 
 
 def _exists(pid: int) -> bool:
@@ -67,13 +77,6 @@ def _exists(pid: int) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _began(pid: int) -> str | None:

@@ -79,13 +79,15 @@ class Beat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds.
 
     `paused` are the paused runs that it holds claims of. `peers` is how many sessions have not ended, its own included:
-    a process that died and was not reaped yet is still one of them.
+    a process that died and was not reaped yet is still one of them. `draining`: it was asked to take nothing more, to
+    finish what it runs, and to leave.
     """
 
     reaped: bool = False
     marks: tuple[Mark, ...] = ()
     paused: tuple[int, ...] = ()
     peers: int = 1
+    draining: bool = False
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -148,6 +150,12 @@ class Store(Protocol):
 
     def beat(self, process: int) -> Beat:
         """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds."""
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to take nothing more, finish what it runs and leave; its beats tell it. False: it has ended.
+
+        Nothing that it holds is touched. Asked again, the first time counts; there is no way back.
+        """
 
     @property
     def records(self) -> Path | None:

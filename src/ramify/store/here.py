@@ -38,6 +38,14 @@ def pids() -> str:
         return ""
 
 
+def sees(host_name: str, boot_id: str, pid_space: str) -> bool:
+    """Whether a process that is there can be told by its process id from here."""
+    if (boot_id, pid_space) != (boot(), pids()):
+        return False
+    # Where the system tells neither, the name of the host is all there is.
+    return bool(boot_id) or host_name == host()
+
+
 def person() -> str:
     """Who decides here, unless told otherwise: `user@host`."""
     try:

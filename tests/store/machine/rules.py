@@ -132,6 +132,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.vacuum, True
         yield 2, self.enter, len(workers) < 4
         yield 1, self.enter_again, workers
+        yield 1, self.drain, True
         yield 1, self.note, workers
 
     def _worker(self, choose: Choices) -> Worker:
@@ -255,6 +256,12 @@ class WorkMachine(RuleBasedStateMachine):
         worker = choose.one(self.scene.workers)
         assert worker.client.ask("enter", NewProcess(worker.process)) is None
         self.before = self.now
+
+    def drain(self, choose: Choices) -> None:
+        asked = choose.one([*self.scene.everybody(), *self.scene.gone])
+        self.scene.front.ask("drain", asked.process, Said(choose.one(REASONS), choose.one(("", "ann"))))
+        for worker in self.scene.workers:
+            worker.client.ask("beat", worker.process)
 
     def note(self, choose: Choices) -> None:
         """Lines of any run and task, some of them for the second time."""

@@ -14,7 +14,7 @@ from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
 from ramify.model.death import NO_DEATHS, Death, Deaths
-from ramify.model.decision import Decision
+from ramify.model.decision import Decision, Said
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
 from ramify.model.log import StoredLine
@@ -154,6 +154,7 @@ class SessionRow:
     last: int = 0
     answer: object = None
     gone_at: int | None = None
+    draining: Said | None = None
 
 
 @dataclass

@@ -109,7 +109,13 @@ class MemoryStore:
                 marks=claims.marks_for(self._place, process),
                 paused=claims.paused_for(self._place, process),
                 peers=peers,
+                draining=session.draining is not None,
             )
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to leave."""
+        with self._place.lock:
+            return processes.drain(self._place, process, said)
 
     @property
     def records(self) -> None:

@@ -7,16 +7,20 @@ not to the database, so that nobody is declared dead for waiting behind a long c
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
 from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.blame import after_death
 from ramify.model.death import Death
+from ramify.model.deciding import storable_said
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
+from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
@@ -27,11 +31,11 @@ def enter(db: Db, process: NewProcess, now: int) -> None:
     """Open a session; the caller already holds its lock file. Sent again, it stays as it is."""
     check_not_ended(db, process.id)
     db.execute(
-        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered, kinds, queues)"
-        " VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered, kinds, queues, boot, pids)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?)",
         (
             process.id, process.pid, process.host, process.version, process.parent, now,
-            _names(process.kinds), _names(process.queues),
+            _names(process.kinds), _names(process.queues), process.boot, process.pids,
         ),
     )  # fmt: skip
 
@@ -71,10 +75,35 @@ def is_gone(db: Db, process: int) -> bool:
     return row is None or row[0] is not None
 
 
-def others(db: Db, process: int) -> list[tuple[int, int | None]]:
-    """The sessions that have not ended, but for one, each with its parent."""
-    found = db.execute("SELECT process, parent FROM session WHERE gone_at IS NULL AND process <> ?", (process,))
-    return [(number, parent) for number, parent in found.fetchall()]
+def is_draining(db: Db, process: int) -> bool | None:
+    """Whether a process was asked to leave; None when its session has ended, or never began."""
+    row = db.execute("SELECT draining, gone_at FROM session WHERE process = ?", (process,)).fetchone()
+    return None if row is None or row[1] is not None else row[0] is not None
+
+
+def drain(db: Db, process: int, said: Said) -> bool:
+    """Note that a process is to leave; False when its session has ended, or never began."""
+    told = msgspec.json.encode(storable_said(said)).decode()
+    db.execute(
+        "UPDATE session SET draining = ifnull(draining, ?) WHERE process = ? AND gone_at IS NULL", (told, process)
+    )
+    return db.changes() > 0
+
+
+class Other(NamedTuple):
+    """A session that has not ended; whether its `parent` lives can be asked for only where its process id means it."""
+
+    process: int
+    parent: int | None
+    is_seen: bool
+
+
+def others(db: Db, process: int) -> list[Other]:
+    """The sessions that have not ended, but for one."""
+    found = db.execute(
+        "SELECT process, parent, host, boot, pids FROM session WHERE gone_at IS NULL AND process <> ?", (process,)
+    )
+    return [Other(number, parent, here.sees(*place)) for number, parent, *place in found.fetchall()]
 
 
 def peers(db: Db) -> int:

@@ -31,7 +31,7 @@ INSERT INTO ids VALUES (1);
 CREATE TABLE session (
     process INTEGER PRIMARY KEY, pid INTEGER NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL, parent INTEGER,
     entered INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0, answer BLOB, gone_at INTEGER,
-    kinds TEXT, queues TEXT
+    kinds TEXT, queues TEXT, boot TEXT NOT NULL, pids TEXT NOT NULL, draining TEXT
 );
 CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 

@@ -137,10 +137,16 @@ class SqliteStore:
         if self._liveness.holds(process):
             self._liveness.beat(process)
         with self._link.read() as db:
-            if processes.is_gone(db, process):
+            draining = processes.is_draining(db, process)
+            if draining is None:
                 return Beat(reaped=True)
             told = held.told(db, process)
-            return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db))
+            return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db), draining=draining)
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to leave."""
+        with self._link.write() as db:
+            return processes.drain(db, process, said)
 
     @property
     def records(self) -> Path:
@@ -161,9 +167,9 @@ class SqliteStore:
             if processes.is_gone(db, process):
                 raise Reaped(f"process {process:x} was reaped or never entered; it cannot reap others")
             suspects = [
-                number
-                for number, parent in processes.others(db, process)
-                if self._liveness.judge(process, number, dead_after) and not self._liveness.is_left_to(parent, number)
+                other.process
+                for other in processes.others(db, process)
+                if self._liveness.judge(process, other.process, dead_after) and not self._liveness.is_left_to(*other)
             ]
         clean = self._liveness.clean_window(process, dead_after)
         if not suspects:
@@ -176,8 +182,7 @@ class SqliteStore:
                     death = death_of(self.records, number) if dead.same_boot else NOBODYS_FAULT
                     tasks += processes.bury(db, number, self.now(), death)
                     buried.append(number)
-        for number in buried:
-            self._liveness.forget(number)
+        self._liveness.forget(*buried)
         return Reap(tuple(buried), tasks, clean)
 
     # adding
@@ -389,9 +394,6 @@ class SqliteStore:
             removed, sessions = processes.vacuum(db, self.now(), limit)
             known = processes.known(db)
             # Before the sessions: without one, what a lock file says was committed would seem to be lost.
-            for number in sessions:
-                self._liveness.forget(number)
-        for number in self._liveness.known():
-            if number not in known:
-                self._liveness.forget(number)
+            self._liveness.forget(*sessions)
+        self._liveness.forget(*set(self._liveness.known()) - known)
         return removed

@@ -40,6 +40,7 @@ FILES = (
     "release",
     "lanes",
     "beat",
+    "drain",
     "reap",
     "bury",
     "advance",

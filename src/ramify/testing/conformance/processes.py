@@ -18,9 +18,11 @@ from ramify.testing.conformance.registry import case
 @case("enter")
 def a_process_that_entered_is_listed_with_what_it_said(house: House) -> None:
     process = new_process_id()
-    house.store.enter(NewProcess(process, pid=17, host="mill", version="7.1", kinds=("walk", "größe"), queues=()))
+    what = ("walk", "größe"), ()
+    house.store.enter(NewProcess(process, 17, "mill", "7.1", 16, *what, boot="b-1", pids="pid:[9]"))
     seen = only(house.store.reads.processes())
     assert (seen.id, seen.pid, seen.host, seen.entered) == (process, 17, "mill", house.clock.now())
+    assert (seen.boot, seen.pids, seen.draining, seen.parent) == ("b-1", "pid:[9]", None, 16)
     assert (seen.kinds, seen.queues, seen.version) == (("walk", "größe"), (), "7.1")
     assert not seen.reaped
 
