@@ -127,6 +127,14 @@ class SaysNothing(Damaged):
         return Description("memory", "here", "", "")
 
 
+@caught_by("describe: what a store says it can do is so")
+class SaysItIsAFile(Damaged):
+    """Says that it can do what it cannot."""
+
+    def describe(self) -> Description:
+        return msgspec.structs.replace(super().describe(), file="nowhere.db", sql=True)
+
+
 @caught_by("close: a closed client leaves its claims with its process")
 class CloseLeaves(Damaged):
     """Closing a client ends the session of its process."""

@@ -18,7 +18,7 @@ import click
 
 from ramify.cli import config
 from ramify.cli.out import Out, tell
-from ramify.errors import UnknownRun
+from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import find_run, newest_run, open_runs, title
 from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
@@ -139,6 +139,8 @@ def opened(url: str | None, *, reading: bool) -> Iterator[Store]:
 
     store = open_store(chosen.url, reading=reading)
     try:
+        if not store.describe().shared:
+            raise ConfigError(f"{chosen.shown} lives and ends inside one program; there is nothing to look at here")
         yield store
     finally:
         store.close()

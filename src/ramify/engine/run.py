@@ -168,11 +168,11 @@ class Run(Generic[R_co]):
 
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
-        store = self._engine.store
-        ask = getattr(store.reads, "sql", None)
-        if ask is None:
-            raise ConfigError(f"the {store.describe().name} store takes no SQL; use results(), errors() and counts")
-        answer: Table = ask(query, {"run": self.id})
+        about = self._engine.store.describe()
+        if not about.sql:
+            raise ConfigError(f"the {about.name} store takes no SQL; use results(), errors() and counts")
+        asking: Any = self._engine.store.reads
+        answer: Table = asking.sql(query, {"run": self.id})
         return answer
 
     def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:

@@ -118,11 +118,11 @@ def _damage(reads: Reads) -> Iterator[Finding]:
 
 def _files(store: Description) -> Iterator[Finding]:
     """Sizes only: the files of an open store are never opened beside it."""
-    if not os.path.isabs(store.place) or not os.path.isfile(store.place):
+    if store.file is None or not os.path.isfile(store.file):
         return
-    size = os.stat(store.place).st_size
+    size = os.stat(store.file).st_size
     try:
-        log = os.stat(f"{store.place}-wal").st_size
+        log = os.stat(f"{store.file}-wal").st_size
     except FileNotFoundError:
         log = 0
     text = f"the file has {size / MEGA:,.1f} MB, its write-ahead log {log / MEGA:,.1f} MB"

@@ -94,7 +94,8 @@ class SqliteStore:
     def describe(self) -> Description:
         """Say what this store is."""
         through = "through power loss" if self._durability == "power" else "except power loss"
-        return Description("sqlite", str(self._link.path), f"every commit that returned, {through}", "other machines")
+        keeps, file = f"every commit that returned, {through}", str(self._link.path)
+        return Description("sqlite", file, keeps, "other machines", shared=True, file=file, sql=True)
 
     def close(self) -> None:
         """Let go of the file and of the locks; claims of processes that did not leave look like a death."""

@@ -7,6 +7,9 @@ one client wrote, every other client sees, whatever became of the first.
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from ramify.errors import RamifyError, Reaped
 from ramify.model.death import NO_DEATHS
 from ramify.model.process import NewProcess, Stamp, new_process_id
@@ -144,3 +147,15 @@ def a_store_says_what_it_is_and_what_it_keeps(house: House) -> None:
     assert said.place
     assert said.keeps
     assert said.lacks
+
+
+@case("describe")
+def what_a_store_says_it_can_do_is_so(house: House) -> None:
+    said = house.store.describe()
+    house.run(house.tasks(), name="crawl")
+    assert said.file is None or os.path.isfile(said.file)
+    assert hasattr(house.store.reads, "sql") == said.sql
+    if said.sql:
+        asking: Any = house.store.reads
+        assert list(asking.sql("SELECT :run", {"run": 7}).rows) == [(7,)]
+    assert house.client().describe() == said
