@@ -13,6 +13,7 @@ import pytest
 
 from ramify import Call, ConfigError, Tasks
 from ramify.errors import BadPayload, RunEnded, StoreUnavailable, UnknownRun
+from ramify.model.decision import Said
 from ramify.model.process import NewProcess, new_process_id
 from ramify.model.run import Follows, Order, Owner, Run, RunState
 from ramify.shapes import start
@@ -65,7 +66,7 @@ def start_as(store: Store, ask: Ask, owner: Owner, monkeypatch: pytest.MonkeyPat
 
 
 def end(store: Store, run: Run) -> None:
-    store.cancel(run.id, reason="enough")
+    store.cancel(run.id, said=Said("enough"))
 
 
 def ask(*roots: Call[Any], **options: Any) -> Ask:

@@ -4,7 +4,7 @@ A conformance suite that has never failed proves nothing. `caught_by` files a do
 `test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes and adding; the files
 beside it hold those of claim and commit (`doubles_working.py`), of processes with nothing to do (`doubles_idle.py`), of
 stage, release and joins (`doubles_joins.py`), of runs, lives and vacuum (`doubles_runs.py`), of the bounds of runs
-(`doubles_bounds.py`), and of reads (`doubles_reads.py`).
+(`doubles_bounds.py`), of what people decide (`doubles_people.py`), and of reads (`doubles_reads.py`).
 
 The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
 """
@@ -125,6 +125,14 @@ class SaysNothing(Damaged):
 
     def describe(self) -> Description:
         return Description("memory", "here", "", "")
+
+
+@caught_by("describe: what a store says it can do is so")
+class SaysItIsAFile(Damaged):
+    """Says that it can do what it cannot."""
+
+    def describe(self) -> Description:
+        return msgspec.structs.replace(super().describe(), file="nowhere.db", sql=True)
 
 
 @caught_by("close: a closed client leaves its claims with its process")

@@ -10,6 +10,7 @@ import msgspec
 
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
+from ramify.model.decision import UNSAID, Said
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.process import Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started, Tolerance
@@ -169,9 +170,9 @@ class JudgesFromAfar(Damaged):
 class ResumesTheLate(Bending):
     """Lets a late run go on when it is resumed."""
 
-    def resume(self, run: int) -> RunState:
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         with self.believing(deadline=None):
-            return super().resume(run)
+            return super().resume(run, said)
 
 
 @caught_by("beat: a beat tells how long the runs it holds may go on")

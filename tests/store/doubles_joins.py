@@ -11,6 +11,7 @@ from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Deaths
+from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status, fold
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.mark import Mark
@@ -292,6 +293,6 @@ class ForgetsWhatFollows(Damaged):
         *,
         following: bool = False,
         settle: Mark | None = None,
-        reason: str = "",
+        said: Said = UNSAID,
     ) -> Reopened:
-        return super().reopen(stamp, run, tasks, settle=settle, reason=reason)
+        return super().reopen(stamp, run, tasks, settle=settle, said=said)

@@ -392,7 +392,7 @@ class Engine(Tasks):
 
     def _place(self) -> object:
         about = self.store.describe()
-        return id(self.store) if about.name == "memory" else (about.name, about.place)
+        return (about.name, about.place) if about.shared else id(self.store)
 
 
 def _close(opened: list[Store]) -> None:

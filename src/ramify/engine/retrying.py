@@ -21,9 +21,11 @@ from ramify.errors import ConfigError
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.process import Stamp
 from ramify.store.contract import REOPEN_LIMIT, Reopened, Store
+from ramify.store.here import person
 
 
 class Retried(msgspec.Struct, frozen=True):
@@ -33,8 +35,9 @@ class Retried(msgspec.Struct, frozen=True):
     superseded: tuple[tuple[int, int], ...] = ()
 
 
-def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str) -> Retried:
+def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str, by: str | None = None) -> Retried:
     """Begin new lives for the chosen tasks of a run."""
+    said = Said(reason, person() if by is None else by)
     session = Session(store, Settings(), Signals(), threading.Event(), kinds=())
     session.enter()
     reopened: set[int] = set()
@@ -43,7 +46,7 @@ def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str)
         tasks = chosen.of(reading, run)
         # One that was taken along with others may have ended again by now.
         while page := list(islice((task for task in tasks if task not in reopened), REOPEN_LIMIT)):
-            answer = session.send(partial(_reopen, store, run, page, reason))
+            answer = session.send(partial(_reopen, store, run, page, said))
             reopened.update(answer.tasks)
             superseded += answer.superseded
     finally:
@@ -51,8 +54,8 @@ def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str)
     return Retried(len(reopened), tuple(superseded))
 
 
-def _reopen(store: Store, run: int, page: Sequence[int], reason: str, stamp: Stamp) -> Reopened:
-    return store.reopen(stamp, run, page, following=True, reason=reason)
+def _reopen(store: Store, run: int, page: Sequence[int], said: Said, stamp: Stamp) -> Reopened:
+    return store.reopen(stamp, run, page, following=True, said=said)
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
                 policy, Extra.decode(claim.mores[task].extra).timeout if task in claim.mores else None
             )
         else:
-            ends[task] = Ended(mark.status, mark.value if mark.value is not None else reason_value(mark.reason))
+            ends[task] = Ended(mark.status, mark.end_value)
     # Blame needs proof: a row of one task, whose process died while it held nothing else.
     if len(claim.tasks) == 1 and claim.deaths.blames(policy.max_crashes):
         text = f"{claim.deaths.count} processes died over it, the last one while it ran alone"

@@ -86,8 +86,8 @@ def check_part(part: Part) -> Part:
             raise BadPayload(f"column {name} has {len(column)} values for {count} tasks")
     if not isinstance(part.tasks, range) and len(set(part.tasks)) != count:
         raise BadPayload("a task appears twice in one part; a task has one outcome per commit")
-    if Status.REOPENED in _statuses(part):
-        raise BadPayload("REOPENED is written by reopen, not by a commit")
+    if not _statuses(part).isdisjoint((Status.REOPENED, Status.DECIDED)):
+        raise BadPayload("REOPENED and DECIDED are written by reopen and settle, not by a commit")
     if (
         part.values is not None
         and (longest := max((len(v) for v in part.values if v is not None), default=0)) > MAX_PAYLOAD

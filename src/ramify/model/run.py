@@ -19,6 +19,7 @@ from enum import StrEnum
 import msgspec
 
 from ramify.errors import BadPayload
+from ramify.model.decision import Decision
 from ramify.model.policy import SECOND
 from ramify.model.task import Appended, check_name
 
@@ -74,6 +75,7 @@ class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int
     began: str
     stays: bool = True
+    pids: str = ""
 
 
 class NewRun(msgspec.Struct, frozen=True):
@@ -109,7 +111,7 @@ class Run(NewRun, frozen=True, kw_only=True):
     """A run as stored: all it was started with, and where it stands. `round` is -1 until its first round opens.
 
     `reason` is why it drains or ended so; of one that is open again, why it had been cancelled. A tail that begins at
-    `since` finds all of its events.
+    `since` finds all of its events. `decision` is the last one that somebody made about it.
     """
 
     state: RunState
@@ -118,6 +120,12 @@ class Run(NewRun, frozen=True, kw_only=True):
     created: int
     ended: int | None
     since: int
+    decision: Decision | None = None
+
+    @property
+    def decisions(self) -> int:
+        """How many decisions were made about it: what the next one comes after."""
+        return 0 if self.decision is None else self.decision.n
 
 
 def check_run(new: NewRun) -> None:

@@ -228,13 +228,7 @@ def _start(store: Store, ask: Ask, take: Callable[[int], int], generation: int) 
         deadline=deadline,
     )
     beginning = ask.plan.beginning(run + 1, now)
-<<<<<<< HEAD
-    # ROOM: `start` takes no waiters yet.
     started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins, beginning.waiters))
-=======
-    assert not beginning.waiters, "the store takes waiters with an append, and not yet with a start"
-    started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins))
->>>>>>> shapes
     if started.run.id != run:
         # Somebody else started this name since we looked.
         return _existing(store, ask, started.run)

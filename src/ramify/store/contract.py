@@ -18,9 +18,14 @@ whatever a later try grants is remembered under the stamp as ever; and the next 
 stale. It rests on a verb being over when its call returns or raises. A store whose verbs may still be carried out
 after the caller gave them up must use the stamp up all the same.
 
+*A verb that arrives late changes nothing.* Each one is numbered; or idempotent by an id (`start` and `append` by those
+of what they add, `enter`, `leave`, `bury` and `drain` by the process, `note` by process and number); or it compares
+before it sets: `advance` the round, `pause`, `resume` and the cancel of a run the number of the last decision about it
+(`said.after`), `settle` and the cancel of a task its life (`said.life`). A late `reserve` wastes a block.
+
 *One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
-at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (A cancel of
-a task nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
+at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (To settle a
+task that nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
 
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
@@ -41,9 +46,11 @@ import msgspec
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
+from ramify.model.decision import UNSAID, Said
+from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine
-from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.mark import Mark, Settled
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
@@ -60,20 +67,27 @@ REOPEN_LIMIT = 8192
 
 
 class Description(msgspec.Struct, frozen=True):
-    """The line an engine says at start: which store this is, what it keeps and what it lacks."""
+    """The line an engine says at start: which store this is, what it keeps and what it lacks; and what it can do.
+
+    `place` is for people, and has no password in it. `shared`: other processes can open it too. `file`: where it is, if
+    it is a file. `sql`: its reads take a question in SQL, `sql(query, values)`. Nobody asks which store it is by name.
+    """
 
     name: str
     place: str
     keeps: str
     lacks: str
+    shared: bool = False
+    file: str | None = None
+    sql: bool = False
 
 
 class Beat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds.
 
     `paused` are the paused runs that it holds claims of, and `time_left` the seconds until the deadlines of those that
-    have one. `peers` is how many sessions have not ended, its own included:
-    a process that died and was not reaped yet is still one of them.
+    have one. `peers` is how many sessions have not ended, its own included: a process that died and was not reaped yet
+    is still one of them. `draining`: it was asked to take nothing more, to finish what it runs, and to leave.
     """
 
     reaped: bool = False
@@ -81,6 +95,7 @@ class Beat(msgspec.Struct, frozen=True):
     paused: tuple[int, ...] = ()
     peers: int = 1
     time_left: tuple[tuple[int, float], ...] = ()
+    draining: bool = False
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -143,6 +158,12 @@ class Store(Protocol):
 
     def beat(self, process: int) -> Beat:
         """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds."""
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to take nothing more, finish what it runs and leave; its beats tell it. False: it has ended.
+
+        Nothing that it holds is touched. Asked again, the first time counts; there is no way back.
+        """
 
     @property
     def records(self) -> Path | None:
@@ -247,25 +268,39 @@ class Store(Protocol):
         nothing is held. When nothing changes, nothing is written.
         """
 
+    # what people decide; `ramify.model.deciding` says what follows from it
+
     def cancel(
         self,
         run: int,
         task: int | None = None,
         *,
         below: bool = False,
-        reason: str = "",
+        said: Said = UNSAID,
         into: RunState = RunState.CANCELLED,
-    ) -> CancelAnswer:
+    ) -> Settled:
         """No claim that begins after this returns starts a covered task: the run, one task, or it and all `below`.
 
-        A run drains `into` CANCELLED or HALTED. A task nobody holds ends in this transaction; one that is held gets a
-        mark. `below` is a durable mark that also covers descendants not yet created.
+        A run drains `into` CANCELLED or HALTED. One task: `settle` as CANCELLED. `below` is a durable mark that also
+        covers descendants not yet created.
         """
 
-    def pause(self, run: int) -> RunState:
-        """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are."""
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """End a task that nobody runs as DONE with a result, SKIPPED or CANCELLED; one that waits for a join as well.
 
-    def resume(self, run: int) -> RunState:
+        It ends in this transaction; one that is held gets a mark, which its holder hears of and the next claim honours.
+        Who and why is the value of its event; of a result, that of a DECIDED event before it. A task that has ended, or
+        is in another life than `said.life`, stays as it is.
+        """
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
+        """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are.
+
+        So do all when another decision was made since `said.after`, here and in `resume` and `cancel`. A decision that
+        is allowed is noted with the run and has a number, also when the run stays in its state.
+        """
+
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
 
     def reopen(
@@ -276,7 +311,7 @@ class Store(Protocol):
         *,
         following: bool = False,
         settle: Mark | None = None,
-        reason: str = "",
+        said: Said = UNSAID,
     ) -> Reopened:
         """Begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
 
@@ -285,7 +320,7 @@ class Store(Protocol):
         fired forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is
         otherwise left alone. A reopened join task that somebody holds loses its row. With `following`, so is everything
         in this run that waited for them, directly or not. With `settle`, each named one is marked to end as that says.
-        An ended run stays open until `advance` judges it again.
+        It is a decision about the run, and an ended run stays open until `advance` judges it again.
         """
 
     # logs

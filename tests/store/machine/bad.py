@@ -120,6 +120,7 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", []), Part(b"x", [])],
         [Part(b"x", [1, 1])],
         [Part(b"x", [1], Status.REOPENED)],
+        [Part(b"x", [1], Status.DECIDED)],
         [Part(b"x", [1, 2], values=[None])],
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],

@@ -11,6 +11,7 @@ import pytest
 
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Later, Part
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
@@ -114,7 +115,7 @@ def some_not_over(shop: Shop, held: list[Claim]) -> Iterable[Part]:
 
 def with_marks(shop: Shop, held: list[Claim]) -> Iterable[Part]:
     for claim in held[::2]:
-        shop.store.cancel(shop.run, claim.tasks[0], reason="enough")
+        shop.store.cancel(shop.run, claim.tasks[0], said=Said("enough"))
     return in_every_way(shop, held)
 
 

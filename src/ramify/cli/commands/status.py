@@ -11,12 +11,12 @@ from ramify.cli.out import Out
 from ramify.cli.progress import as_json, progress_on
 from ramify.cli.visit import Visit, Wrong, on_store
 from ramify.inspect.find import newest_run, open_runs, title, typed
-from ramify.inspect.live import workers
+from ramify.inspect.live import drained_in_words, in_words, workers
 from ramify.inspect.progress import lines_of
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import Counts, RunStatus, bounds_in_words, counts_of, status_of
 from ramify.inspect.text import Piece
-from ramify.inspect.words import number, plural
+from ramify.inspect.words import moment, number, plural
 from ramify.model.run import Run, RunState, Tolerance
 
 #: How long a single look measures the speed of a run that is being worked on, in seconds.
@@ -68,6 +68,10 @@ def show(out: Out, status: RunStatus, pace: Pace) -> None:
         out.say("  bounds: ", bounds)
     if status.run.reason and status.run.state not in (RunState.OPEN, RunState.PAUSED):
         out.say("  because: ", status.run.reason)
+    if (decision := status.run.decision) is not None and decision.by:
+        out.say(f"  {decision.what.value} by {decision.by}, {moment(decision.at)}")
+    for process in status.draining:
+        out.say(f"  {in_words(process)} is ", ("look", drained_in_words(process)))
     if status.total.duplicates:
         out.say(f"  {plural(status.total.duplicates, 'call')} dropped: their keys were taken")
     if status.kinds:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ramify.errors import BadPayload
 from ramify.model import reopening
 from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
@@ -34,7 +34,7 @@ def reopen(
     tasks: Sequence[int],
     following: bool,
     settle: Mark | None,
-    reason: str,
+    why: bytes | None,
     process: int,
     now: int,
 ) -> Reopened:
@@ -55,7 +55,7 @@ def reopen(
         return Reopened((), superseded, run.round)
     place.new_commit(process, 0, now)
     for task, status in ended.items():
-        _write_reopened(place, task, status, reason, process)
+        _write_reopened(place, task, status, why, process)
     at = run.round + 1
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
@@ -63,11 +63,9 @@ def reopen(
         run.state, run.ended = RunState.OPEN, None
     _offer(place, run, [*ended, *found.waiting], at, now)
     if settle is not None:
-        named = set(tasks)
+        named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
         place.marks[run.new.id] += (
-            Mark(run.new.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value)
-            for task in ended
-            if task in named
+            Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
     runs.begin(place, run, now)
     return Reopened(tuple(sorted(ended)), superseded, at)
@@ -79,9 +77,9 @@ def _span(place: Place, task: int) -> SpanRow:
     return span
 
 
-def _write_reopened(place: Place, task: int, status: Status, reason: str, process: int) -> None:
+def _write_reopened(place: Place, task: int, status: Status, why: bytes | None, process: int) -> None:
     span = _span(place, task)
-    place.write_event(task, Status.REOPENED, reason_value(reason))
+    place.write_event(task, Status.REOPENED, why)
     place.count(span.run, span.kind, status, process, -1)
     place.count(span.run, span.kind, Status.REOPENED, process)
 

@@ -15,6 +15,7 @@ from threading import Condition, RLock
 from ramify.errors import Reaped, StaleStamp, UnknownRun
 from ramify.model.arrivals import Standing
 from ramify.model.death import NO_DEATHS, Death, Deaths
+from ramify.model.decision import Decision, Said
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
 from ramify.model.log import StoredLine
@@ -39,6 +40,7 @@ class RunRow:
     reason: str | None = None
     ended: int | None = None
     into: RunState = RunState.DONE
+    decision: Decision | None = None
 
     def state_for(self, round: int) -> SegmentState:
         """What a segment of that round is now: claimable, or behind the gate."""
@@ -131,6 +133,7 @@ class SessionRow:
     last: int = 0
     answer: object = None
     gone_at: int | None = None
+    draining: Said | None = None
 
 
 @dataclass

@@ -293,5 +293,6 @@ def _join(j: Standing) -> Join:
 def _process(number: int, row: SessionRow) -> Process:
     return Process(
         number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last,
-        row.new.kinds, row.new.queues, row.new.version,
+        row.new.kinds, row.new.queues, row.new.version, None, None, row.new.boot, row.new.pids, row.draining,
+        row.new.parent,
     )  # fmt: skip

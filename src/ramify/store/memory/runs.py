@@ -1,4 +1,4 @@
-"""Runs in the reference store: starting, advancing, cancelling, pausing."""
+"""Runs in the reference store: starting, advancing, sweeping."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from msgspec.structs import asdict, replace
 
 from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.event import Status, Tally
-from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
 from ramify.model.run import (
     Advanced,
     NewRun,
@@ -22,7 +21,7 @@ from ramify.model.run import (
     too_many,
 )
 from ramify.model.segment import SegmentState, tasks_in
-from ramify.store.memory import claims, commits, joins, keys
+from ramify.store.memory import joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
 from ramify.store.reads import Sweep
 
@@ -50,6 +49,7 @@ def as_run(row: RunRow) -> Run:
         created=row.created,
         ended=row.ended,
         since=row.since,
+        decision=row.decision,
     )
 
 
@@ -184,50 +184,11 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
     joins.arrive(place, [Arrivals(run.new.id, run.round + 1, arrivals)], {})
 
 
-def gate_all(place: Place, run: int) -> None:
-    """Put every claimable row of a run behind the gate."""
-    for row in live(place, run):
-        if row.state is SegmentState.READY:
-            row.state = SegmentState.GATED
-
-
 def hold_to_caps(place: Place, runs: Iterable[int], now: int) -> None:
     """Halt those of the runs that have more tasks than they may have."""
     for run in map(place.run, runs):
         why = too_many(run.new, _count(place, run, Tally.ADDED)) if run.new.max_tasks is not None else None
-        if why is not None:
-            cancel_run(place, run, why, RunState.HALTED, now)
-
-
-def cancel_run(place: Place, run: RunRow, reason: str, into: RunState, now: int) -> CancelAnswer:
-    """Drain the run; when nobody holds anything of it, it ends here."""
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if run.state is not RunState.DRAINING:
-        run.state, run.into, run.reason = RunState.DRAINING, into, reason or None
-    return CancelAnswer.CERTAIN if advance(place, run, run.round, now).state.is_end else CancelAnswer.REQUESTED
-
-
-def cancel_task(place: Place, run: RunRow, task: int, below: bool, reason: str, now: int) -> CancelAnswer:
-    """End a task that nobody holds; leave a mark on one that is held, and with `below` for its descendants."""
-    span = place.published(task)
-    if span is None or span.run != run.new.id:
-        return CancelAnswer.UNKNOWN
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if below:
-        place.marks[run.new.id].append(Mark(run.new.id, Scope.SUBTREE, task, Status.CANCELLED, reason))
-    row = place.covering(task)
-    if row is None:
-        return CancelAnswer.REQUESTED if below else CancelAnswer.ENDED
-    if row.state is SegmentState.CLAIMED:
-        if not below:
-            place.marks[run.new.id].append(Mark(run.new.id, Scope.TASK, task, Status.CANCELLED, reason))
-        return CancelAnswer.REQUESTED
-    row = claims.around(place, row, task)
-    place.new_commit(0, 0, now)
-    commits.write_ends(place, span, [task], [Status.CANCELLED], [reason_value(reason)], 0, now)
-    arrivals = commits.arrivals_of(place, row, [task])
-    joins.take_out(place, row, [task])
-    joins.arrive(place, [Arrivals(run.new.id, row.round + 1, arrivals)], {})
-    return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN
+        if why is not None and not run.state.is_end:
+            if run.state is not RunState.DRAINING:
+                run.state, run.into, run.reason = RunState.DRAINING, RunState.HALTED, why
+            advance(place, run, run.round, now)

@@ -15,17 +15,19 @@ from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
+from ramify.model.deciding import Settle, check_into, check_settle
+from ramify.model.decision import UNSAID, Said, What
+from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, StoredLine, storable_lines
-from ramify.model.mark import CancelAnswer, Mark
-from ramify.model.outcome import storable
+from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, lives, processes, runs
+from ramify.store.memory import adding, claims, commits, deciding, lives, processes, runs
 from ramify.store.memory import joins as join_rows
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
@@ -109,7 +111,13 @@ class MemoryStore:
                 paused=claims.paused_for(self._place, process),
                 time_left=claims.time_left_for(self._place, process, self.now()),
                 peers=peers,
+                draining=session.draining is not None,
             )
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to leave."""
+        with self._place.lock:
+            return processes.drain(self._place, process, said)
 
     @property
     def records(self) -> None:
@@ -268,41 +276,41 @@ class MemoryStore:
         task: int | None = None,
         *,
         below: bool = False,
-        reason: str = "",
+        said: Said = UNSAID,
         into: RunState = RunState.CANCELLED,
-    ) -> CancelAnswer:
+    ) -> Settled:
         """Cancel a run, a task, or a task with its descendants."""
-        if into not in (RunState.CANCELLED, RunState.HALTED):
-            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
-        reason = storable(reason)
+        check_into(into)
+        if task is not None:
+            return self._settle(run, Settle(task, said, below=below))
         with self._place.lock:
-            row = self._place.run(run)
-            if task is None:
-                answer = runs.cancel_run(self._place, row, reason, into, self.now())
-            else:
-                answer = runs.cancel_task(self._place, row, task, below, reason, self.now())
+            answer = deciding.cancel(self._place, self._place.run(run), said, into, self.now())
             self._place.wake()
             return answer
 
-    def pause(self, run: int) -> RunState:
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """Say how a task ends."""
+        return self._settle(run, check_settle(Settle(task, said, status, value)))
+
+    def _settle(self, run: int, ask: Settle) -> Settled:
+        with self._place.lock:
+            answer = deciding.settle(self._place, self._place.run(run), ask, self.now())
+            self._place.wake()
+            return answer
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
         with self._place.lock:
-            row = self._place.run(run)
-            if row.state is RunState.OPEN:
-                row.state = RunState.PAUSED
-                runs.gate_all(self._place, run)
-                self._place.wake()
-            return row.state
+            state = deciding.pause(self._place, self._place.run(run), said, self.now())
+            self._place.wake()
+            return state
 
-    def resume(self, run: int) -> RunState:
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
         with self._place.lock:
-            row = self._place.run(run)
-            if row.state is RunState.PAUSED:
-                row.state = RunState.OPEN
-                runs.advance(self._place, row, row.round, self.now())
-                self._place.wake()
-            return row.state
+            state = deciding.resume(self._place, self._place.run(run), said, self.now())
+            self._place.wake()
+            return state
 
     def reopen(
         self,
@@ -312,7 +320,7 @@ class MemoryStore:
         *,
         following: bool = False,
         settle: Mark | None = None,
-        reason: str = "",
+        said: Said = UNSAID,
     ) -> Reopened:
         """Begin new lives."""
         with self._place.lock:
@@ -321,9 +329,10 @@ class MemoryStore:
                 return _same(again.answer, Reopened)
             row = self._place.run(run)
             lives.check(self._place, row, tasks)
-            answer = lives.reopen(
-                self._place, row, tasks, following, settle, storable(reason), stamp.process, self.now()
-            )
+            now, why = self.now(), reason_value(said.reason, said.by)
+            answer = lives.reopen(self._place, row, tasks, following, settle, why, stamp.process, now)
+            if answer.tasks:
+                deciding.note(row, What.REOPENED, said, now)
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer

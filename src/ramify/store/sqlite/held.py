@@ -154,10 +154,8 @@ def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, Histo
 
 def marks_of(db: Db, run: int) -> list[Mark]:
     """The marks of a run, oldest first."""
-    found = db.execute("SELECT scope, task, status, reason, value FROM mark WHERE run = ? ORDER BY rowid", (run,))
-    return [
-        Mark(run, Scope(scope), task, Status(status), reason, value) for scope, task, status, reason, value in found
-    ]
+    found = db.execute("SELECT scope, task, status, reason, value, who FROM mark WHERE run = ? ORDER BY rowid", (run,))
+    return [Mark(run, Scope(scope), task, Status(status), *told) for scope, task, status, *told in found]
 
 
 def _marked(db: Db, marks: Sequence[Mark], tasks: Iterable[int]) -> dict[int, Mark]:

@@ -9,7 +9,7 @@ from ramify.errors import BadPayload
 from ramify.model import reopening
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS
-from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, Run, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
@@ -35,7 +35,7 @@ def reopen(
     tasks: Sequence[int],
     following: bool,
     settle: Mark | None,
-    reason: str,
+    why: bytes | None,
     process: int,
     now: int,
 ) -> Reopened:
@@ -57,7 +57,7 @@ def reopen(
         return Reopened((), superseded, run.round)
     log = CommitLog(db, process, 0, now)
     for task, status in ended.items():
-        _write_reopened(db, log, task, status, reason, process)
+        _write_reopened(db, log, task, status, why, process)
     log.close()
     at = run.round + 1
     if run.state.is_end:
@@ -69,15 +69,8 @@ def reopen(
         run = rows.run_row(db, run.id)
     _offer(db, run, [*ended, *found.waiting], at, now)
     if settle is not None:
-        named = set(tasks)
-        db.executemany(
-            "INSERT INTO mark VALUES (?,?,?,?,?,?)",
-            [
-                (run.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value)
-                for task in ended
-                if task in named
-            ],
-        )
+        named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
+        rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
     runs.begin(db, run, now)
     return Reopened(tuple(sorted(ended)), superseded, at)
 
@@ -88,9 +81,9 @@ def _span(db: Db, task: int) -> SpanRow:
     return span
 
 
-def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, reason: str, process: int) -> None:
+def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, why: bytes | None, process: int) -> None:
     span = _span(db, task)
-    log.write(task, Status.REOPENED, reason_value(reason))
+    log.write(task, Status.REOPENED, why)
     rows.count(db, span.run, span.kind, status, process, -1)
     rows.count(db, span.run, span.kind, Status.REOPENED, process, 1)
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.model.death import Deaths
+from ramify.model.decision import Said
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import Join, Rule
 from ramify.model.key import Hold, digest
@@ -300,16 +301,17 @@ class SqliteReads:
         """Sessions."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version"
-                " FROM session ORDER BY process"
+                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version,"
+                " boot, pids, draining, parent FROM session ORDER BY process"
             ).fetchall()
         return [
             Process(
                 number, pid, host, entered, told.beat if told else None, bool(gone), last,
                 _names(kinds), _names(queues), version, told.writing if told else None,
-                told.away if told else None,
+                told.away if told else None, boot, pids,
+                None if draining is None else msgspec.json.decode(draining, type=Said), parent,
             )
-            for number, pid, host, entered, gone, last, kinds, queues, version in found
+            for number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent in found
             for told in [self._liveness.alive(number)]
         ]  # fmt: skip
 

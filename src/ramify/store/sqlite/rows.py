@@ -16,8 +16,10 @@ import msgspec
 
 from ramify.errors import UnknownRun
 from ramify.model.death import NO_DEATHS, Deaths
+from ramify.model.decision import Decision
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
+from ramify.model.mark import Mark
 from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
 from ramify.model.run import Follows, Order, Owner, Run, RunState, Tolerance
@@ -26,7 +28,7 @@ from ramify.store.sqlite.db import Db
 
 RUN_COLUMNS = (
     "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
-    " max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since"
+    " max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision"
 )
 RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
@@ -61,7 +63,7 @@ def read_run(row: tuple[Any, ...]) -> Run:
     """A run from a row of `RUN`."""
     (
         number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
-        max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since,
+        max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision,
     ) = row  # fmt: skip
     return Run(
         number, name, generation, shape, Order(order),
@@ -69,6 +71,7 @@ def read_run(row: tuple[Any, ...]) -> Run:
         bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
         max_running, max_tasks, deadline, RunState(fails_as), Tolerance(tolerates),
         state=RunState(state), round=round, reason=reason, created=created, ended=ended, since=since,
+        decision=None if decision is None else msgspec.json.decode(decision, type=Decision),
     )  # fmt: skip
 
 
@@ -314,6 +317,11 @@ def rank(run: Run, span: SpanRow, now: int) -> int:
     if run.order is Order.DEPTH_FIRST:
         return deep_rank(run.created, span.priority, span.round)
     return rank_of(now, span.priority)
+
+
+def add_marks(db: Db, marks: Iterable[Mark]) -> None:
+    """Leave marks."""
+    db.executemany("INSERT INTO mark VALUES (?,?,?,?,?,?,?)", (msgspec.structs.astuple(mark) for mark in marks))
 
 
 # The log

@@ -1,4 +1,4 @@
-"""Runs in the SQLite store: starting, advancing, cancelling, pausing. One writer at a time is the run's lock."""
+"""Runs in the SQLite store: starting, advancing, sweeping. One writer at a time is the run's lock."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from msgspec.structs import asdict, replace
 from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
-from ramify.model.mark import CancelAnswer, Scope, reason_value
 from ramify.model.run import (
     Advanced,
     NewRun,
@@ -22,7 +21,7 @@ from ramify.model.run import (
     too_late,
     too_many,
 )
-from ramify.model.segment import SegmentState, pack, tasks_in
+from ramify.model.segment import pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SegmentRow
@@ -42,7 +41,7 @@ def create(db: Db, new: NewRun, now: int) -> Run:
     follows, lead = (None, None) if new.follows is None else (new.follows.run, new.follows.lead)
     (since,) = db.execute(
         f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,"
-        "(SELECT ifnull(max(seq), 0) FROM commits),?) RETURNING since",
+        "(SELECT ifnull(max(seq), 0) FROM commits),NULL,?) RETURNING since",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
             new.digest, new.shown, rows.write_owner(new.owner), new.max_running, new.max_tasks, new.deadline,
@@ -256,63 +255,12 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
     joins.arrive(db, [Arrivals(run.id, run.round + 1, elsewhere)], {})
 
 
-def gate_all(db: Db, run: int) -> None:
-    """Put every claimable row of a run behind the gate."""
-    db.execute("UPDATE segment SET state = 1 WHERE run = ? AND state = 0", (run,))
-
-
-def set_state(db: Db, run: int, state: RunState) -> None:
-    """Move the run."""
-    db.execute("UPDATE run SET state = ? WHERE id = ?", (state.value, run))
-
-
 def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:
     """Halt those of the runs that have more tasks than they may have."""
     capped = db.execute(CAPPED, (rows.ids(sorted(grown)),)).fetchall() if grown else []
     for run in map(rows.read_run, capped):
         (added,) = db.execute(COUNTED, (run.id, Tally.ADDED)).fetchall()[0]
-        if (why := too_many(run, added)) is not None:
-            cancel_run(db, run, why, RunState.HALTED, now)
-
-
-def cancel_run(db: Db, run: Run, reason: str, into: RunState, now: int) -> CancelAnswer:
-    """Drain the run; when nobody holds anything of it, it ends here."""
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if run.state is not RunState.DRAINING:
-        _begin_drain(db, run, into, reason or None)
-    ended = advance(db, rows.run_row(db, run.id), run.round, now).state.is_end
-    return CancelAnswer.CERTAIN if ended else CancelAnswer.REQUESTED
-
-
-def cancel_task(db: Db, run: Run, task: int, below: bool, reason: str, now: int) -> CancelAnswer:
-    """End a task that nobody holds; leave a mark on one that is held, and with `below` for its descendants."""
-    span = rows.span_of(db, task)
-    if span is None or not span.published or span.run != run.id:
-        return CancelAnswer.UNKNOWN
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if below:
-        _mark(db, run.id, Scope.SUBTREE, task, reason)
-    row = rows.covering(db, task)
-    if row is None:
-        return CancelAnswer.REQUESTED if below else CancelAnswer.ENDED
-    if row.state is SegmentState.CLAIMED:
-        if not below:
-            _mark(db, run.id, Scope.TASK, task, reason)
-        return CancelAnswer.REQUESTED
-    row = rows.around(db, row, task)
-    log = CommitLog(db, 0, 0, now)
-    log.write(task, Status.CANCELLED, reason_value(reason))
-    log.close()
-    ended = commits.Ended([task], Status.CANCELLED)
-    rows.count(db, run.id, span.kind, Status.CANCELLED, 0, 1)
-    commits.end_tasks(db, span, ended, now)
-    arrivals = commits.arrivals_of(db, span, ended)
-    joins.take_out(db, row, [task])
-    joins.arrive(db, [Arrivals(run.id, row.round + 1, arrivals)], {})
-    return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN
-
-
-def _mark(db: Db, run: int, scope: Scope, task: int, reason: str) -> None:
-    db.execute("INSERT INTO mark VALUES (?,?,?,?,?,NULL)", (run, scope, task, Status.CANCELLED, reason))
+        if (why := too_many(run, added)) is not None and not run.state.is_end:
+            if run.state is not RunState.DRAINING:
+                _begin_drain(db, run, RunState.HALTED, why)
+            advance(db, rows.run_row(db, run.id), run.round, now)

@@ -31,7 +31,7 @@ INSERT INTO ids VALUES (1);
 CREATE TABLE session (
     process INTEGER PRIMARY KEY, pid INTEGER NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL, parent INTEGER,
     entered INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0, answer BLOB, gone_at INTEGER,
-    kinds TEXT, queues TEXT
+    kinds TEXT, queues TEXT, boot TEXT NOT NULL, pids TEXT NOT NULL, draining TEXT
 );
 CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 
@@ -40,7 +40,7 @@ CREATE TABLE run (
     follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, digest BLOB, shown TEXT NOT NULL,
     owner TEXT, max_running INTEGER, max_tasks INTEGER, deadline INTEGER, fails_as TEXT NOT NULL,
     tolerates TEXT NOT NULL, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL,
-    ended INTEGER, since INTEGER NOT NULL, becomes TEXT NOT NULL
+    ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
 CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
@@ -126,7 +126,7 @@ CREATE INDEX waiter_join ON waiter (id, slot);
 
 CREATE TABLE mark (
     run INTEGER NOT NULL, scope INTEGER NOT NULL, task INTEGER NOT NULL, status INTEGER NOT NULL, reason TEXT NOT NULL,
-    value BLOB
+    value BLOB, who TEXT NOT NULL
 );
 CREATE INDEX mark_run ON mark (run, task);
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from ramify.errors import UnknownRun
 from ramify.model.commit import Later
+from ramify.model.decision import Said
 from ramify.model.event import Status, Tally
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
-from ramify.model.mark import CancelAnswer, Scope
+from ramify.model.mark import Scope, Settled
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, members_and_broken, only, refused, tasks_of
@@ -34,8 +35,8 @@ def no_claim_after_it_starts_a_task_of_the_run(house: House) -> None:
 def a_run_nobody_works_on_is_swept_and_ends(house: House) -> None:
     tasks = house.tasks(3)
     run = house.run(tasks)
-    answer = house.store.cancel(run, reason="too slow")
-    assert (answer is CancelAnswer.CERTAIN) == house.store.reads.run(run).state.is_end
+    answer = house.store.cancel(run, said=Said("too slow"))
+    assert (answer is Settled.CERTAIN) == house.store.reads.run(run).state.is_end
     seen = house.settle(run)
     assert (seen.state, seen.ended, seen.reason) == (RunState.CANCELLED, house.clock.now(), "too slow")
     assert house.segments(run) == []
@@ -217,7 +218,7 @@ def those_who_hold_are_told_by_their_next_beat(house: House) -> None:
     run = house.run(house.tasks())
     worker = house.worker()
     worker.take()
-    assert house.store.cancel(run, reason="enough") is CancelAnswer.REQUESTED
+    assert house.store.cancel(run, said=Said("enough")) is Settled.REQUESTED
     mark = only(worker.beat().marks)
     assert (mark.run, mark.scope, mark.status, mark.reason) == (run, Scope.RUN, Status.CANCELLED, "enough")
 
@@ -256,7 +257,7 @@ def an_ended_run_has_ended(house: House) -> None:
     run = house.run(house.tasks())
     house.finish(run)
     with house.nothing_changes():
-        assert house.store.cancel(run) is CancelAnswer.ENDED
+        assert house.store.cancel(run) is Settled.ENDED
     assert house.store.reads.run(run).state is RunState.DONE
 
 

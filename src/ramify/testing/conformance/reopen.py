@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ramify.errors import BadPayload, Reaped, StaleStamp, UnknownRun
 from ramify.model.commit import Part
+from ramify.model.decision import Said
 from ramify.model.event import History, Status, Tally
 from ramify.model.join import NewJoins
 from ramify.model.key import Hold
@@ -176,7 +177,7 @@ def a_cancelled_run_stays_so_until_nothing_of_it_is_cancelled(house: House) -> N
     for into in (RunState.CANCELLED, RunState.HALTED):
         tasks = house.tasks(3)
         run = house.run(tasks)
-        house.store.cancel(run, reason="enough", into=into)
+        house.store.cancel(run, said=Said("enough"), into=into)
         worker = house.worker()
         for reopened, end in (([tasks.first], into), ([tasks.first + 1, tasks.last], RunState.DONE)):
             house.settle(run)
@@ -212,7 +213,7 @@ def a_mark_of_the_old_life_does_not_end_the_new_one(house: House) -> None:
 def a_settled_task_is_marked_to_end_as_told(house: House) -> None:
     run, worker, tasks = _ended(house, Status.FAILED)
     mark = Mark(run, Scope.TASK, None, Status.DONE, "by hand", b"42")
-    worker.reopen(run, tasks, settle=mark, reason="by hand")
+    worker.reopen(run, tasks, settle=mark, said=Said("by hand"))
     house.settle(run)
     assert house.offered() == []
     claim = worker.take()
