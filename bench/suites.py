@@ -11,6 +11,7 @@ from bench import (
     frontier_latency,
     frontier_race,
     frontier_skew,
+    frontier_small_runs,
     growth,
     jobs,
     mutable_rows,
@@ -33,6 +34,7 @@ SUITES: tuple[Suite, ...] = (
     frontier_skew.SUITE,
     frontier_adapt.SUITE,
     frontier_lanes.SUITE,
+    frontier_small_runs.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )
