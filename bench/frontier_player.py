@@ -16,8 +16,9 @@ from typing import TypeVar, assert_never
 
 import msgspec
 
-from bench import deque, pool
+from bench import bare, deque, pool
 from bench.frontier_idle import watch
+<<<<<<< HEAD
 from bench.frontier_tasks import (
     FORK,
     add_up,
@@ -35,6 +36,26 @@ from bench.frontier_tasks import (
     wide,
 )
 from bench.frontier_turn import Chain, Compute, Deque, Forks, Grow, Lanes, Nap, Ping, Pool, Report, Turned, Turns, Widen
+=======
+from bench.frontier_small import start_all
+from bench.frontier_tasks import calls, chains, crowd, engine, marks, mixed, nap, naps, node, scatter, wide
+from bench.frontier_turn import (
+    Bare,
+    Chain,
+    Compute,
+    Deque,
+    Grow,
+    Lanes,
+    Nap,
+    Ping,
+    Pool,
+    Report,
+    Small,
+    Turned,
+    Turns,
+    Widen,
+)
+>>>>>>> bench
 from bench.tree import Tree, Work
 from ramify.engine.run import Run
 from ramify.model.call import Call
@@ -65,6 +86,7 @@ def play(turn: Turns) -> Report:
             return _run(calls.of(turn.count, turn.defers), turn.count + 1)[1]
         case Lanes():
             return _run(scatter.of(turn.count, turn.own, turn.limited), turn.count + 1)[1]
+<<<<<<< HEAD
         case Forks():
             # Every task that forks has a continuation.
             forks = (FORK**turn.depth - 1) // (FORK - 1)
@@ -72,6 +94,12 @@ def play(turn: Turns) -> Report:
             if FORK**turn.depth not in run.results(add_up):
                 raise AssertionError("the continuations did not add up")
             return report
+=======
+        case Small():
+            return _small(turn)
+        case Bare():
+            return Report(turn.count, bare.run(Path("bare.db"), turn.count), peak_mb())
+>>>>>>> bench
         case Ping():
             return _ping(turn)
         case _:
@@ -101,6 +129,11 @@ def _nap(turn: Nap) -> Report:
     working = max(ended for _, _, ended in results) - min(began for _, began, _ in results)
     shared = Counter(process for process, _, _ in results)
     return msgspec.structs.replace(report, working=working, shared=sorted(shared.values()))
+
+
+def _small(turn: Small) -> Report:
+    starting, seconds = start_all(turn)
+    return Report(turn.runs * turn.steps, seconds, peak_mb(), starting=starting)
 
 
 def _ping(turn: Ping) -> Report:

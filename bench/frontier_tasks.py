@@ -140,6 +140,13 @@ def alone(number: int) -> None:
 
 
 @engine.task
+def step(run: int, left: int) -> Spawns[None]:
+    """One step of a small run, which makes the next."""
+    if left:
+        yield step.of(run, left - 1)
+
+
+@engine.task
 def ping(sent: int) -> None:
     """Tell how long ago it was sent; `sent` is in nanoseconds of the monotonic clock."""
     arrivals.put((time.monotonic_ns() - sent) / 1e9)

@@ -89,10 +89,24 @@ class Lanes(Turn, frozen=True):
     limited: bool = False
 
 
+<<<<<<< HEAD
 class Forks(Turn, frozen=True):
     """The engine over tasks that fork into eight, so many levels deep, and add up what came of the level below."""
 
     depth: int
+=======
+class Small(Turn, frozen=True):
+    """Many runs of few steps, one after the other started and worked off in one process."""
+
+    runs: int
+    steps: int
+
+
+class Bare(Turn, frozen=True):
+    """Durable transactions of one small row each, on a file with the settings of the store."""
+
+    count: int
+>>>>>>> bench
 
 
 class Ping(Turn, frozen=True):
@@ -102,15 +116,19 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
+<<<<<<< HEAD
 Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Ping
+=======
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Small | Bare | Ping
+>>>>>>> bench
 
 
 class Report(msgspec.Struct, frozen=True):
     """What came of a turn. What it does not measure is left empty. `peak_mb` is the most memory of the process itself.
 
     `tasks` and `seconds` are what the rate is made of. `working` is the time from the first start of a waiting task to
-    the last end, without the starting of worker processes, and `shared` how many each process ran. `same` and `other`
-    are in seconds.
+    the last end, without the starting of worker processes, and `shared` how many each process ran. `starting` is the
+    time in which runs were started. `same` and `other` are in seconds.
     """
 
     tasks: int
@@ -120,6 +138,7 @@ class Report(msgspec.Struct, frozen=True):
     marks: list[float] = []
     working: float = 0.0
     shared: list[int] = []
+    starting: float = 0.0
     same: list[float] = []
     other: list[float] = []
     idle_cpu: float = 0.0

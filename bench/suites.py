@@ -12,6 +12,7 @@ from bench import (
     frontier_latency,
     frontier_race,
     frontier_skew,
+    frontier_small_runs,
     growth,
     jobs,
     joins,
@@ -37,6 +38,7 @@ SUITES: tuple[Suite, ...] = (
     frontier_adapt.SUITE,
     frontier_lanes.SUITE,
     frontier_forks.SUITE,
+    frontier_small_runs.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )
