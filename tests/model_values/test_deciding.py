@@ -92,5 +92,6 @@ def test_a_mark_ends_a_task_with_its_result_or_with_who_and_why() -> None:
     said = "because", None, "ann"
     assert Mark(1, Scope.TASK, 5, Status.DONE, *said).end_value is None
     assert Mark(1, Scope.TASK, 5, Status.SKIPPED, *said).end_value == reason_value("because", "ann")
-    assert reason_text(reason_value("because", "ann")) == "because, by ann"
-    assert reason_text(reason_value("", "ann")) == "by ann"
+    assert reason_text(reason_value("because", "ann")) == "because"
+    assert reason_text(reason_value("", "ann")) == ""
+    assert reason_text(b"[1]") == "[1]"
