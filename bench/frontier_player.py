@@ -18,7 +18,7 @@ import msgspec
 
 from bench import bare, deque, pool
 from bench.frontier_idle import watch
-<<<<<<< HEAD
+from bench.frontier_small import start_all
 from bench.frontier_tasks import (
     FORK,
     add_up,
@@ -35,15 +35,12 @@ from bench.frontier_tasks import (
     scatter,
     wide,
 )
-from bench.frontier_turn import Chain, Compute, Deque, Forks, Grow, Lanes, Nap, Ping, Pool, Report, Turned, Turns, Widen
-=======
-from bench.frontier_small import start_all
-from bench.frontier_tasks import calls, chains, crowd, engine, marks, mixed, nap, naps, node, scatter, wide
 from bench.frontier_turn import (
     Bare,
     Chain,
     Compute,
     Deque,
+    Forks,
     Grow,
     Lanes,
     Nap,
@@ -55,7 +52,6 @@ from bench.frontier_turn import (
     Turns,
     Widen,
 )
->>>>>>> bench
 from bench.tree import Tree, Work
 from ramify.engine.run import Run
 from ramify.model.call import Call
@@ -86,7 +82,6 @@ def play(turn: Turns) -> Report:
             return _run(calls.of(turn.count, turn.defers), turn.count + 1)[1]
         case Lanes():
             return _run(scatter.of(turn.count, turn.own, turn.limited), turn.count + 1)[1]
-<<<<<<< HEAD
         case Forks():
             # Every task that forks has a continuation.
             forks = (FORK**turn.depth - 1) // (FORK - 1)
@@ -94,12 +89,10 @@ def play(turn: Turns) -> Report:
             if FORK**turn.depth not in run.results(add_up):
                 raise AssertionError("the continuations did not add up")
             return report
-=======
         case Small():
             return _small(turn)
         case Bare():
             return Report(turn.count, bare.run(Path("bare.db"), turn.count), peak_mb())
->>>>>>> bench
         case Ping():
             return _ping(turn)
         case _:

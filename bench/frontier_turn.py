@@ -89,12 +89,12 @@ class Lanes(Turn, frozen=True):
     limited: bool = False
 
 
-<<<<<<< HEAD
 class Forks(Turn, frozen=True):
     """The engine over tasks that fork into eight, so many levels deep, and add up what came of the level below."""
 
     depth: int
-=======
+
+
 class Small(Turn, frozen=True):
     """Many runs of few steps, one after the other started and worked off in one process."""
 
@@ -106,7 +106,6 @@ class Bare(Turn, frozen=True):
     """Durable transactions of one small row each, on a file with the settings of the store."""
 
     count: int
->>>>>>> bench
 
 
 class Ping(Turn, frozen=True):
@@ -116,11 +115,7 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
-<<<<<<< HEAD
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Ping
-=======
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Small | Bare | Ping
->>>>>>> bench
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Small | Bare | Ping
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -267,10 +267,10 @@ def test_a_restart_of_the_machine_ends_every_owner() -> None:
 
 
 def test_of_an_owner_elsewhere_the_store_knows(store: Store) -> None:
-    owner = replace_owner(this_program(stays=True), host="elsewhere", pid=7)
+    owner = replace_owner(this_program(stays=True), host="elsewhere", boot="another", pid=7)
     assert is_gone(owner, store.reads.processes()) is True
     process = new_process_id()
-    store.enter(NewProcess(process, 7, "elsewhere"))
+    store.enter(NewProcess(process, 7, "elsewhere", boot="another", pids=owner.pids))
     assert is_gone(owner, store.reads.processes()) is False
     store.leave(process)
     assert is_gone(owner, store.reads.processes()) is True

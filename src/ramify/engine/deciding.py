@@ -10,6 +10,7 @@ A cancel that another decision overtook is decided anew; a pause that a resume o
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import msgspec
 
@@ -46,20 +47,18 @@ def resume(store: Store, run: int, reason: str = "", by: str | None = None) -> R
 
 def cancel(store: Store, run: int, reason: str = "", by: str | None = None) -> Settled:
     """Let a run end as cancelled."""
-    return _drain(store, run, RunState.CANCELLED, reason, by)
+    answer = Settled.OVERTAKEN
+    while answer is Settled.OVERTAKEN:
+        answer = until_answered(partial(store.cancel, run, said=_about_run(store, run, reason, by)))
+    return answer
 
 
-def halt(store: Store, run: int, reason: str) -> Settled:
-    """Let a run end as halted, as a rule of the program says."""
-    return _drain(store, run, RunState.HALTED, reason, "")
-
-
-def _drain(store: Store, run: int, into: RunState, reason: str, by: str | None) -> Settled:
-    while True:
-        said = _about_run(store, run, reason, by)
-        answer = until_answered(lambda said=said: store.cancel(run, said=said, into=into))  # type: ignore[misc]
-        if answer is not Settled.OVERTAKEN:
-            return answer
+def halt(store: Store, run: int, reason: str) -> None:
+    """Let a run end as halted, as a rule of the program says. A store that is away is not waited for."""
+    answer = Settled.OVERTAKEN
+    while answer is Settled.OVERTAKEN:
+        said = Said(reason, after=store.reads.run(run).decisions)
+        answer = store.cancel(run, said=said, into=RunState.HALTED)
 
 
 def cancel_task(

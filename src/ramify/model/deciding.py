@@ -50,11 +50,11 @@ def decide(what: What, state: RunState, last: Decision | None, said: Said, now: 
     return Moved(there, Decision(n + 1, what, storable(said.by), storable(said.reason), now))
 
 
-def cancelled(state: RunState, *, moved: bool) -> Settled:
-    """The answer to the cancel of a run that is in this state afterwards, `moved` by it or not."""
-    if state.is_end:
-        return Settled.CERTAIN if moved else Settled.ENDED
-    return Settled.REQUESTED if state is RunState.DRAINING else Settled.OVERTAKEN
+def cancelled(before: RunState, after: RunState) -> Settled:
+    """The answer to the cancel of a run, by its states before and after."""
+    if after.is_end:
+        return Settled.ENDED if before.is_end else Settled.CERTAIN
+    return Settled.REQUESTED if after is RunState.DRAINING else Settled.OVERTAKEN
 
 
 def storable_said(said: Said) -> Said:

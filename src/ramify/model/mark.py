@@ -54,13 +54,13 @@ def reason_value(reason: str, by: str = "") -> bytes | None:
 
 
 def reason_text(value: bytes | None) -> str:
-    """The inverse of `reason_value`; a value of another form is shown as it is."""
+    """The reason in what `reason_value` made; a value of another form is shown as it is."""
     if value is None:
         return ""
     try:
         told = msgspec.json.decode(value, type=dict[str, str])
     except msgspec.DecodeError:
         told = {}
-    if not told.keys() & {"reason", "by"}:
-        return storable(value.decode("utf-8", "backslashreplace"))
-    return ", ".join(filter(None, (told.get("reason"), told.get("by") and f"by {told['by']}")))
+    if told.keys() & {"reason", "by"}:
+        return told.get("reason", "")
+    return storable(value.decode("utf-8", "backslashreplace"))

@@ -27,7 +27,7 @@ from ramify.model.process import NewProcess
 from ramify.model.run import Follows, NewRun, Order, Run, RunState, Tolerance
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
-from tests.store.machine.pair import Opener, Pair, Refused, Worker, open_sqlite, same_token
+from tests.store.machine.pair import Opener, Pair, Refused, Sent, Worker, open_sqlite, same_token
 from tests.store.machine.parts import draw_part, forget, settle
 from tests.store.machine.picture import KINDS, Picture, all_of, close_up, difference, picture
 from tests.store.machine.scene import EVERYTHING, Scene, as_told
@@ -49,6 +49,8 @@ class WorkMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         self.scene = Scene(Pair(self.folder, type(self).opener))
         self.shop = Workshop(self.scene)
+        #: pauses and resumes that were sent
+        self.decided: list[Sent] = []
         #: what must still be seen after a step that may change nothing
         self.before: Picture | None = None
         #: False inside a step, and so for good after one that failed
@@ -194,7 +196,7 @@ class WorkMachine(RuleBasedStateMachine):
 
     def pause(self, choose: Choices) -> None:
         run = choose.one(self.scene.open_runs())
-        self.scene.front.ask("pause", run.id, self._said(choose, run))
+        self.decided.append(self.scene.front.send("pause", run.id, self._said(choose, run)))
 
     def touch_an_ended_run(self, choose: Choices) -> None:
         run = choose.one([run for run in self.scene.runs() if run.state.is_end])
@@ -209,7 +211,7 @@ class WorkMachine(RuleBasedStateMachine):
     def resume(self, choose: Choices) -> None:
         paused = [run for run in self.scene.runs() if run.state is RunState.PAUSED]
         run = choose.one(paused)
-        self.scene.front.ask("resume", run.id, self._said(choose, run))
+        self.decided.append(self.scene.front.send("resume", run.id, self._said(choose, run)))
 
     # adding
 

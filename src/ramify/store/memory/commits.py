@@ -73,11 +73,14 @@ def refuse(place: Place, stamp: Stamp, part: Part, now: int) -> None:
         place.refusals.append(late)
 
 
-def apply(place: Place, stamp: Stamp, guarded: Sequence[tuple[SegmentRow, Part]], now: int) -> None:
-    """Write guarded parts in their order, and settle what they mean to joins together."""
+def apply(place: Place, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
+    """Write the parts whose token is valid, in their order, and settle what they mean to joins together; what grew."""
+    held = [(holding(place, stamp.process, part.token), part) for part in parts]
+    guarded = [(row, part) for row, part in held if row is not None]
     empty: dict[int, tuple[int, int]] = {}
     arrivals = [Arrivals(row.run, row.round + 1, _apply(place, stamp, row, part, empty, now)) for row, part in guarded]
     joins.arrive(place, arrivals, empty)
+    return sorted({row.run for row, part in guarded if part.children or part.publish})
 
 
 def _apply(

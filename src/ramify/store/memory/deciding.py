@@ -42,13 +42,14 @@ def resume(place: Place, run: RunRow, said: Said, now: int) -> RunState:
 
 
 def cancel(place: Place, run: RunRow, said: Said, into: RunState, now: int) -> Settled:
-    """Drain the run; when nobody holds anything of it, it ends here."""
-    moved = note(run, What.CANCELLED, said, now)
-    if moved:
+    """Drain the run; when nobody holds anything of it any more, it ends here."""
+    before = run.state
+    if note(run, What.CANCELLED, said, now):
         assert run.decision is not None
         run.into, run.reason = into, run.decision.reason or None
+    if run.state is RunState.DRAINING:
         runs.advance(place, run, run.round, now)
-    return cancelled(run.state, moved=moved)
+    return cancelled(before, run.state)
 
 
 def settle(place: Place, run: RunRow, ask: Settle, now: int) -> Settled:

@@ -234,11 +234,7 @@ class MemoryStore:
             for part in refused:
                 commits.refuse(self._place, stamp, part, now)
             seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
-            held = [(commits.holding(self._place, stamp.process, part.token), part) for part in parts]
-            guarded = [(row, part) for row, part in held if row is not None]
-            commits.apply(self._place, stamp, guarded, now)
-            grown = {row.run for row, part in guarded if part.children or part.publish}
-            runs.hold_to_caps(self._place, sorted(grown), now)
+            runs.hold_to_caps(self._place, commits.apply(self._place, stamp, parts, now), now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)

@@ -90,6 +90,25 @@ def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
     db.execute("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
 
 
+def write(
+    db: Db, stamp: Stamp, parts: Sequence[Part], columns: Columns, now: int
+) -> tuple[int, tuple[bytes, ...], set[int]]:
+    """Write the parts whose token is valid and record the others: its place in the log, who was refused, what grew."""
+    valid = check(db, stamp, parts)
+    guarded = [(valid[part.token], part) for part in parts if part.token in valid]
+    seq = 0
+    if guarded:
+        log = CommitLog(db, stamp.process, stamp.n, now)
+        seq = log.seq
+        Commit(db, log, stamp.process, columns, now).write(guarded)
+        log.close()
+    refused = [part for part in parts if part.token not in valid]
+    for part in refused:
+        refuse(db, stamp, part, now)
+    grown = {row.run for row, part in guarded if part.children or part.publish}
+    return seq, tuple(part.token for part in refused), grown
+
+
 class Commit:
     """A commit being written: what its parts have in common. Neither runs nor spans change while it is."""
 

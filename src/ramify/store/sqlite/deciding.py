@@ -45,15 +45,15 @@ def resume(db: Db, run: Run, said: Said, now: int) -> RunState:
 
 
 def cancel(db: Db, run: Run, said: Said, into: RunState, now: int) -> Settled:
-    """Drain the run; when nobody holds anything of it, it ends here."""
+    """Drain the run; when nobody holds anything of it any more, it ends here."""
     draining = note(db, run, What.CANCELLED, said, now)
-    if draining is None:
-        return cancelled(run.state, moved=False)
-    assert draining.decision is not None
-    db.execute(
-        "UPDATE run SET becomes = ?, reason = ? WHERE id = ?", (into.value, draining.decision.reason or None, run.id)
-    )
-    return cancelled(runs.advance(db, rows.run_row(db, run.id), run.round, now).state, moved=True)
+    if draining is not None:
+        assert draining.decision is not None
+        reason = draining.decision.reason or None
+        db.execute("UPDATE run SET becomes = ?, reason = ? WHERE id = ?", (into.value, reason, run.id))
+    elif run.state is not RunState.DRAINING:
+        return cancelled(run.state, run.state)
+    return cancelled(run.state, runs.advance(db, rows.run_row(db, run.id), run.round, now).state)
 
 
 def settle(db: Db, run: Run, ask: Settle, now: int) -> Settled:

@@ -53,7 +53,6 @@ from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.noting import Noting, latest, witnessed
 from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
-from ramify.store.sqlite.rows import CommitLog
 
 
 class SqliteStore:
@@ -281,19 +280,8 @@ class SqliteStore:
         if again is not None:
             return answers.recall(again, "commit")
         now = self.now()
-        valid = commits.check(db, stamp, parts)
-        refused = tuple(part.token for part in parts if part.token not in valid)
-        seq = 0
-        if valid:
-            log = CommitLog(db, stamp.process, stamp.n, now)
-            seq = log.seq
-            guarded = [(valid[part.token], part) for part in parts if part.token in valid]
-            commits.Commit(db, log, stamp.process, columns, now).write(guarded)
-            log.close()
-            runs.hold_to_caps(db, {row.run for row, part in guarded if part.children or part.publish}, now)
-        for part in parts:
-            if part.token not in valid:
-                commits.refuse(db, stamp, part, now)
+        seq, refused, grown = commits.write(db, stamp, parts, columns, now)
+        runs.hold_to_caps(db, grown, now)
         taken = claims.Taken((), False, self._turn)
         if then_claim is not None:
             taken = claims.take(db, stamp.process, then_claim, self._turn, now)

@@ -115,6 +115,19 @@ def a_drained_run_takes_no_more_decisions(house: House) -> None:
         assert house.store.resume(run, Said(by="bob")) is RunState.DRAINING
 
 
+@case("cancel")
+def cancelled_again_a_run_ends_once_nobody_holds_anything_of_it(house: House) -> None:
+    """Perhaps nobody works any more who would ask whether it is over."""
+    run = house.run(house.tasks(2))
+    worker = house.worker()
+    claim = worker.take(1)
+    assert house.store.cancel(run) is Settled.REQUESTED
+    worker.release(claim)
+    assert house.store.cancel(run) is Settled.CERTAIN
+    assert house.store.cancel(run) is Settled.ENDED
+    assert house.store.reads.run(run).state is RunState.CANCELLED
+
+
 @case("reopen")
 def a_reopen_that_opens_nothing_is_no_decision(house: House) -> None:
     tasks = house.tasks()
