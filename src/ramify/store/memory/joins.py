@@ -57,7 +57,8 @@ def add_slots(place: Place, join: int, count: int) -> int:
 def wait_for(place: Place, task: int, join: int, slot: int) -> list[Arrival]:
     """Make the end of `task` an arrival; if it has ended, that is the arrival now."""
     place.waiters[task].append((join, slot))
-    place.linked[join][slot] = task
+    # Of several, the youngest: it continues the others.
+    place.linked[join][slot] = max(task, place.linked[join].get(slot, 0))
     ended = ending(place, task)
     return [] if ended is None else [(join, slot, ended)]
 
@@ -76,7 +77,7 @@ def members(place: Place, join: int) -> dict[int, int]:
     """The task in each slot: of groups, and of waiters, which win where a group's task lost its key or has an heir."""
     grouped = {
         task + span.shift: task
-        for span in place.grouped.get(join, ())
+        for span in sorted(place.grouped.get(join, ()), key=lambda span: span.first)
         if span.published
         for task in range(span.first, span.last + 1)
     }

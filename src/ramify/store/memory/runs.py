@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import asdict, replace
 
 from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.awaiting import Questions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.run import (
     Advanced,
@@ -101,13 +102,24 @@ def _judge(place: Place, run: RunRow, round: int, now: int) -> Advanced:
 
 
 def _waits_for_others(place: Place, run: RunRow) -> bool:
-    """Whether a join of this run waits for a task of another one that has not ended."""
-    awaited = (
-        task
-        for task, pairs in place.waiters.items()
-        if any(join in place.joins and place.joins[join].run == run.new.id for join, _ in pairs)
-    )
-    return any((row := place.covering(task)) is not None and row.run != run.new.id for task in awaited)
+    """Whether a task of this run may still start because of what others do."""
+
+    def awaited(number: int) -> Iterable[int]:
+        unfired = {join.id for join in place.joins.values() if join.run == number and not join.fired}
+        return [task for join in unfired for task in place.linked.get(join, {}).values()]
+
+    def row(task: int) -> tuple[int, SegmentState] | None:
+        found = place.covering(task)
+        return None if found is None else (found.run, found.state)
+
+    def follows(number: int) -> int | None:
+        leader = place.run(number).new.follows
+        return None if leader is None else leader.run
+
+    def works(number: int) -> bool:
+        return any(each.state in WORKING for each in live(place, number))
+
+    return awaits_others(run.new.id, Questions(awaited, row, works, follows))
 
 
 def _open_next(place: Place, run: RunRow, next_round: int, rows: list[SegmentRow]) -> Advanced:

@@ -38,10 +38,10 @@ RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task W
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
 JOIN = "SELECT id, rule, brings, size, arrived, failed, skipped, cancelled FROM"
 JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
-LINKED = "SELECT id, slot, task FROM carray(?) AS wanted CROSS JOIN waiter ON id = wanted.value"
+LINKED = "SELECT id, slot, max(task) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value GROUP BY id, slot"
 GROUPED = (
     "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
-    " WHERE published"
+    " WHERE published ORDER BY first"
 )
 VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
 RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"

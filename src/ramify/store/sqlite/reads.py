@@ -204,7 +204,9 @@ class SqliteReads:
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot: of groups, and of waiters, which win where a group's task lost its key."""
         with self._link.read() as db:
-            waiting = db.execute("SELECT slot, task FROM waiter WHERE id = ? AND slot > ?", (join, after)).fetchall()
+            waiting = db.execute(
+                "SELECT slot, max(task) FROM waiter WHERE id = ? AND slot > ? GROUP BY slot", (join, after)
+            ).fetchall()
             spans = db.execute(
                 "SELECT max(first, ?2 + 1 - shift), last, shift FROM span WHERE joined = ?1 AND published"
                 " AND last + shift > ?2 ORDER BY first",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import asdict, replace
 
 from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.awaiting import Questions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.run import (
@@ -21,7 +22,7 @@ from ramify.model.run import (
     too_late,
     too_many,
 )
-from ramify.model.segment import pack, tasks_in
+from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SegmentRow
@@ -31,6 +32,10 @@ WORKING = "state IN (0, 1, 3)"
 HOLDING = f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)"
 
 CAPPED = f"{rows.RUN} WHERE id IN (SELECT value FROM carray(?)) AND max_tasks IS NOT NULL"
+AWAITED = (
+    "SELECT DISTINCT waiter.task FROM joins CROSS JOIN waiter ON waiter.id = joins.id"
+    " WHERE joins.run = ? AND NOT joins.fired"
+)
 COUNTED = "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what = ?"
 
 
@@ -156,16 +161,25 @@ def _lowest_round(db: Db, run: Run) -> int | None:
 
 
 def _waits_for_others(db: Db, run: Run) -> bool:
-    """Whether a join of this run waits for a task of another one that has not ended."""
+    """Whether a task of this run may still start because of what others do."""
     if not _is_any(db, "segment WHERE run = ? AND state = 2", (run.id,)):
         return False
-    awaited = db.execute(
-        "SELECT DISTINCT waiter.task FROM joins CROSS JOIN waiter ON waiter.id = joins.id"
-        " WHERE joins.run = ? AND NOT joins.fired",
-        (run.id,),
-    )
-    live = (rows.covering(db, task) for (task,) in awaited.fetchall())
-    return any(row is not None and row.run != run.id for row in live)
+
+    def awaited(number: int) -> Iterable[int]:
+        return [task for (task,) in db.execute(AWAITED, (number,)).fetchall()]
+
+    def row(task: int) -> tuple[int, SegmentState] | None:
+        found = rows.covering(db, task)
+        return None if found is None else (found.run, found.state)
+
+    def works(number: int) -> bool:
+        return _is_any(db, f"segment WHERE run = ? AND {WORKING}", (number,))
+
+    def follows(number: int) -> int | None:
+        leader = rows.run_row(db, number).follows
+        return None if leader is None else leader.run
+
+    return awaits_others(run.id, Questions(awaited, row, works, follows))
 
 
 def _gated_by(db: Db, run: Run, round: int) -> int | None:
