@@ -274,11 +274,11 @@ class JudgesTooSoon(Damaged):
     """Takes a run that waits for another one for one that is stalled."""
 
     def advance(self, run: int, round: int) -> Advanced:
-        waiters, self._place.waiters = self._place.waiters, defaultdict(list)
+        linked, self._place.linked = self._place.linked, defaultdict(dict)
         try:
             return super().advance(run, round)
         finally:
-            self._place.waiters = waiters
+            self._place.linked = linked
 
 
 @caught_by("reopen: what follows a reopened task is reopened with it")
