@@ -94,11 +94,13 @@ def test_failed_tasks_end_with_one_and_are_named(program: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_ends_with_130_and_the_same_line_goes_on(program: Path, number: signal.Signals) -> None:
     command = [*RAMIFY, "run", "walk.py:engine", "chain", "0", "--name", "chain"]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert first.stdout is not None
-    assert first.stdout.readline() == "link 0\n"
-    first.send_signal(number)
-    out, err = first.communicate(timeout=60)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
+        assert first.stdout is not None
+        assert first.stderr is not None
+        assert first.stdout.readline() == "link 0\n"
+        first.send_signal(number)
+        # Not `communicate`, which does not see what was read ahead with the first line.
+        out, err = first.stdout.read(), first.stderr.read()
     assert first.returncode == 130, err
     assert "interrupted; the same command goes on where it was" in err
     reached = sum(line.startswith("link") for line in out.splitlines())
