@@ -8,7 +8,6 @@ from tests.model import (
     blame,
     cancel_task,
     core_cases,
-    decide,
     dedupe,
     join,
     open_transaction,
@@ -31,6 +30,5 @@ CASES: tuple[Case, ...] = (
     *open_transaction.CASES,
     *beat.CASES,
     *outage.CASES,
-    *decide.CASES,
     *blame.CASES,
 )

@@ -15,8 +15,6 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
-from ramify.engine import deciding
-from ramify.engine.deciding import Resolved
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Choice, Retried, retry
 from ramify.engine.rows import ResultRow, Rows, place_of
@@ -25,13 +23,11 @@ from ramify.engine.task import Task
 from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
-from ramify.model.event import Status
-from ramify.model.mark import Settled
+from ramify.model.mark import CancelAnswer
 from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
-from ramify.model.run import RunState, Tolerance
-from ramify.shapes.plan import Added
-from ramify.shapes.start import How, add, decode_params
+from ramify.model.run import RunState
+from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
 from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
@@ -40,8 +36,6 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
-#: No result was given, not even None.
-UNRESOLVED: Any = object()
 #: How many groups of errors stand in the text of RunFailed.
 _GROUPS = 3
 
@@ -169,11 +163,11 @@ class Run(Generic[R_co]):
 
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
-        about = self._engine.store.describe()
-        if not about.sql:
-            raise ConfigError(f"the {about.name} store takes no SQL; use results(), errors() and counts")
-        asking: Any = self._engine.store.reads
-        answer: Table = asking.sql(query, {"run": self.id})
+        store = self._engine.store
+        ask = getattr(store.reads, "sql", None)
+        if ask is None:
+            raise ConfigError(f"the {store.describe().name} store takes no SQL; use results(), errors() and counts")
+        answer: Table = ask(query, {"run": self.id})
         return answer
 
     def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
@@ -184,13 +178,13 @@ class Run(Generic[R_co]):
                 found, came = reading.tail(self.id, kind, after)
                 return [found], came
 
-            return self._follow(tail, self.stored.since, partial)
+            return self._follow(tail, Roots.of_run(self.stored).since, partial)
         if not partial:
             self._check_whole()
         return reading.results(self.id, kind)
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
-        since = self.stored.since
+        since = Roots.of_run(self.stored).since
         place = (since, 0) if cursor is None else place_of(cursor)
         if self.ended and not partial:
             self._check_whole()
@@ -218,8 +212,7 @@ class Run(Generic[R_co]):
 
     def _check_whole(self) -> None:
         found, counts = self.stored, self.counts
-        is_lacking = counts.failures and found.tolerates is Tolerance.NONE
-        if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
+        if counts.failures or found.state in (RunState.FAILED, RunState.CANCELLED):
             raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
@@ -271,43 +264,19 @@ class Run(Generic[R_co]):
         self._engine.check_known(calls)
         return add(self._engine.store, self.id, calls, self._engine.take_ids)
 
-    def pause(self, reason: str = "", *, by: str | None = None) -> RunState:
-        """Start nothing more of it until `resume`; what runs goes on to its end.
+    def pause(self) -> RunState:
+        """Start nothing more of it until `resume`; what runs goes on to its end."""
+        return until_answered(lambda: self._engine.store.pause(self.id))
 
-        Here and below, `reason` and `by` (user@host unless you say so) are kept with the decision, for people.
-        """
-        return deciding.pause(self._engine.store, self.id, reason, by)
-
-    def resume(self, reason: str = "", *, by: str | None = None) -> RunState:
+    def resume(self) -> RunState:
         """Let it go on."""
-        return deciding.resume(self._engine.store, self.id, reason, by)
+        return until_answered(lambda: self._engine.store.resume(self.id))
 
-    def cancel(
-        self, reason: str = "", *, task: int | None = None, below: bool = False, by: str | None = None
-    ) -> Settled:
+    def cancel(self, reason: str = "", *, task: int | None = None, below: bool = False) -> CancelAnswer:
         """Start nothing more of the run, of one task, or of a task and everything below it, now and later."""
         if below and task is None:
             raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
-        store = self._engine.store
-        if task is None:
-            return deciding.cancel(store, self.id, reason, by)
-        return deciding.cancel_task(store, self.id, task, below=below, reason=reason, by=by)
-
-    def resolve(
-        self, task: int, *, result: Any = UNRESOLVED, skip: bool = False, reason: str = "", by: str | None = None
-    ) -> Resolved:
-        """Say how a task of it counts: as done with `result`, or with `skip=True` as skipped. No handler is called.
-
-        A task that has not ended need not have been tried; one that somebody runs at this moment may end first. One
-        that had ended (failed, say) begins a new life, which ends like this.
-        """
-        if skip == (result is not UNRESOLVED):
-            raise ConfigError(f"resolve({task}): give result=... or skip=True")
-        row = self._engine.store.reads.task(task)
-        if row is None or row.run != self.id:
-            return Resolved(Settled.UNKNOWN)
-        status, value = (Status.SKIPPED, None) if skip else (Status.DONE, self._reading().encoded(row.kind, result))
-        return deciding.resolve(self._engine.store, self.id, task, status, value, reason, by)
+        return until_answered(lambda: self._engine.store.cancel(self.id, task, below=below, reason=reason))
 
     def retry(
         self,
@@ -316,7 +285,6 @@ class Run(Generic[R_co]):
         quarantined: bool = False,
         cancelled: bool = False,
         reason: str = "",
-        by: str | None = None,
     ) -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
@@ -325,7 +293,7 @@ class Run(Generic[R_co]):
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
         choice = Choice(tasks, failed, quarantined, cancelled)
-        return retry(self._engine.store, self._reading(), self.id, choice, reason, by)
+        return retry(self._engine.store, self._reading(), self.id, choice, reason)
 
 
 def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:

@@ -95,13 +95,6 @@ class NobodyKnows:
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
-    """Somebody asked this process to finish what it runs and leave; a stop follows."""
-
-    process: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stopping:
     """A stop goes through its phases: draining (tasks still running), saving, done."""
 
@@ -109,20 +102,7 @@ class Stopping:
     running: int = 0
 
 
-Signal = (
-    Entered
-    | Took
-    | Saved
-    | Moved
-    | Adapted
-    | StoreAway
-    | StoreBack
-    | Buried
-    | Replaced
-    | NobodyKnows
-    | Drained
-    | Stopping
-)
+Signal = Entered | Took | Saved | Moved | Adapted | StoreAway | StoreBack | Buried | Replaced | NobodyKnows | Stopping
 Listener = Callable[[Signal], None]
 
 

@@ -16,10 +16,7 @@ import msgspec
 
 
 class Status(IntEnum):
-    """What one event says. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
-
-    DECIDED tells who decided how the task is to end, and why; the end itself follows.
-    """
+    """What one event says. The numbers are stored; never reuse one."""
 
     DONE = 1
     FAILED = 2
@@ -29,7 +26,6 @@ class Status(IntEnum):
     RETRYING = 6
     DEFERRED = 7
     REOPENED = 8
-    DECIDED = 10
 
     @property
     def is_end(self) -> bool:
@@ -80,7 +76,7 @@ def fold(events: Iterable[Event]) -> History:
         match event.status:
             case Status.RETRYING:
                 attempts += 1
-            case Status.DEFERRED | Status.DECIDED:
+            case Status.DEFERRED:
                 pass
             case Status.REOPENED:
                 revivals += ended is Status.DONE

@@ -11,9 +11,8 @@ import pytest
 
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Later, Part
-from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.run import NewRun
@@ -60,14 +59,14 @@ class Shop:
         inner = self.store.reserve(1)
         groups += [NewTasks(inner, "walk", [b"[]"], lane="then", waits=True)]
         groups += [self._group(1, lane=f"member-{i}", join=inner, slot=i) for i in range(2)]
-        self.store.start(NewRun(self.run), groups, [NewJoins.one(inner, 2)])
+        self.store.start(NewRun(self.run), groups, [NewJoin(inner, 2, inner)])
         self.waited = groups[3].first
         outer = self.store.reserve(1)
         self.store.append(
             self.run,
             [NewTasks(outer, "walk", [b"[]"], lane="outer", waits=True)],
-            [NewJoins.one(outer, 1)],
-            [NewWaiters.one(self.waited, outer, 0)] if self.is_waited_for else [NewWaiters.one(inner, outer, 0)],
+            [NewJoin(outer, 1, outer)],
+            [NewWaiter(self.waited, outer, 0)] if self.is_waited_for else [NewWaiter(inner, outer, 0)],
         )
         return self.claim()
 
@@ -115,7 +114,7 @@ def some_not_over(shop: Shop, held: list[Claim]) -> Iterable[Part]:
 
 def with_marks(shop: Shop, held: list[Claim]) -> Iterable[Part]:
     for claim in held[::2]:
-        shop.store.cancel(shop.run, claim.tasks[0], said=Said("enough"))
+        shop.store.cancel(shop.run, claim.tasks[0], reason="enough")
     return in_every_way(shop, held)
 
 

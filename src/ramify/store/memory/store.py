@@ -11,23 +11,20 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from ramify.errors import BadPayload, Reaped, RunEnded, StoreRefused
-from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.deciding import Settle, check_into, check_settle
-from ramify.model.decision import UNSAID, Said, What
-from ramify.model.event import Status
-from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.join import NewJoin, NewWaiter
 from ramify.model.log import LogLine, StoredLine, storable_lines
-from ramify.model.mark import Mark, Settled, reason_value
+from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.outcome import storable
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
-from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
+from ramify.model.run import Advanced, NewRun, Order, RunState, Started
+from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, deciding, lives, processes, runs
+from ramify.store.memory import adding, claims, commits, lives, processes, runs
 from ramify.store.memory import joins as join_rows
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
@@ -109,15 +106,8 @@ class MemoryStore:
             return Beat(
                 marks=claims.marks_for(self._place, process),
                 paused=claims.paused_for(self._place, process),
-                time_left=claims.time_left_for(self._place, process, self.now()),
                 peers=peers,
-                draining=session.draining is not None,
             )
-
-    def drain(self, process: int, said: Said = UNSAID) -> bool:
-        """Ask a process to leave."""
-        with self._place.lock:
-            return processes.drain(self._place, process, said)
 
     @property
     def records(self) -> None:
@@ -146,15 +136,10 @@ class MemoryStore:
             self._place.next_id += count
             return first
 
-    def start(
-        self,
-        run: NewRun,
-        tasks: Sequence[NewTasks] = (),
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
-    ) -> Started:
+    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
         """Create a run with its first tasks."""
-        check_run(run)
+        if run.name is not None:
+            check_name("run name", run.name)
         with self._place.lock:
             known = self._place.names.get((run.name, run.generation)) if run.name is not None else None
             known = run.id if run.id in self._place.runs else known
@@ -162,10 +147,10 @@ class MemoryStore:
                 return Started(runs.as_run(self._place.runs[known]), created=False)
             if not 0 < run.id < self._place.next_id:
                 raise BadPayload(f"run id {run.id} was not reserved from this store")
-            self._check_adding(tasks, joins, waiters)
+            self._check_adding(tasks, joins, ())
             row = runs.create(self._place, run, self.now())
-            added = self._add(run.id, tasks, joins, waiters, 0)
-            runs.begin(self._place, row, self.now())
+            added = self._add(run.id, tasks, joins, (), 0)
+            runs.advance(self._place, row, -1, self.now())
             self._place.wake()
             return Started(runs.as_run(row), created=True, added=added)
 
@@ -173,8 +158,8 @@ class MemoryStore:
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
+        joins: Sequence[NewJoin] = (),
+        waiters: Sequence[NewWaiter] = (),
     ) -> Appended:
         """Publish tasks from outside."""
         with self._place.lock:
@@ -187,7 +172,6 @@ class MemoryStore:
                 )
             self._check_adding(tasks, joins, waiters)
             answer = self._add(run, tasks, joins, waiters, row.round + 1 if row.new.order is Order.ROUNDS else 0)
-            runs.hold_to_caps(self._place, [run], self.now())
             self._place.wake()
             return answer
 
@@ -234,7 +218,10 @@ class MemoryStore:
             for part in refused:
                 commits.refuse(self._place, stamp, part, now)
             seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
-            runs.hold_to_caps(self._place, commits.apply(self._place, stamp, parts, now), now)
+            for part in parts:
+                row = commits.holding(self._place, stamp.process, part.token)
+                if row is not None:
+                    commits.apply(self._place, stamp, row, part, now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
@@ -272,51 +259,44 @@ class MemoryStore:
         task: int | None = None,
         *,
         below: bool = False,
-        said: Said = UNSAID,
+        reason: str = "",
         into: RunState = RunState.CANCELLED,
-    ) -> Settled:
+    ) -> CancelAnswer:
         """Cancel a run, a task, or a task with its descendants."""
-        check_into(into)
-        if task is not None:
-            return self._settle(run, Settle(task, said, below=below))
+        if into not in (RunState.CANCELLED, RunState.HALTED):
+            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
+        reason = storable(reason)
         with self._place.lock:
-            answer = deciding.cancel(self._place, self._place.run(run), said, into, self.now())
+            row = self._place.run(run)
+            if task is None:
+                answer = runs.cancel_run(self._place, row, reason, into, self.now())
+            else:
+                answer = runs.cancel_task(self._place, row, task, below, reason, self.now())
             self._place.wake()
             return answer
 
-    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
-        """Say how a task ends."""
-        return self._settle(run, check_settle(Settle(task, said, status, value)))
-
-    def _settle(self, run: int, ask: Settle) -> Settled:
-        with self._place.lock:
-            answer = deciding.settle(self._place, self._place.run(run), ask, self.now())
-            self._place.wake()
-            return answer
-
-    def pause(self, run: int, said: Said = UNSAID) -> RunState:
+    def pause(self, run: int) -> RunState:
         """Grant no further claims."""
         with self._place.lock:
-            state = deciding.pause(self._place, self._place.run(run), said, self.now())
-            self._place.wake()
-            return state
+            row = self._place.run(run)
+            if row.state is RunState.OPEN:
+                row.state = RunState.PAUSED
+                runs.gate_all(self._place, run)
+                self._place.wake()
+            return row.state
 
-    def resume(self, run: int, said: Said = UNSAID) -> RunState:
+    def resume(self, run: int) -> RunState:
         """Grant claims again."""
         with self._place.lock:
-            state = deciding.resume(self._place, self._place.run(run), said, self.now())
-            self._place.wake()
-            return state
+            row = self._place.run(run)
+            if row.state is RunState.PAUSED:
+                row.state = RunState.OPEN
+                runs.advance(self._place, row, row.round, self.now())
+                self._place.wake()
+            return row.state
 
     def reopen(
-        self,
-        stamp: Stamp,
-        run: int,
-        tasks: Sequence[int],
-        *,
-        following: bool = False,
-        settle: Mark | None = None,
-        said: Said = UNSAID,
+        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
     ) -> Reopened:
         """Begin new lives."""
         with self._place.lock:
@@ -325,10 +305,7 @@ class MemoryStore:
                 return _same(again.answer, Reopened)
             row = self._place.run(run)
             lives.check(self._place, row, tasks)
-            now, why = self.now(), reason_value(said.reason, said.by)
-            answer = lives.reopen(self._place, row, tasks, following, settle, why, stamp.process, now)
-            if answer.tasks:
-                deciding.note(row, What.REOPENED, said, now)
+            answer = lives.reopen(self._place, row, tasks, settle, storable(reason), stamp.process, self.now())
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer
@@ -361,7 +338,7 @@ class MemoryStore:
             sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
             return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)
 
-    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
+    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
         for group in tasks:
             check_tasks(group)
             if group.join is not None and group.slot is None:
@@ -370,7 +347,7 @@ class MemoryStore:
         join_rows.check(self._place, tasks, new, waiters)
 
     def _add(
-        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], round: int
+        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter], round: int
     ) -> Appended:
         row, now = self._place.run(run), self.now()
         if (
@@ -380,12 +357,14 @@ class MemoryStore:
             and adding.extend_tail(self._place, row, tasks[0], round, 0, now)
         ):
             return Appended(((tasks[0].first,),))
-        empty = join_rows.create(self._place, run, new, round)
+        join_rows.create(self._place, run, new)
         added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]
         arrivals = [arrival for group in added for arrival in group.arrivals]
         became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
-        arrivals += join_rows.wait(self._place, waiters, became)
-        join_rows.arrive(self._place, [Arrivals(run, round, arrivals)], empty)
+        for waiter in waiters:
+            task = became.get(waiter.task, waiter.task)
+            arrivals += join_rows.wait_for(self._place, task, waiter.join, waiter.slot)
+        join_rows.settle(self._place, arrivals, new, run, round, now)
         taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
         return Appended(tuple(group.ids for group in added), taken)
 
