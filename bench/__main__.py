@@ -1,4 +1,7 @@
-"""`python -m bench [GROUP]`: measure, and print one line a figure (`--json`) or a few lines for people."""
+"""`python -m bench [GROUP]`: measure, and print one line a figure (`--json`) or a few lines for people.
+
+With `--against COMMIT` the figures are those of this tree and of that commit, compared; see `against.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench import suites
+from bench import against, suites
 from bench.figure import Setting
 from bench.scratch import machine
 
@@ -25,11 +28,24 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dir", type=Path, default=Path(tempfile.gettempdir()), help="a folder on a real disk")
     parser.add_argument("--json", action="store_true", help="one JSON line a figure")
     parser.add_argument("--list", action="store_true", help="name the figures and stop")
-    return parser.parse_args(argv)
+    parser.add_argument(
+        "--against", metavar="COMMIT", help="compare with that commit, measured in turns with this tree"
+    )
+    parser.add_argument("--pairs", type=_turns, default=against.PAIRS, metavar="N", help="turns of each tree")
+    parser.add_argument(
+        "--least", type=_positive, default=against.LEAST, metavar="SHARE", help="of the other commit: as good as it"
+    )
+    options = parser.parse_args(argv)
+    if options.against is not None and options.repeat is not None:
+        parser.error("--repeat: with --against each turn measures once; --pairs N says how many turns there are")
+    return options
 
 
 def main(argv: Sequence[str]) -> int:
-    """Measure what was asked for. The exit code says whether it could be measured, not whether a bar was met."""
+    """Measure what was asked for. The exit code says whether it could be measured, not whether a bar was met.
+
+    Against another commit it says whether every figure is as good.
+    """
     options = parse(argv)
     try:
         wanted = suites.choose(options.group, options.only)
@@ -42,11 +58,30 @@ def main(argv: Sequence[str]) -> int:
                 print(f"{name:<28}{line}")
         return 0
     print(machine(options.dir), file=sys.stderr, flush=True)
+    if options.against is not None:
+        return _compare(options, wanted)
     complete = True
     for figure in suites.measure(Setting(options.scale, options.repeat, options.dir), wanted):
         print(figure.line() if options.json else figure.words(), flush=True)
         complete = complete and not figure.missing
     return 0 if complete else 1
+
+
+def _compare(options: argparse.Namespace, wanted: frozenset[str]) -> int:
+    as_good = True
+    try:
+        with against.sides(options.against, options.dir) as (this, other):
+            known = other.figures()
+            for name in (each for each in suites.names() if each in wanted):
+                found: against.Pairs | against.New = against.New(name, other.name)
+                if name in known:
+                    found = against.compare(name, this, other, options.scale, options.pairs, options.least)
+                print(found.line() if options.json else found.words(), flush=True)
+                as_good = as_good and found.is_as_good
+    except against.CannotCompare as why:
+        print(why, file=sys.stderr)
+        return 2
+    return 0 if as_good else 1
 
 
 def _positive(text: str) -> float:

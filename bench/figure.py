@@ -6,10 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
 from bench.contest import Ratio
+
+#: What is better of a figure's values: more of it (a rate), or less (a time).
+Better = Literal["more", "less"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,7 @@ class Figure:
     durability: Mapping[str, str]
     scale: float
     repeat: int
+    better: Better = "more"
     bar: Bar | None = None
     more: Mapping[str, object] = field(default_factory=dict)
     missing: Sequence[str] = ()
@@ -68,6 +73,7 @@ class Figure:
             "name": self.name,
             "value": significant(self.value),
             "unit": self.unit,
+            "better": self.better,
             "ratios": {against: significant(ratio.median) for against, ratio in self.ratios.items()},
             "spread": None if self.spread is None else significant(self.spread),
             "durability": self.durability,

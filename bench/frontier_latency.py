@@ -43,6 +43,7 @@ def _figure(setting: Setting, reports: Sequence[Report]) -> Figure:
         name=NAME,
         value=p50,
         unit="ms until a lone task begins (p50)",
+        better="less",
         ratios={},
         durability={"latency": KEEPS["power"]},
         scale=setting.scale,

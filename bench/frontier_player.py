@@ -16,10 +16,42 @@ from typing import TypeVar, assert_never
 
 import msgspec
 
-from bench import deque, pool
+from bench import bare, deque, pool
 from bench.frontier_idle import watch
-from bench.frontier_tasks import calls, chains, crowd, engine, marks, mixed, nap, naps, node, scatter, wide
-from bench.frontier_turn import Chain, Compute, Deque, Grow, Lanes, Nap, Ping, Pool, Report, Turned, Turns, Widen
+from bench.frontier_small import start_all
+from bench.frontier_tasks import (
+    FORK,
+    add_up,
+    calls,
+    chains,
+    crowd,
+    engine,
+    fork,
+    marks,
+    mixed,
+    nap,
+    naps,
+    node,
+    scatter,
+    wide,
+)
+from bench.frontier_turn import (
+    Bare,
+    Chain,
+    Compute,
+    Deque,
+    Forks,
+    Grow,
+    Lanes,
+    Nap,
+    Ping,
+    Pool,
+    Report,
+    Small,
+    Turned,
+    Turns,
+    Widen,
+)
 from bench.tree import Tree, Work
 from ramify.engine.run import Run
 from ramify.model.call import Call
@@ -50,6 +82,17 @@ def play(turn: Turns) -> Report:
             return _run(calls.of(turn.count, turn.defers), turn.count + 1)[1]
         case Lanes():
             return _run(scatter.of(turn.count, turn.own, turn.limited), turn.count + 1)[1]
+        case Forks():
+            # Every task that forks has a continuation.
+            forks = (FORK**turn.depth - 1) // (FORK - 1)
+            run, report = _run(fork.of(turn.depth), 2 * forks + FORK**turn.depth)
+            if FORK**turn.depth not in run.results(add_up):
+                raise AssertionError("the continuations did not add up")
+            return report
+        case Small():
+            return _small(turn)
+        case Bare():
+            return Report(turn.count, bare.run(Path("bare.db"), turn.count), peak_mb())
         case Ping():
             return _ping(turn)
         case _:
@@ -79,6 +122,11 @@ def _nap(turn: Nap) -> Report:
     working = max(ended for _, _, ended in results) - min(began for _, began, _ in results)
     shared = Counter(process for process, _, _ in results)
     return msgspec.structs.replace(report, working=working, shared=sorted(shared.values()))
+
+
+def _small(turn: Small) -> Report:
+    starting, seconds = start_all(turn)
+    return Report(turn.runs * turn.steps, seconds, peak_mb(), starting=starting)
 
 
 def _ping(turn: Ping) -> Report:

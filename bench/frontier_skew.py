@@ -62,6 +62,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
         name=NAME,
         value=rates.middle("even"),
         unit="s for 40 tasks of 0.5 s",
+        better="less",
         ratios={EVEN: even, UNEVEN: uneven},
         durability={"skew": KEEPS["power"]},
         scale=setting.scale,

@@ -15,9 +15,10 @@ import time
 from queue import SimpleQueue
 
 from bench.tree import FAN_OUT
-from ramify import Backoff, Defer, Engine, Spawns
+from ramify import Backoff, Defer, Engine, Spawns, Stream, current
 
 SEED = 3
+FORK = 8
 SHORT_MS, LONG_MS, LONG_SHARE = 1, 1000, 0.01
 CALL_MS, AWAY_SECONDS = 50, 1.0
 
@@ -139,6 +140,28 @@ def alone(number: int) -> None:
 
 
 @engine.task
+def step(run: int, left: int) -> Spawns[None]:
+    """One step of a small run, which makes the next."""
+    if left:
+        yield step.of(run, left - 1)
+
+
+@engine.task
 def ping(sent: int) -> None:
     """Tell how long ago it was sent; `sent` is in nanoseconds of the monotonic clock."""
     arrivals.put((time.monotonic_ns() - sent) / 1e9)
+
+
+@engine.task
+def fork(depth: int) -> int:
+    """A task that waits for eight of its kind, or for nobody at the bottom."""
+    if depth:
+        current().spawn(*(fork.of(depth - 1) for _ in range(FORK)), then=add_up.of())
+        return 0
+    return 1
+
+
+@engine.task
+def add_up(parts: Stream[int] = Stream()) -> int:
+    """What came of the eight together."""
+    return sum(parts)

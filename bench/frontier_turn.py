@@ -89,6 +89,25 @@ class Lanes(Turn, frozen=True):
     limited: bool = False
 
 
+class Forks(Turn, frozen=True):
+    """The engine over tasks that fork into eight, so many levels deep, and add up what came of the level below."""
+
+    depth: int
+
+
+class Small(Turn, frozen=True):
+    """Many runs of few steps, one after the other started and worked off in one process."""
+
+    runs: int
+    steps: int
+
+
+class Bare(Turn, frozen=True):
+    """Durable transactions of one small row each, on a file with the settings of the store."""
+
+    count: int
+
+
 class Ping(Turn, frozen=True):
     """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s."""
 
@@ -96,15 +115,15 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Ping
+Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Small | Bare | Ping
 
 
 class Report(msgspec.Struct, frozen=True):
     """What came of a turn. What it does not measure is left empty. `peak_mb` is the most memory of the process itself.
 
     `tasks` and `seconds` are what the rate is made of. `working` is the time from the first start of a waiting task to
-    the last end, without the starting of worker processes, and `shared` how many each process ran. `same` and `other`
-    are in seconds.
+    the last end, without the starting of worker processes, and `shared` how many each process ran. `starting` is the
+    time in which runs were started. `same` and `other` are in seconds.
     """
 
     tasks: int
@@ -114,6 +133,7 @@ class Report(msgspec.Struct, frozen=True):
     marks: list[float] = []
     working: float = 0.0
     shared: list[int] = []
+    starting: float = 0.0
     same: list[float] = []
     other: list[float] = []
     idle_cpu: float = 0.0

@@ -142,6 +142,7 @@ def _figure(setting: Setting, rates: Rates, fill: list[float], waiting: int) -> 
         name=NAME,
         value=rates.middle("claim") * 1e6,
         unit="µs a claim (p50)",
+        better="less",
         ratios={f"claim at {FEW:,}": claim, f"claim and commit at {FEW:,}": both},
         durability={"jobs": KEEPS["process"]},
         scale=setting.scale,

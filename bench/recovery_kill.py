@@ -90,6 +90,7 @@ def _figure(setting: Setting, name: str, work: Works) -> Figure:
         name=name,
         value=times.middle("killed"),
         unit="s from the kill to the end",
+        better="less",
         ratios={"allowed": once, "allowed, three kills": times.ratio("killed three times", "allowed, three kills")},
         durability={"undisturbed and killed": KEEPS["power"]},
         scale=setting.scale,

@@ -104,6 +104,7 @@ def _figure(setting: Setting, name: str, end: str, processes: int, most: int) ->
         name=name,
         value=median(deaths),
         unit="deaths until it is quarantined",
+        better="less",
         ratios={},
         durability={"killer": KEEPS["power"]},
         scale=setting.scale,

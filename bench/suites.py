@@ -6,13 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from bench import (
     frontier_adapt,
+    frontier_forks,
     frontier_growth,
     frontier_lanes,
     frontier_latency,
     frontier_race,
     frontier_skew,
+    frontier_small_runs,
     growth,
     jobs,
+    joins,
     mutable_rows,
     once,
     race,
@@ -26,6 +29,7 @@ SUITES: tuple[Suite, ...] = (
     growth.SUITE,
     once.SUITE,
     jobs.SUITE,
+    joins.SUITE,
     mutable_rows.SUITE,
     frontier_race.SUITE,
     frontier_growth.SUITE,
@@ -33,6 +37,8 @@ SUITES: tuple[Suite, ...] = (
     frontier_skew.SUITE,
     frontier_adapt.SUITE,
     frontier_lanes.SUITE,
+    frontier_forks.SUITE,
+    frontier_small_runs.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
-    from ramify.shapes.frontier import Added as Added
+    from ramify.shapes.plan import Added as Added
 
 __version__ = "0.1.0"
 
@@ -83,7 +83,7 @@ _HOMES = {
     "ramify.model.outcome": ("TaskError",),
     "ramify.model.policy": ("Backoff", "Rate"),
     "ramify.model.run": ("RunState",),
-    "ramify.shapes.frontier": ("Added",),
+    "ramify.shapes.plan": ("Added",),
 }
 _LAZY = {name: home for home, names in _HOMES.items() for name in names}
 

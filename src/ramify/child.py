@@ -16,12 +16,12 @@ import threading
 from collections.abc import Sequence
 
 from ramify.engine.chorus import words_of
-from ramify.engine.crew import NOT_STARTED, Orders
+from ramify.engine.crew import END_OF_URL, NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
 from ramify.engine.place import load_engine
-from ramify.errors import RamifyError, StoreBroken
+from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
@@ -46,6 +46,16 @@ class Report:
             os.write(self._fd, f"{line}\n".encode("utf-8", "replace"))
         except OSError:
             return
+
+    def hear_url(self) -> str:
+        """The store to work on, which the crew says first, and says nothing else."""
+        said = b""
+        while not said.endswith(END_OF_URL):
+            more = os.read(self._fd, 4096)
+            if not more:
+                raise ConfigError("the crew was gone before it said which store to work on")
+            said += more
+        return said[:-1].decode("utf-8", "surrogateescape")
 
     def wait_for_its_end(self) -> None:
         """Return when the crew's process is gone."""
@@ -103,7 +113,9 @@ def main(argv: Sequence[str]) -> int:
     report = Report(int(argv[1]))
     report.keep_saying("starting")
     try:
-        engine = _engine(orders, report)
+        # Before the import, which may end this process: what is left unread would break the line for both.
+        url = report.hear_url()
+        engine = _engine(orders, url, report)
         kernel = _kernel(engine, orders, report)
     except Exception as error:  # noqa: BLE001 - whatever a user's module raises is why there is no worker
         report.trouble(error)
@@ -115,8 +127,8 @@ def main(argv: Sequence[str]) -> int:
             # Beside this thread, which hears signals and must not be caught in a task.
             kernel.start()
             kernel.join()
-        if kernel.core.watch.is_over:
-            report.say("over")
+        if kernel.core.watch.is_over or kernel.is_drained:
+            report.say("drained" if kernel.is_drained else "over")
     except Exception as error:
         report.trouble(error)
         raise
@@ -129,9 +141,9 @@ def _load(orders: Orders) -> Engine:
         return load_engine(orders.place)
 
 
-def _engine(orders: Orders, report: Report) -> Engine:
+def _engine(orders: Orders, url: str, report: Report) -> Engine:
     engine = _load(orders)
-    engine.url, engine.durability = orders.store, orders.durability
+    engine.url, engine.durability = url, orders.durability
     # The crew has it open: where there is none, it was taken away.
     engine.creates = False
     engine.say, engine.teller = report.relay, report

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
+from ramify.store.here import person
 from ramify.testing import oracle
 from tests.cli.conftest import Desk
 
@@ -39,7 +41,7 @@ def test_retry_begins_again_with_what_failed(desk: Desk) -> None:
     assert "nobody works on this store" in told
     assert desk.house.store.reads.run(run).state is RunState.OPEN
     assert [desk.house.ended(task) for task in desk.ids(run)] == [None, None, None, Status.QUARANTINED, Status.DONE]
-    assert "opened again: the disk is back" in desk.out("events", str(desk.ids(run)[0]))
+    assert f"opened again by {person()}: the disk is back" in desk.out("events", str(desk.ids(run)[0]))
     nobody_is_left(desk)
 
 
@@ -54,7 +56,7 @@ def test_retry_takes_the_quarantined_or_some_by_name(desk: Desk) -> None:
 
 def test_retry_takes_up_what_was_cancelled(desk: Desk) -> None:
     run = desk.house.run(desk.house.tasks(3), name="walk")
-    desk.house.store.cancel(run, reason="enough")
+    desk.house.store.cancel(run, said=Said("enough"))
     assert desk.json("retry", "walk", "--failed") == [{"run": run, "reopened": 0, "superseded": []}]
     assert "3 tasks of walk begin again" in desk.out("retry", "walk", "--cancelled")
     assert desk.house.finish(run).state is RunState.DONE
@@ -82,21 +84,48 @@ def test_resolve_settles_a_failed_task_when_nobody_works(desk: Desk) -> None:
     nobody_is_left(desk)
 
 
-def test_resolve_leaves_the_settling_to_those_who_work(desk: Desk) -> None:
+def test_resolve_settles_a_task_that_was_never_tried(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks(2), name="walk")
+    first, second = desk.ids(run)
+    assert desk.out("resolve", str(first), "--result", "7", "--by", "ann") == f"task {first} counts as done\n"
+    assert desk.out("resolve", str(second), "--skip", "--reason", "no need", "--by", "ann").endswith("as skipped\n")
+    assert desk.house.store.reads.run(run).state is RunState.DONE
+    told = desk.out("events", str(first))
+    assert "decided by ann" in told
+    assert "counts as done: 7" in told
+    assert "attempt" not in told
+    assert "skipped by ann: no need" in desk.out("events", str(second))
+    assert "skipped by ann: no need" in desk.out("events", "walk")
+    assert "it ended as skipped by ann: no need" in desk.out("why", str(second))
+    assert "it ended as done by ann" in desk.out("why", str(first))
+    nobody_is_left(desk)
+
+
+def test_resolve_tells_whoever_holds_it(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks(), name="walk")
+    (task,) = desk.ids(run)
+    worker = desk.house.worker()
+    claim = worker.take()
+    assert "unless whoever holds it ends it first" in desk.out("resolve", str(task), "--result", "7")
+    worker.release(claim)
+    mark = worker.take().marks[task]
+    assert (mark.status, mark.value) == (Status.DONE, b"7")
+    assert mark.by == person()
+
+
+def test_resolve_needs_nobody_who_works(desk: Desk) -> None:
     run = failed_run(desk)
     task = desk.ids(run)[0]
-    worker = desk.house.worker()
-    assert "as soon as a worker comes to it" in desk.out("resolve", str(task), "--result", "7")
-    claim = worker.take()
-    mark = claim.marks[task]
-    assert (mark.status, mark.value) == (Status.DONE, b"7")
+    desk.house.worker()
+    assert desk.out("resolve", str(task), "--result", "7") == f"task {task} counts as done\n"
+    assert desk.house.ended(task) is Status.DONE
 
 
 def test_resolve_lets_what_waited_go_on(desk: Desk) -> None:
     house = desk.house
     waiting = house.tasks(1, kind="sum", waits=True)
     members = house.tasks(2, join=waiting.first)
-    run = house.run(members, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    run = house.run(members, waiting, joins=[NewJoins.one(waiting.first, 2)])
     worker = house.worker()
     claim = worker.take()
     worker.end(claim, claim.tasks[:1], status=Status.FAILED)
@@ -118,12 +147,6 @@ def test_resolve_wants_one_clear_answer(desk: Desk, args: list[str], says: str) 
     task = desk.ids(failed_run(desk))[0]
     assert says in desk.err("resolve", str(task), *args, code=2)
     assert desk.house.ended(task) is Status.FAILED
-
-
-def test_resolve_refuses_a_task_that_has_not_ended(desk: Desk) -> None:
-    tasks = desk.house.tasks()
-    desk.house.run(tasks, name="walk")
-    assert "has not ended" in desk.err("resolve", str(tasks.first), "--skip", code=2)
 
 
 def test_cancel_ends_a_run_that_nobody_holds(desk: Desk) -> None:
@@ -184,6 +207,46 @@ def test_pause_and_resume_are_kept_in_the_store(desk: Desk) -> None:
     assert desk.out("resume", "walk").startswith("walk was not paused; it is open")
     desk.house.store.cancel(run)
     assert desk.out("pause", "walk") == "walk stays cancelled\n"
+
+
+def test_who_decided_and_why_is_shown(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks(), name="walk")
+    (task,) = desk.ids(run)
+    desk.out("pause", "walk", "--reason", "holiday", "--by", "ann")
+    assert "paused by ann: holiday; `ramify resume`" in desk.out("status", "walk")
+    assert "is paused by ann: holiday" in desk.out("why", str(task))
+    decision = desk.json("status", "walk")[0]["decision"]
+    assert (decision["n"], decision["what"], decision["by"], decision["reason"]) == (1, "paused", "ann", "holiday")
+    desk.out("resume", "walk")
+    assert f"resumed by {person()}" in desk.out("status", "walk")
+    desk.out("cancel", "walk", "--reason", "enough", "--by", "bob")
+    told = desk.out("status", "walk")
+    assert "because: enough" in told
+    assert "cancelled by bob" in told
+    desk.out("retry", "walk", "--cancelled", "--reason", "on with it", "--by", "eve")
+    assert "opened again by eve: on with it" in desk.out("events", str(task))
+    assert "reopened by eve" in desk.out("status", "walk")
+
+
+def test_drain_asks_one_process_and_everybody_can_see_it(desk: Desk) -> None:
+    run = desk.house.run(desk.house.tasks(), name="walk")
+    (task,) = desk.ids(run)
+    assert desk.out("drain") == "nobody works on this store\n"
+    one, two = desk.house.worker(), desk.house.worker()
+    assert [told["state"] for told in desk.json("drain")] == ["working", "working"]
+    assert "names no processes" in desk.err("drain", "zzz", code=2)
+    assert "names 2 processes" in desk.err("drain", "0", code=2)
+    told = desk.out("drain", f"{one.process:x}", "--reason", "deploy", "--by", "ann")
+    assert "takes nothing more" in told
+    assert one.beat().draining
+    assert not two.beat().draining
+    assert f"process {one.process:x} (pid 0 on house) draining by ann: deploy" in desk.out("drain")
+    assert "is draining by ann: deploy" in desk.out("status", "walk")
+    assert desk.json("status", "walk")[0]["draining"] == [f"{one.process:x}"]
+    assert "draining by ann: deploy" in desk.out("doctor")
+    assert "with 1 live process" in desk.out("why", str(task))
+    desk.out("drain", f"{two.process:x}"[:12])
+    assert "no process works on this store but 2 that drain" in desk.out("why", str(task))
 
 
 def test_vacuum_removes_garbage_and_says_how_much(desk: Desk) -> None:

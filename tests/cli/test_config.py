@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ramify.cli.config import choose, is_ours, without_password
+from ramify.cli.config import Chosen, choose, is_ours
 from ramify.errors import ConfigError
 from ramify.store.open import open_store
+from tests.cli.conftest import Desk
 
 
 def store(path: str) -> None:
@@ -132,11 +133,10 @@ def test_a_file_that_is_not_ours_is_refused_and_left_alone(folder: Path, content
     assert (listing(folder), Path("x.db").read_bytes()) == ({"x.db"}, content)
 
 
-def test_memory_cannot_be_looked_at_from_outside(folder: Path) -> None:
-    with pytest.raises(ConfigError, match="inside one program"):
-        choose("memory:")
-    with pytest.raises(ConfigError, match="nothing to look at"):
-        choose(":memory:")
+@pytest.mark.parametrize("url", ["memory:", ":memory:"])
+def test_memory_cannot_be_looked_at_from_outside(desk: Desk, url: str) -> None:
+    told = desk.err("-s", url, "status", code=3)
+    assert "inside one program; there is nothing to look at" in told
 
 
 def test_no_store_at_all_says_what_can_be_given(folder: Path) -> None:
@@ -146,5 +146,6 @@ def test_no_store_at_all_says_what_can_be_given(folder: Path) -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    assert without_password("postgresql://ann:secret@host/x") == "postgresql://ann:***@host/x"
-    assert without_password("walk.db") == "walk.db"
+    chosen = Chosen("postgresql://ann:secret@host/x", "given with -s")
+    assert chosen.shown == "postgresql://ann:***@host/x"
+    assert "secret" not in repr(chosen)

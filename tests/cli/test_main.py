@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from ramify.cli.main import COMMANDS, main
+from ramify.model.decision import Said
 from ramify.model.run import RunState
 from tests.cli.conftest import Desk
 
@@ -155,7 +156,7 @@ def on_a_terminal(*args: str, **environment: str) -> str:
 def test_on_a_real_terminal_only_our_own_escapes_are_sent(desk: Desk, args: list[str]) -> None:
     name = "w\x1b]0;owned\x07\x9b2J\u202e[red]x"
     run = desk.house.run(desk.house.tasks([b'["\\u001b[2J\\u202e"]'], kind=name), name=name)
-    desk.house.store.cancel(run, reason=name)
+    desk.house.store.cancel(run, said=Said(name))
     sent = on_a_terminal(*(arg.replace("#", str(run)) for arg in args))
     rest = OURS.sub("", sent).replace("\r", "")
     assert re.fullmatch(r"[\x20-\x7e\n\u00a0-\u200a\u2010-\u2027\u2030-\u205f]*", rest), ascii(rest)

@@ -16,6 +16,7 @@ import pytest
 from ramify import Engine
 from ramify.inspect import held_up
 from ramify.model.commit import Later, Part
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
@@ -388,7 +389,7 @@ def hostile(desk: Desk) -> list[int]:
     failure = Failure(text, text, (text,))
     worker.end(claim, status=Status.FAILED, values=[failure.encode()])
     worker.store.note(worker.process, [LogLine(1, 0, run, tasks.first, 1, 30, text, text)])
-    house.store.cancel(run, reason=text)
+    house.store.cancel(run, said=Said(text))
     return [tasks.first, tasks.first + 1]
 
 

@@ -63,6 +63,8 @@ def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]
     yield "reopen", lambda: store.reopen(Stamp(process, 6), run, [ended])
     yield "pause", lambda: store.pause(run)
     yield "resume", lambda: store.resume(run)
+    yield "settle", lambda: store.settle(run, first + 10, Status.SKIPPED)
+    yield "drain", lambda: store.drain(process)
     store.enter(NewProcess(third))
     yield "bury", lambda: store.bury(third, NOBODYS_FAULT)
     store.enter(NewProcess(other))

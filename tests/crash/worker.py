@@ -18,7 +18,7 @@ from ramify.errors import StoreUnavailable
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Committed, Later, Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold, key_bytes
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Advanced, NewRun, Order, RunState
@@ -68,7 +68,7 @@ class _Outcome:
     tasks: list[int] = field(default_factory=list)
     statuses: list[Status] = field(default_factory=list)
     children: list[NewTasks] = field(default_factory=list)
-    joins: list[NewJoin] = field(default_factory=list)
+    joins: list[NewJoins] = field(default_factory=list)
     later: list[int] = field(default_factory=list)
     publish: list[int] = field(default_factory=list)
     withheld: set[int] = field(default_factory=set)
@@ -285,7 +285,7 @@ class Worker:
                 # The gather arrives at the outer join in the place of its parent.
                 outcome.withheld.add(task)
                 place = {"join": outer[0], "slot": outer[1]}
-            outcome.joins.append(NewJoin(first, len(node.children), first))
+            outcome.joins.append(NewJoins.one(first, len(node.children)))
             outcome.children.append(self._group("gather", first, [Body(node.gather, outer)], task, waits=True, **place))
         at = 0
         for kind, names in _by_kind(node.children):

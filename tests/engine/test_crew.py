@@ -99,8 +99,8 @@ class Watched:
         signals.listen(self._hear)
         kept = {name: given.pop(name) for name in ("hung_after", "clock") if name in given}
         self.folder, self.place = folder, f"{folder / 'staff.py'}:engine"
-        orders = Orders(place=self.place, store=str(folder / "crew.db"), **given)
-        self.crew = Crew(orders, size, self.store, signals, **kept)
+        orders = Orders(place=self.place, **given)
+        self.crew = Crew(orders, size, self.store, signals, url=str(folder / "crew.db"), **kept)
         self.trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._wait, daemon=True)
 
@@ -123,8 +123,11 @@ class Watched:
         finally:
             engine.close()
 
+    def alive(self) -> list[int]:
+        return [process.id for process in self.store.reads.processes() if not process.reaped]
+
     def is_at_work(self) -> bool:
-        return any(not process.reaped for process in self.store.reads.processes())
+        return bool(self.alive())
 
     def close(self) -> None:
         self.crew.kill()
@@ -202,6 +205,28 @@ def test_a_child_that_has_left_but_does_not_go_is_killed(
     watched.crew.stop()
     assert watched.ends_within(LONG)
     assert not any(row.deaths.count for row in watched.store.reads.segments().rows)
+
+
+def test_nobody_reads_the_url_of_the_store_in_a_list_of_processes(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE)
+    wait_until(watched.is_at_work, "a child at work")
+    (pid,) = watched.crew.pids
+    for name in ("cmdline", "environ"):
+        assert b"crew.db" not in Path(f"/proc/{pid}/{name}").read_bytes()
+
+
+def test_a_child_that_was_drained_leaves_and_is_not_replaced(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE, size=2, beat_every=0.05)
+    wait_until(lambda: len(watched.alive()) == 2, "two children at work")
+    first, second = watched.alive()
+    assert watched.store.drain(first)
+    wait_until(lambda: watched.alive() == [second], "one of them has left")
+    wait_until(lambda: len(watched.crew.pids) == 1, "and is gone")
+    assert not watched.ends_within(0.2)
+    assert len(watched.crew.pids) == 1
+    assert watched.store.drain(second)
+    assert watched.ends_within(LONG)
+    assert (watched.replaced, watched.trouble) == ([], None)
 
 
 def test_a_child_that_hears_of_a_stop_twice_still_finishes_what_runs(

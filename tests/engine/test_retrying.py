@@ -6,8 +6,7 @@ import pytest
 
 from ramify import Engine, RunCancelled, RunState, Stream, Tasks, current
 from ramify.engine import retrying
-from ramify.engine.reading import Reading
-from ramify.shapes.frontier import How
+from ramify.shapes.start import How
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import collect, fork, fork_always, fragile, jobs
@@ -149,14 +148,13 @@ def test_continuations_are_left_alone_when_nothing_below_them_is_tried_again(eng
 
 @pytest.mark.parametrize("named", [False, True])
 def test_each_task_is_given_one_new_life_however_quickly_it_ends_again(engine: Engine, named: bool) -> None:
-    """What is asked for with a continuation is not asked for once more: by then it may have failed anew."""
     known.broken |= {"a", "b"}
     run = engine.run(fork_deep.of("a", "b"), name="deep")
-    reading = Reading(engine.store.reads, engine.handlers())
     failed = [error.task for error in run.errors()]
-    pages = retrying.Choice(tuple(failed) if named else ()).pages(reading, run.id)
-    asked = [task for page in pages for task in page]
-    assert [asked.count(task) for task in failed] == [1, 1]
+    with engine.working(threads=1):
+        run.retry(*(failed if named else ()))
+        run.wait()
+    assert [engine.store.reads.history(task).life for task in failed] == [2, 2]
 
 
 def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engine) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,9 @@ from ramify.errors import StoreBroken
 from ramify.inspect.status import Phase
 from ramify.kernel.loop import Loop
 from ramify.model.event import Status
-from ramify.shapes.frontier import How
+from ramify.model.mark import Settled
+from ramify.shapes.start import How
+from ramify.store.here import person
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import (
@@ -317,6 +320,55 @@ def test_a_task_is_cancelled_with_all_below_it(engine: Engine) -> None:
     assert run.counts.cancelled == 1
 
 
+def test_a_task_that_failed_or_was_never_tried_is_resolved_by_hand(engine: Engine) -> None:
+    run = engine.start([fragile.of("x"), fragile.of("y"), fragile.of("z")], name="r")
+    first, second, third = (row.id for row in engine.store.reads.tasks(run.id).rows)
+    assert run.resolve(first, result="by hand", reason="known", by="ann").settled is Settled.CERTAIN
+    assert run.resolve(second, skip=True, reason="no need").settled is Settled.CERTAIN
+    assert run.resolve(third, result=None).settled is Settled.CERTAIN
+    assert run.state is RunState.DONE
+    assert list(run.results()) == ["by hand", None]
+    assert run.resolve(second, result="after all").settled is Settled.CERTAIN
+    assert sorted(map(str, run.results())) == ["None", "after all", "by hand"]
+    assert run.resolve(2**40, skip=True).settled is Settled.UNKNOWN
+    with pytest.raises(ConfigError, match="or skip=True"):
+        run.resolve(first)
+    with pytest.raises(BadPayload):
+        run.resolve(first, result=object())
+
+
+def test_a_decision_is_kept_with_who_made_it_and_why(engine: Engine) -> None:
+    run = engine.start(fragile.of("x"))
+    run.pause("holiday")
+    decision = run.stored.decision
+    assert decision is not None
+    assert (decision.n, decision.what.value, decision.reason) == (1, "paused", "holiday")
+    assert decision.by == person()
+    run.resume(by="bob")
+    run.cancel("enough", by="eve")
+    decision = run.stored.decision
+    assert decision is not None
+    assert (decision.n, decision.by, decision.reason) == (3, "eve", "enough")
+
+
+def test_a_cancel_that_another_decision_overtook_is_decided_anew(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, store = engine.start(fragile.of("x")), engine.store
+    cancel = store.cancel
+    asked: list[Settled] = []
+
+    def overtaken(number: int, task: int | None = None, **rest: Any) -> Settled:
+        if not asked:
+            store.pause(number)
+        asked.append(cancel(number, task, **rest))
+        return asked[-1]
+
+    monkeypatch.setattr(store, "cancel", overtaken)
+    assert run.cancel("enough") is Settled.CERTAIN
+    assert asked == [Settled.OVERTAKEN, Settled.CERTAIN]
+
+
 def test_a_paused_run_waits_and_a_resumed_one_ends(engine: Engine) -> None:
     run = engine.start(fragile.of("x"))
     assert run.pause() is RunState.PAUSED
@@ -343,8 +395,8 @@ def test_a_handler_may_stop_its_run(engine: Engine) -> None:
 def test_max_tasks_stops_a_run_that_does_not_end(engine: Engine) -> None:
     run = engine.run(endless.of(0), max_tasks=100)
     assert run.state is RunState.HALTED
-    assert "max_tasks=100 reached" in str(run.stored.reason)
-    assert run.counts.added >= 100
+    assert "max_tasks=100 exceeded" in str(run.stored.reason)
+    assert run.counts.added > 100
 
 
 def test_max_tasks_holds_also_for_workers_that_serve_every_run(engine: Engine) -> None:

@@ -5,6 +5,7 @@ import pytest
 from ramify.inspect.follow import Follower
 from ramify.inspect.history import UnknownTask, history_of
 from ramify.inspect.review import review
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.outcome import Failure
 from ramify.testing.conformance import House
@@ -18,7 +19,7 @@ def test_a_task_is_told_from_its_first_failure_to_its_second_life(house: House) 
     house.clock.advance(5)
     worker.end(claim, status=Status.FAILED, values=[Failure("OSError", "gone again").encode()])
     house.settle(run)
-    worker.reopen(run, claim.tasks, reason="the disk is back")
+    worker.reopen(run, claim.tasks, said=Said("the disk is back"))
     worker.done(worker.take(), values=[b"12"])
     found = history_of(house.store.reads, claim.tasks[0])
     assert (found.call, found.run) == ('walk("/usr")', "walk")
@@ -35,7 +36,7 @@ def test_a_task_is_told_from_its_first_failure_to_its_second_life(house: House) 
 
 def test_the_end_by_a_cancelled_run_is_told_in_its_place(house: House) -> None:
     run = house.run(house.tasks(3))
-    house.store.cancel(run, reason="enough")
+    house.store.cancel(run, said=Said("enough"))
     task = house.store.reads.tasks(run).rows[0].id
     found = history_of(house.store.reads, task)
     assert [(told.n, told.text) for told in found.events] == [(0, "cancelled with its run")]

@@ -43,6 +43,8 @@ def test_bytes_in_no_form_of_ours_are_shown_as_text(raw: bytes) -> None:
         (Status.SKIPPED, None, "skipped"),
         (Status.QUARANTINED, Failure("", "killed 5").encode(), "quarantined: killed 5"),
         (Status.REOPENED, reason_value("disk is back"), "opened again: disk is back"),
+        (Status.REOPENED, reason_value("", "ann"), "opened again by ann"),
+        (Status.DECIDED, reason_value("known", "ann"), "decided by ann: known"),
     ],
 )
 def test_an_event_in_words(status: Status, value: bytes | None, says: str) -> None:

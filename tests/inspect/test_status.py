@@ -4,7 +4,7 @@ from ramify.inspect.status import Phase, status_of, waits_in_words
 from ramify.model.commit import Later, Part
 from ramify.model.death import Death
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.run import Follows, RunState
 from ramify.testing.conformance import House
@@ -91,7 +91,7 @@ def test_a_run_that_follows_another_says_which(house: House) -> None:
 def test_tasks_behind_a_join_are_told(house: House) -> None:
     waiting = house.tasks(1, kind="sum", waits=True)
     members = house.tasks(1, join=waiting.first)
-    run = house.run(members, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.run(members, waiting, joins=[NewJoins.one(waiting.first, 1)])
     assert status_of(house.store, run).live.run.joining == 1
 
 

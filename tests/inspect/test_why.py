@@ -7,7 +7,7 @@ from ramify.inspect.why import Cause, why
 from ramify.model.commit import Later
 from ramify.model.death import Death
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import NewProcess, new_process_id
 from ramify.model.run import Follows
@@ -156,7 +156,7 @@ def test_it_is_suspect_and_waits_for_an_idle_process(house: House) -> None:
 def test_it_waits_for_a_join(house: House) -> None:
     waiting = house.tasks(1, kind="sum", waits=True)
     members = house.tasks(3, join=waiting.first)
-    house.run(members, waiting, joins=[NewJoin(waiting.first, 3, waiting.first)])
+    house.run(members, waiting, joins=[NewJoins.one(waiting.first, 3)])
     worker = house.worker()
     claim = worker.take()
     worker.done(claim, claim.tasks[:1])
@@ -173,3 +173,12 @@ def test_it_is_not_published(house: House) -> None:
     worker.stage(worker.take(), staged)
     with pytest.raises(UnknownTask, match="not published"):
         why(house.store, staged.first)
+
+
+def test_its_run_has_as_many_tasks_running_as_it_may(house: House) -> None:
+    tasks = house.tasks(3)
+    house.run(tasks, max_running=2)
+    house.worker().claim()
+    found = why(house.store, tasks.last)
+    assert found.cause is Cause.NO_ROOM
+    assert "has 2 tasks claimed, as many as it may have" in found.text

@@ -481,3 +481,44 @@ def test_only_those_that_were_held_back_by_a_run_are_asked_again_when_it_moves()
     made.claimed(Claimed(), 0.0)
     assert made.step(0.0) == Move(2, -1)
     assert not isinstance(made.step(0.0), Move)
+
+
+# deadlines
+
+
+def test_an_idle_process_asks_a_run_at_its_deadline() -> None:
+    made = core(runs=frozenset({1}))
+    made.claimed(Claimed(), 0.0)
+    assert made.step(0.0) == Move(1, -1)
+    made.advanced(1, Advanced(RunState.OPEN, -1, time_left=0.3), 0.0)
+    while isinstance(step := made.step(0.0), Move):
+        pass
+    assert step == Rest(0.3, idle=True)
+    assert made.step(0.3) == Move(1, -1)
+
+
+def test_a_busy_process_asks_a_run_that_it_holds_tasks_of_at_its_deadline() -> None:
+    made = core()
+    made.claimed(Claimed((claim(8),)), 0.0)
+    lease(made)
+    made.heard(Beat(time_left=((1, 2.5),)), 0.0)
+    assert not isinstance(made.step(2.4), Move)
+    assert made.step(2.5) == Move(1, 0)
+    assert not isinstance(made.step(2.5), Move), "it is asked once"
+    # It was not at that round: the answer tells the right one, and it is asked again at once.
+    made.advanced(1, Advanced(RunState.OPEN, 3, time_left=-0.1), 2.6)
+    assert made.step(2.6) == Move(1, 3)
+    made.advanced(1, Advanced(RunState.DRAINING, 3, moved=True), 2.6)
+    assert not isinstance(made.step(2.7), Move)
+
+
+def test_a_rest_beside_running_tasks_ends_at_a_deadline() -> None:
+    made = core(threads=1)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    lease(made)
+    made.claimed(Claimed(), 0.0)
+    made.found((), 0.0)
+    made.heard(Beat(time_left=((1, 0.25),)), 0.0)
+    while not isinstance(step := made.step(0.2), Rest):
+        made.claimed(Claimed(), 0.2)
+    assert step.seconds <= 0.05 + 1e-9

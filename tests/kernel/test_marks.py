@@ -54,3 +54,11 @@ def test_a_run_whose_cancel_went_away_is_wanted_again() -> None:
     marks.heard([RUN])
     marks.heard([])
     assert marks.runs == set()
+
+
+def test_a_task_that_was_settled_is_not_taken_for_a_cancelled_one() -> None:
+    marks = Marks()
+    assert marks.heard([Mark(1, Scope.TASK, 7, Status.DONE, value=b"1")]) == {1}
+    assert marks.tasks == set()
+    assert marks.heard([TASK]) == {1}
+    assert marks.tasks == {7}

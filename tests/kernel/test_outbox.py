@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ramify.kernel.offspring import Fork, Offspring
+from ramify.kernel.offspring import Offspring
 from ramify.kernel.outbox import Finished, part_of
 from ramify.kernel.work import Chunk, Ran
 from ramify.model.call import Call, Group
 from ramify.model.commit import check_part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
 from ramify.model.policy import SECOND
 from tests.kernel.claims import SIGNATURE, claim, handler
 
@@ -100,61 +99,3 @@ def test_exact_waits_are_not_rounded() -> None:
     finished.later.append((100, 8.1))
     (later,) = part_of(finished, Ids(), NOW, True).later
     assert later.due == NOW + 8_100_000
-
-
-def fork_part(**fields: Any) -> Any:
-    members = [call(1), call(2).lane("left"), call(3)]
-    finished = Finished(claim(**fields))
-    finished.done(ran([100], offspring=Offspring(forks=[Fork(100, members, call(9))])))
-    return check_part(part_of(finished, Ids(), NOW))
-
-
-def test_a_fork_makes_a_join_of_as_many_as_there_are_members() -> None:
-    part = fork_part()
-    assert part.joins == [NewJoin(500, 3, 500)]
-    then, *members = part.children
-    assert (then.first, then.waits, then.bodies, then.parents) == (500, True, [b"[9]"], 100)
-    assert [(each.bodies, each.join, each.slot) for each in members] == [
-        ([b"[1]"], 500, 0),
-        ([b"[2]"], 500, 1),
-        ([b"[3]"], 500, 2),
-    ]
-    assert part.withheld == frozenset()
-
-
-def test_neighbours_of_one_group_stay_together_in_call_order() -> None:
-    finished = Finished(claim())
-    members = [call(number) for number in range(5)]
-    finished.done(ran([100], offspring=Offspring(forks=[Fork(100, members, call(9))])))
-    _, group = part_of(finished, Ids(), NOW).children
-    assert (group.bodies, group.slot) == ([b"[%d]" % n for n in range(5)], 0)
-
-
-def test_the_continuation_of_a_member_takes_over_its_slot() -> None:
-    part = fork_part(join=77, shift=-98)
-    then = part.children[0]
-    assert (then.join, then.slot) == (77, 2)
-    assert part.withheld == frozenset({100})
-
-
-def test_a_fork_without_members_is_a_join_of_none() -> None:
-    finished = Finished(claim())
-    finished.done(ran([100], offspring=Offspring(forks=[Fork(100, [], call(9))])))
-    part = check_part(part_of(finished, Ids(), NOW))
-    assert (part.joins, len(part.children)) == ([NewJoin(500, 0, 500)], 1)
-
-
-def test_two_forks_have_ids_of_their_own() -> None:
-    finished = Finished(claim())
-    forks = [Fork(100, [call(1)], call(8)), Fork(101, [call(2)], call(9))]
-    finished.done(ran([100, 101], offspring=Offspring(forks=forks)))
-    ids = [task for each in part_of(finished, Ids(), NOW).children for task in each.ids]
-    assert len(set(ids)) == len(ids) == 4
-
-
-def test_staged_ranges_are_named() -> None:
-    offspring = Offspring(published=[700], discarded=[800])
-    finished = Finished(claim())
-    finished.done(ran([100], offspring=offspring))
-    part = part_of(finished, Ids(), NOW)
-    assert (part.publish, part.discard) == ([700], [800])

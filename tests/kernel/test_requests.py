@@ -16,8 +16,9 @@ from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.call import Call
+from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.mark import CancelAnswer
+from ramify.model.mark import Settled
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import RunState
 from tests.kernel.claims import claim
@@ -95,7 +96,7 @@ def test_a_cancelled_run_starts_nothing_more_and_ends(shop: Shop) -> None:
     run = shop.start(*(task.of(n) for n in range(20)))
     with shop.working(threads=2):
         gate.wait_for(2)
-        shop.open().cancel(run, reason="enough")
+        shop.open().cancel(run, said=Said("enough"))
         wait_until(lambda: sum(len(row.tasks) for row in shop.store.reads.segments(run=run).rows) <= 20)
         threading.Event().wait(0.15)
         gate.open()
@@ -133,7 +134,7 @@ def test_a_queued_task_that_is_cancelled_never_runs(shop: Shop) -> None:
     made = shop.task(work)
     run = shop.start(made.of(), made.of())
     first, second = shop.tasks(run)
-    assert shop.store.cancel(run, first) is CancelAnswer.CERTAIN
+    assert shop.store.cancel(run, first) is Settled.CERTAIN
     shop.finish(run)
     assert shop.statuses(first) == [Status.CANCELLED]
     assert shop.statuses(second) == [Status.DONE]
@@ -151,13 +152,54 @@ def test_a_task_that_waits_in_the_memory_of_a_kernel_is_cancelled_before_it_runs
     with shop.working(run, threads=1):
         gate.wait_for(1)
         last = shop.tasks(run)[-1]
-        assert shop.open().cancel(run, last, reason="no need") is not CancelAnswer.UNKNOWN
+        assert shop.open().cancel(run, last, said=Said("no need")) is not Settled.UNKNOWN
         threading.Event().wait(0.15)
         gate.open()
         wait_until(lambda: shop.state(run).is_end)
     assert shop.statuses(last) == [Status.CANCELLED]
     assert b"no need" in (shop.events(last)[0].value or b"")
     assert gate.came == 5
+
+
+def test_a_task_that_waits_in_the_memory_of_a_kernel_is_settled_before_it_runs(shop: Shop) -> None:
+    gate = Gate()
+
+    def slow(n: int) -> int:
+        gate.enter()
+        return n
+
+    task = shop.task(slow)
+    run = shop.start(*(task.of(n) for n in range(6)))
+    with shop.working(run, threads=1):
+        gate.wait_for(1)
+        last = shop.tasks(run)[-1]
+        assert shop.open().settle(run, last, Status.DONE, b"77", Said("known", "ann")) is not Settled.UNKNOWN
+        threading.Event().wait(0.15)
+        gate.open()
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.statuses(last) == [Status.DECIDED, Status.DONE]
+    assert shop.events(last)[-1].value == b"77"
+    assert gate.came == 5
+
+
+def test_an_async_task_that_is_settled_while_it_runs_goes_on_and_its_own_result_counts(shop: Shop) -> None:
+    gate, go = Gate(), threading.Event()
+
+    async def slow() -> int:
+        gate.arrive()
+        while not go.is_set():
+            await asyncio.sleep(0.01)
+        return 1
+
+    run = shop.start(shop.task(slow).of())
+    with shop.working(run):
+        gate.wait_for(1)
+        (task,) = shop.tasks(run)
+        assert shop.open().settle(run, task, Status.SKIPPED, None, Said("no")) is Settled.REQUESTED
+        threading.Event().wait(0.15)
+        go.set()
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.statuses(task) == [Status.DONE]
 
 
 def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop) -> None:
@@ -174,7 +216,7 @@ def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop
     with shop.working(run):
         gate.wait_for(1)
         (task,) = shop.tasks(run)
-        assert shop.open().cancel(run, task) is CancelAnswer.REQUESTED
+        assert shop.open().cancel(run, task) is Settled.REQUESTED
         wait_until(lambda: shop.state(run).is_end)
     assert shop.statuses(task) == [Status.CANCELLED]
     assert saw == [True]

@@ -12,7 +12,8 @@ import pytest
 from ramify.engine.library import Library
 from ramify.errors import StoreUnavailable
 from ramify.kernel.current import current
-from ramify.kernel.signals import Signals, Stopping, StoreAway
+from ramify.kernel.signals import Drained, Signals, Stopping, StoreAway
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.run import RunState
 from tests.kernel.shop import LONG, Away, Ear, Gate, Shop, wait_until
@@ -44,6 +45,34 @@ def test_stopping_lets_what_runs_finish_saves_it_and_puts_the_rest_back(shop: Sh
     rows = shop.store.reads.segments(run=run).rows
     assert sum(len(row.tasks) for row in rows) == 17
     assert all(row.owner is None and row.deaths.count == 0 and row.attempt == 0 for row in rows)
+    shop.finish(run)
+    assert shop.results(run) == list(range(20))
+
+
+def test_a_process_that_is_asked_to_drain_finishes_what_runs_and_leaves_the_rest_to_others(shop: Shop) -> None:
+    gate = Gate()
+
+    def slow(n: int) -> int:
+        gate.enter()
+        return n
+
+    ear, signals = Ear(), Signals()
+    signals.listen(ear)
+    task = shop.task(slow)
+    run = shop.start(*(task.of(n) for n in range(20)))
+    kernel = shop.kernel(run, threads=3, signals=signals)
+    kernel.start()
+    gate.wait_for(3)
+    assert shop.open().drain(kernel.session.process, Said("deploy", "ann"))
+    ear.wait_for(Drained)
+    ear.wait_for(Stopping)
+    gate.open()
+    assert kernel.join(LONG)
+    assert kernel.is_drained
+    assert gate.came == 3
+    assert ear.of(Drained) == [Drained(kernel.session.process)]
+    assert all(process.reaped for process in shop.store.reads.processes())
+    assert sum(len(row.tasks) for row in shop.store.reads.segments(run=run).rows) == 17
     shop.finish(run)
     assert shop.results(run) == list(range(20))
 

@@ -11,6 +11,7 @@ from ramify.kernel.work import Dropped, Postponed, Raised
 from ramify.model.claim import More
 from ramify.model.death import Deaths
 from ramify.model.event import History, Status
+from ramify.model.join import Ends, Rule
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import Failure
 from ramify.model.policy import Backoff
@@ -104,16 +105,16 @@ def test_without_max_crashes_nothing_is_quarantined() -> None:
 
 
 def test_a_continuation_whose_members_broke_is_skipped() -> None:
-    ends = known_ends(claim(1, mores={100: More(members=3, broken=1)}), handler().policy)
+    ends = known_ends(claim(1, mores={100: More(members=Ends(2, failed=1))}), handler().policy)
     assert statuses(ends) == [Status.SKIPPED]
 
 
 def test_a_continuation_that_wants_to_run_always_does() -> None:
-    mores = {100: More(extra=b'{"always":true}', members=3, broken=1)}
+    mores = {100: More(members=Ends(2, failed=1), rule=Rule.ALWAYS)}
     assert known_ends(claim(1, mores=mores), handler().policy) == {}
 
 
 def test_a_mark_counts_more_than_broken_members() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.CANCELLED)
-    ends = known_ends(claim(1, marks={100: mark}, mores={100: More(members=1, broken=1)}), handler().policy)
+    ends = known_ends(claim(1, marks={100: mark}, mores={100: More(members=Ends(failed=1))}), handler().policy)
     assert statuses(ends) == [Status.CANCELLED]

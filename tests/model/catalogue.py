@@ -8,6 +8,7 @@ from tests.model import (
     blame,
     cancel_task,
     core_cases,
+    decide,
     dedupe,
     join,
     open_transaction,
@@ -30,5 +31,6 @@ CASES: tuple[Case, ...] = (
     *open_transaction.CASES,
     *beat.CASES,
     *outage.CASES,
+    *decide.CASES,
     *blame.CASES,
 )

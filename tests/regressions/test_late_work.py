@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ramify.inspect.audit import audit
 from ramify.kernel.settings import Settings
+from ramify.model import decision
 from ramify.model.run import RunState
 from ramify.testing import oracle
 from tests.crash.clients import LIMIT, STORE, Client, wait_until
@@ -96,7 +97,7 @@ def test_r2_a_cancel_is_heard_at_the_next_beat_whatever_became_of_the_wake_up(sc
     kernel.start()
     wait_until(lambda: scene.said(Said.START), "the task to run")
     # Another client of the store cancels; the handler has nothing but the beats of its own process to hear it by.
-    scene.store.cancel(run.id, reason="not needed")
+    scene.store.cancel(run.id, said=decision.Said("not needed"))
     wait_until(lambda: scene.said(Said.EFFECT), "the handler to hear of it")
     assert kernel.join(LIMIT)
     assert run.state is RunState.CANCELLED

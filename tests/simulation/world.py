@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ramify.errors import Reaped, StaleStamp, StoreUnavailable
 from ramify.model.death import Death
-from ramify.model.mark import CancelAnswer
+from ramify.model.decision import Said
+from ramify.model.mark import Settled
 from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, Order
 from ramify.model.task import NewTasks
@@ -312,9 +313,9 @@ class World:
         run = self.runs[self.tree.nodes[number].run]
         task = None if luck.random() < 0.1 else self.watch.tasks[number]
         below = task is not None and luck.random() < 0.5
-        answer = self.apply(lambda: self.store.cancel(run, task, below=below, reason="no longer wanted"))
+        answer = self.apply(lambda: self.store.cancel(run, task, below=below, said=Said("no longer wanted")))
         self.tell("CANCEL of", run, task, below, answer.name)
-        if answer is CancelAnswer.CERTAIN or answer is CancelAnswer.REQUESTED:
+        if answer is Settled.CERTAIN or answer is Settled.REQUESTED:
             self.watch.cancelled(run, None if task is None else number, below)
 
     def _calm_down(self) -> None:

@@ -3,8 +3,8 @@
 A conformance suite that has never failed proves nothing. `caught_by` files a double with the cases that catch it;
 `test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes and adding; the files
 beside it hold those of claim and commit (`doubles_working.py`), of processes with nothing to do (`doubles_idle.py`), of
-stage, release and joins (`doubles_joins.py`), of runs, lives and vacuum (`doubles_runs.py`), and of reads
-(`doubles_reads.py`).
+stage, release and joins (`doubles_joins.py`), of runs, lives and vacuum (`doubles_runs.py`), of the bounds of runs
+(`doubles_bounds.py`), of what people decide (`doubles_people.py`), and of reads (`doubles_reads.py`).
 
 The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
 """
@@ -22,7 +22,7 @@ from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import NewRun, RunState, Started
@@ -125,6 +125,14 @@ class SaysNothing(Damaged):
 
     def describe(self) -> Description:
         return Description("memory", "here", "", "")
+
+
+@caught_by("describe: what a store says it can do is so")
+class SaysItIsAFile(Damaged):
+    """Says that it can do what it cannot."""
+
+    def describe(self) -> Description:
+        return msgspec.structs.replace(super().describe(), file="nowhere.db", sql=True)
 
 
 @caught_by("close: a closed client leaves its claims with its process")
@@ -343,25 +351,43 @@ class ReusesIds(Damaged):
 class StartsTwice(Damaged):
     """Does not look at names."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         self._place.names.clear()
-        return super().start(run, tasks, joins)
+        return super().start(run, tasks, joins, waiters)
 
 
 @caught_by("start: a follower starts with nothing open")
 class OpensFollowers(Damaged):
     """Opens the first round of a follower."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
-        return super().start(msgspec.structs.replace(run, follows=None), tasks, joins)
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(msgspec.structs.replace(run, follows=None), tasks, joins, waiters)
 
 
 @caught_by("start: a first task whose key is taken is dropped and answered with its holder")
 class ForgetsTheHolder(Damaged):
     """Drops a root whose key is taken without a word."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
-        return msgspec.structs.replace(super().start(run, tasks, joins), added=Appended())
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return msgspec.structs.replace(super().start(run, tasks, joins, waiters), added=Appended())
 
 
 class Appending(Damaged):

@@ -24,28 +24,20 @@ class Answering(Damaged):
         return answer
 
 
-@caught_by("claim: a claim names the join of its tasks and their slots")
-class ForgetsJoins(Answering):
-    """Does not say which join the tasks are members of."""
+@caught_by("claim: a claim says that somebody waits for its tasks")
+class ForgetsWhoWaits(Answering):
+    """Does not say that tasks are waited for."""
 
     def bend(self, answer: Claimed, want: Want) -> Claimed:
-        return replace(answer, claims=tuple(replace(claim, join=None) for claim in answer.claims))
+        return replace(answer, claims=tuple(replace(claim, awaited=False) for claim in answer.claims))
 
 
-@caught_by("claim: a claim names the join of its tasks and their slots")
-class CountsSlotsFromTheRow(Answering):
-    """Takes the first task of a claim for the first slot of the join."""
-
-    def bend(self, answer: Claimed, want: Want) -> Claimed:
-        return replace(answer, claims=tuple(replace(claim, shift=-claim.tasks[0]) for claim in answer.claims))
-
-
-@caught_by("claim: a claim of tasks that are in no join names none")
-class JoinsEverything(Answering):
-    """Names a join where there is none."""
+@caught_by("claim: a claim of tasks that nobody waits for says so")
+class EverybodyIsWaitedFor(Answering):
+    """Says that all tasks are waited for."""
 
     def bend(self, answer: Claimed, want: Want) -> Claimed:
-        return replace(answer, claims=tuple(replace(claim, join=claim.join or claim.run) for claim in answer.claims))
+        return replace(answer, claims=tuple(replace(claim, awaited=True) for claim in answer.claims))
 
 
 @caught_by("claim: a claim says how many tasks it left", "claim: tasks are never said to be left that are not")
@@ -184,3 +176,17 @@ class WakesEverybody(Damaged):
     def wake(self) -> None:
         with self._place.lock:
             self._place.wake()
+
+
+@caught_by("claim: the task of a join that brings results has those of its members")
+class BringsNothing(Answering):
+    """Leaves all results to be read."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(
+            answer,
+            claims=tuple(
+                replace(claim, mores={task: replace(more, results=None) for task, more in claim.mores.items()})
+                for claim in answer.claims
+            ),
+        )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import msgspec
 
+from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Deaths
-from ramify.model.event import fold
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.decision import UNSAID, Said
+from ramify.model.event import Status, fold
+from ramify.model.join import NewJoins, NewWaiters, Rule
+from ramify.model.mark import Mark
 from ramify.model.process import Stamp
-from ramify.model.run import NewRun, Started
+from ramify.model.run import Advanced, NewRun, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
+from ramify.store.contract import Reopened
 from ramify.store.memory import adding, joins
 from tests.store.doubles import Damaged, caught_by
 from tests.store.doubles_working import Committing
@@ -157,8 +162,14 @@ class ForgetsToArrive(Committing):
 class EmptyJoinsHang(Damaged):
     """Waits for somebody to arrive at a join that needs nobody."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
-        return super().start(run, tasks, [replace(join, needs=max(1, join.needs)) for join in joins])
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(run, tasks, [replace(each, needs=[max(1, n) for n in each.needs]) for each in joins])
 
 
 @caught_by("joins: a member may add members with its own end")
@@ -175,8 +186,8 @@ class NothingEverBreaks(Committing):
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         for join in self._place.joins.values():
-            for part in join.parts:
-                part.broken = 0
+            for bits in join.parts.values():
+                bits.failed = bits.skipped = bits.cancelled = 0
 
 
 @caught_by("joins: a task that has already ended arrives at once")
@@ -184,9 +195,9 @@ class WaitsForTheEnded(Damaged):
     """Waits for the end of a task that is long over."""
 
     def append(
-        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
+        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoins] = (), waiters: Sequence[NewWaiters] = ()
     ) -> Appended:
-        alive = [w for w in waiters if fold(self._place.events.get(w.task, ())).ended is None]
+        alive = [w for w in waiters if fold(self._place.events.get(w.tasks[0], ())).ended is None]
         return super().append(run, tasks, joins, alive)
 
 
@@ -196,8 +207,8 @@ class CountsArrivals(Committing):
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         again = [task for part in parts for task in part.tasks if fold(self._place.events.get(task, ())).life > 1]
-        arrivals = [(join, slot, False) for join in self._place.joins for slot in range(2) if again]
-        joins.settle(self._place, arrivals, (), 0, 0, self.now())
+        arrivals = [(join, slot, Status.DONE) for join in self._place.joins for slot in range(2) if again]
+        joins.arrive(self._place, [Arrivals(0, 0, arrivals)], {})
 
 
 @caught_by(
@@ -209,9 +220,8 @@ class AFullPartIsEnough(Committing):
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         for join in self._place.joins.values():
             if join.full and not join.fired:
-                del join.parts[1:]
-                joins.settle(self._place, [(join.id, slot, False) for slot in range(8192)], (), 0, 0, self.now())
-                join.fired = True
+                join.total = join.full
+                joins.arrive(self._place, [], {join.id: (0, 0)})
 
 
 @caught_by("keys: a dropped child that a join counts arrives when the holder ends")
@@ -219,5 +229,70 @@ class DuplicatesArriveAtOnce(Committing):
     """Counts a duplicate as arrived although the other task has not ended."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        arrivals = [(join, slot, False) for pairs in self._place.waiters.values() for join, slot in pairs]
-        joins.settle(self._place, arrivals, (), 0, 0, self.now())
+        arrivals = [(join, slot, Status.DONE) for pairs in self._place.waiters.values() for join, slot in pairs]
+        joins.arrive(self._place, [Arrivals(0, 0, arrivals)], {})
+
+
+@caught_by("commit: an heir arrives wherever its task was waited for")
+class ForgetsHeirs(Committing):
+    """Lets a task arrive although another was to arrive in its stead."""
+
+    def bend(self, part: Part) -> Part:
+        return replace(part, heirs={})
+
+
+@caught_by("claim: the rule of a join goes along with its task")
+class ForgetsRules(Damaged):
+    """Skips every continuation whose members did not all end well."""
+
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(run, tasks, [replace(each, rule=Rule.ALL_DONE) for each in joins], waiters)
+
+
+@caught_by("start: tasks that wait for others start when those have ended")
+class StartsWithoutWaiters(Damaged):
+    """Starts a run without the links between its tasks."""
+
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
+        return super().start(run, tasks, joins)
+
+
+@caught_by("start: starting with nothing ready does not end the run")
+class JudgesTooSoon(Damaged):
+    """Takes a run that waits for another one for one that is stalled."""
+
+    def advance(self, run: int, round: int) -> Advanced:
+        linked, self._place.linked = self._place.linked, defaultdict(dict)
+        try:
+            return super().advance(run, round)
+        finally:
+            self._place.linked = linked
+
+
+@caught_by("reopen: what follows a reopened task is reopened with it")
+class ForgetsWhatFollows(Damaged):
+    """Reopens what was named and nothing else."""
+
+    def reopen(
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        said: Said = UNSAID,
+    ) -> Reopened:
+        return super().reopen(stamp, run, tasks, settle=settle, said=said)

@@ -13,6 +13,7 @@ from ramify.model.run import Run, RunState
 from ramify.model.segment import Segment
 from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
+from ramify.store.memory.place import RunRow
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.reads import ErrorSummary, Page, Result, Tail
 from tests.store.doubles import Damaged, caught_by
@@ -46,6 +47,24 @@ class SeesDamageWhereThereIsNone(Misreading):
     class misreads(MemoryReads):
         def damage(self) -> Sequence[str]:
             return ["page 7 is damaged"]
+
+
+@caught_by("start: an unnamed run is found by its digest and its owner until it has ended")
+class RemembersTheEnded(Misreading):
+    """Tells of unnamed runs that have ended too."""
+
+    class misreads(MemoryReads):
+        def _unnamed(self, digest: bytes) -> list[RunRow]:
+            return [row for row in self._place.runs.values() if row.new.digest == digest and row.new.name is None]
+
+
+@caught_by("start: a run knows since which commit a tail finds its events")
+class TailsFromNow(Misreading):
+    """Says of every run that it began at this moment."""
+
+    class misreads(MemoryReads):
+        def run(self, run: int) -> Run:
+            return replace(super().run(run), since=self.head() + 1)
 
 
 @caught_by("reads: runs are paged from the newest back")

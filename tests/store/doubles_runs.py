@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from ramify.model.claim import Claimed, Want
+from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status
-from ramify.model.mark import CancelAnswer, Scope
+from ramify.model.mark import Scope, Settled
 from ramify.model.process import Stamp
 from ramify.model.run import Advanced, RunState
 from ramify.model.segment import SegmentState
@@ -89,21 +90,21 @@ class FollowersDoNotWait(Damaged):
 class CancelsOnlyWhatIsQueued(Damaged):
     """Sweeps what is there, once, and lets the run go on."""
 
-    def cancel(self, run: int, task: int | None = None, **rest: Any) -> CancelAnswer:
+    def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
         row = self._place.runs[run]
         if task is not None or row.state.is_end:
             return super().cancel(run, task, **rest)
         runs.sweep(self._place, row, [r for r in runs.live(self._place, run) if r.owner is None], self.now())
-        return CancelAnswer.REQUESTED
+        return Settled.REQUESTED
 
 
 @caught_by("cancel: its holder may have finished it already")
 class CancelsWhatIsHeld(Damaged):
     """Ends a held task although its holder may end it too."""
 
-    def cancel(self, run: int, task: int | None = None, **rest: Any) -> CancelAnswer:
+    def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
         answer = super().cancel(run, task, **rest)
-        if task is not None and answer is CancelAnswer.REQUESTED:
+        if task is not None and answer is Settled.REQUESTED:
             self._place.new_commit(0, 0, self.now())
             self._place.write_event(task, Status.CANCELLED, None)
         return answer
@@ -113,7 +114,7 @@ class CancelsWhatIsHeld(Damaged):
 class CancelsASnapshot(Damaged):
     """Cancels the descendants that exist, and knows nothing of those to come."""
 
-    def cancel(self, run: int, task: int | None = None, **rest: Any) -> CancelAnswer:
+    def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
         return super().cancel(run, task, **{**rest, "below": False})
 
 
@@ -121,7 +122,7 @@ class CancelsASnapshot(Damaged):
 class SweepsAndKeepsTheKeys(Damaged):
     """Ends tasks by sweep and leaves their keys taken."""
 
-    def cancel(self, run: int, task: int | None = None, **rest: Any) -> CancelAnswer:
+    def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
         held = dict(self._place.keys)
         answer = super().cancel(run, task, **rest)
         self._place.keys.update(held)
@@ -141,8 +142,8 @@ class SweepsOnce(Damaged):
 class PauseIsAWord(Damaged):
     """Says "paused" and gives out work all the same."""
 
-    def pause(self, run: int) -> RunState:
-        answer = super().pause(run)
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
+        answer = super().pause(run, said)
         for row in self.rows(SegmentState.GATED):
             row.state = SegmentState.READY
         return answer
@@ -152,8 +153,8 @@ class PauseIsAWord(Damaged):
 class PausesOnlyWhatIsThere(Damaged):
     """Hides the rows of the moment and lets later ones through."""
 
-    def pause(self, run: int) -> RunState:
-        super().pause(run)
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
+        super().pause(run, said)
         self._place.runs[run].state = RunState.OPEN
         return RunState.PAUSED
 
@@ -162,7 +163,7 @@ class PausesOnlyWhatIsThere(Damaged):
 class ResumesInName(Damaged):
     """Resumes the run and leaves its rows behind the gate."""
 
-    def resume(self, run: int) -> RunState:
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         row = self._place.runs[run]
         row.state = RunState.OPEN if row.state is RunState.PAUSED else row.state
         return row.state

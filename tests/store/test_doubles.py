@@ -10,11 +10,27 @@ from ramify.errors import RamifyError
 from ramify.store.memory import MemoryPlace, MemoryStore
 from ramify.testing import conformance
 from ramify.testing.conformance import Case, House
-from tests.store import doubles_idle, doubles_joins, doubles_reads, doubles_runs, doubles_working
+from tests.store import (
+    doubles_bounds,
+    doubles_idle,
+    doubles_joins,
+    doubles_people,
+    doubles_reads,
+    doubles_runs,
+    doubles_working,
+)
 from tests.store.doubles import DOUBLES
 
 CASES = {f"{case.verb}: {case.sentence}": case for case in conformance.cases()}
-FILES = (doubles_idle, doubles_joins, doubles_reads, doubles_runs, doubles_working)
+FILES = (
+    doubles_bounds,
+    doubles_idle,
+    doubles_joins,
+    doubles_people,
+    doubles_reads,
+    doubles_runs,
+    doubles_working,
+)
 #: How a case fails: by a check of its own, or by a store that refuses what it should accept. Anything else would mean
 #: that the double itself does not work.
 NOTICED = (AssertionError, RamifyError)

@@ -25,7 +25,15 @@ from ramify.store.sqlite import SqliteStore
 from tests.store.machine.faults import FaultMachine
 
 #: Names of limits in `ramify`, and what they are made to be.
-NARROW = {"MASK_WIDTH": 4, "PART_SLOTS": 3, "REOFFER_PARTS": 2, "FIRST_LIMIT": 2, "SECOND_LIMIT": 4}
+NARROW = {
+    "MASK_WIDTH": 4,
+    "PART_SLOTS": 3,
+    "SMALL": 2,
+    "REOFFER_PARTS": 2,
+    "FIRST_LIMIT": 2,
+    "SECOND_LIMIT": 4,
+    "SKIPPED": 1,
+}
 
 Recorder = Callable[[str, object], None]
 

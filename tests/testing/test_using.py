@@ -358,3 +358,17 @@ def test_a_unique_key_is_kept_for_as_many_seconds_as_was_said(
         again = shop.engine.start(call)
         bench.drain()
         assert (again.counts.done, again.counts.duplicates) == (1, 0)
+
+
+def test_a_deadline_comes_with_the_clock(bench: Workbench) -> None:
+    run = shop.engine.start(shop.count_down.of(5).delay(3600), deadline=timedelta(minutes=5))
+    bench.drain()
+    assert not run.ended
+    bench.advance(timedelta(minutes=5))
+    bench.drain()
+    assert run.state is RunState.FAILED
+
+
+def test_a_run_in_a_test_is_out_of_time_at_its_deadline(bench: Workbench) -> None:
+    run = shop.engine.run(shop.count_down.of(5).delay(3600), deadline=timedelta(minutes=5))
+    assert run.state is RunState.FAILED

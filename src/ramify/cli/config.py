@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from ramify.errors import ConfigError
-from ramify.store.open import IN_MEMORY
+from ramify.store.url import file_of, shown
 
 VARIABLE = "RAMIFY_URL"
 #: "Rmfy", the application id in the header of our SQLite files, and where it is.
@@ -31,13 +30,13 @@ _NAMED = 10
 class Chosen:
     """A store, and how it was chosen."""
 
-    url: str
+    url: str = field(repr=False)
     because: str
 
     @property
     def shown(self) -> str:
         """The URL without a password in it."""
-        return without_password(self.url)
+        return shown(self.url)
 
 
 def choose(given: str | None, folder: Path | None = None) -> Chosen:
@@ -49,8 +48,6 @@ def choose(given: str | None, folder: Path | None = None) -> Chosen:
 def existing(chosen: Chosen, folder: Path) -> Chosen:
     """The same choice, once it is known to be there."""
     path = file_of(chosen.url)
-    if chosen.url in IN_MEMORY:
-        raise ConfigError("memory: lives and ends inside one program; there is nothing to look at from here")
     if path is None:
         return chosen
     if not os.path.lexists(folder / path):
@@ -63,13 +60,6 @@ def existing(chosen: Chosen, folder: Path) -> Chosen:
 def wants_colour() -> bool:
     """Whether colours may be used on a terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def file_of(url: str) -> Path | None:
-    """The file behind a store URL; None for one that is not a file."""
-    if url.startswith("sqlite:///"):
-        return Path(os.path.expanduser(unquote(url.removeprefix("sqlite:///"))))
-    return None if "://" in url or url in IN_MEMORY else Path(os.path.expanduser(url))
 
 
 def is_ours(path: Path) -> bool:
@@ -86,14 +76,6 @@ def is_ours(path: Path) -> bool:
     except OSError:
         return False
     return head.startswith(_MAGIC) and head.endswith(_MARK)
-
-
-def without_password(url: str) -> str:
-    """A URL that may be shown."""
-    parts = urlsplit(url) if "://" in url else None
-    if parts is None or parts.password is None:
-        return url
-    return url.replace(f":{parts.password}@", ":***@", 1)
 
 
 def _chosen(given: str | None, folder: Path) -> Chosen:

@@ -8,7 +8,6 @@ nothing.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,12 +18,13 @@ import click
 
 from ramify.cli import config
 from ramify.cli.out import Out, tell
-from ramify.errors import UnknownRun
+from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import find_run, newest_run, open_runs, title
 from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import Run
 from ramify.model.task import Row
+from ramify.store import here
 from ramify.store.contract import Store
 
 #: Seconds without a beat after which a process that still has its lock counts as dead.
@@ -83,7 +83,7 @@ class Session:
     def __init__(self, store: Store) -> None:
         self.process = new_process_id()
         self._n = 0
-        store.enter(NewProcess(self.process, pid=os.getpid(), host=socket.gethostname(), kinds=()))
+        store.enter(NewProcess(self.process, os.getpid(), here.host(), kinds=(), boot=here.boot(), pids=here.pids()))
 
     def stamp(self) -> Stamp:
         """The next number."""
@@ -100,6 +100,12 @@ def entered(store: Store) -> Iterator[Session]:
         yield session
     finally:
         store.leave(session.process)
+
+
+def who_and_why(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command by which somebody decides something the options `--reason` and `--by`."""
+    command = click.option("--by", help="Who decides; user@host unless you say so.")(command)
+    return click.option("--reason", default="", help="Why; kept with what is decided.")(command)
 
 
 def on_store(command: Callable[..., None]) -> Callable[..., None]:
@@ -133,6 +139,8 @@ def opened(url: str | None, *, reading: bool) -> Iterator[Store]:
 
     store = open_store(chosen.url, reading=reading)
     try:
+        if not store.describe().shared:
+            raise ConfigError(f"{chosen.shown} lives and ends inside one program; there is nothing to look at here")
         yield store
     finally:
         store.close()

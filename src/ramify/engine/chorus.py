@@ -13,9 +13,11 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.signals import Buried, Listener, NobodyKnows, Replaced, Signal, StoreAway, StoreBack
+from ramify.kernel.signals import Buried, Drained, Listener, NobodyKnows, Replaced, Signal, StoreAway, StoreBack
 
-_SHARED: dict[str, Any] = {each.__name__: each for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows)}
+_SHARED: dict[str, Any] = {
+    each.__name__: each for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows, Drained)
+}
 #: The same from another worker within so many seconds is not told again; a worker itself repeats it each minute.
 _ECHO = 50.0
 

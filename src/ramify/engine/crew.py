@@ -31,6 +31,8 @@ from ramify.store import forks
 from ramify.store.contract import Store
 from ramify.store.open import Durability
 
+#: Neither a URL nor a file name can hold it.
+END_OF_URL = b"\0"
 #: A child that was not heard of for this long is killed and replaced.
 HUNG_AFTER = 50.0
 #: A child that could not be started at all leaves with this code and one line on its standard error.
@@ -50,10 +52,11 @@ TO_BE_GONE = 5.0
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What a child is told: where the engine is, and what to work on."""
+    """What a child is told: where the engine is, and what to work on. Everybody can read it in a list of processes, so
+    the store's URL, which may hold a password, is not in it: that goes through the line.
+    """
 
     place: str
-    store: str
     #: Where the program finds modules.
     path: tuple[str, ...] = ()
     durability: Durability = "power"
@@ -89,7 +92,7 @@ class Member:
     #: How many threads it works with, as far as it said.
     threads: int | None = None
     thread: threading.Thread | None = None
-    #: Whether it said that the runs it was to work on have ended.
+    #: Whether it said that nobody need take its place: its runs have ended, or somebody asked it to leave.
     is_over: bool = False
     last_words: list[str] = field(default_factory=list)
     #: Why we killed it.
@@ -108,6 +111,7 @@ class Crew:
         store: Store,
         signals: Signals,
         *,
+        url: str,
         hung_after: float = HUNG_AFTER,
         clock: Callable[[], float] = time.monotonic,
         say: Callable[[str], None] = lambda text: None,
@@ -117,6 +121,7 @@ class Crew:
         self._orders = orders
         self._size = size
         self._store = store
+        self._url = url
         self.signals = signals
         self._chorus = Chorus(signals.send)
         self._hung_after = hung_after
@@ -213,6 +218,9 @@ class Crew:
                     stdin=subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),),
                 )
+            # It fits into the line, so this waits for nobody; a child that is gone by now is noticed below.
+            with contextlib.suppress(OSError):
+                ours.sendall(self._url.encode("utf-8", "surrogateescape") + END_OF_URL)
             half_hired.pop_all()
         member = Member(child, ours, now, now, Obituary(self._store.records))
         with self._changed:
@@ -246,7 +254,8 @@ class Crew:
                     self.signals.send(Buried((member.process,), tasks))
 
     def _listen(self, member: Member) -> None:
-        with member.line, member.line.makefile("rb") as lines:
+        # A child that is killed before it has read which store to work on ends the line with an error.
+        with contextlib.suppress(ConnectionError), member.line, member.line.makefile("rb") as lines:
             for line in lines:
                 member.heard = self._clock()
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
@@ -255,7 +264,7 @@ class Crew:
                 elif word == "beat":
                     member.threads = int(rest)
                     member.obituary.beat()
-                elif word == "over":
+                elif word in ("over", "drained"):
                     member.is_over = True
                 elif word in ("trouble", "broken"):
                     member.last_words.append(rest)

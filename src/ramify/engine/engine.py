@@ -3,7 +3,7 @@
 Promises: making an engine does no I/O; the store is opened when it is first needed, once. After a kill the same
 `engine.run(...)` line goes on where the work was.
 
-It composes and delegates: what a start means is in `shapes/frontier.py`, the work in `kernel/`, what can be done with a
+It composes and delegates: what a start means is in `shapes/start.py`, the work in `kernel/`, what can be done with a
 run in `run.py`.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import math
 import os
 import threading
 import time
@@ -18,10 +19,10 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from ramify.engine.cap import Cap
-from ramify.engine.given import check_count, level_of, roots_of
+from ramify.engine.given import check_count, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.library import Library
 from ramify.engine.lookout import Lookout
@@ -41,7 +42,9 @@ from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.run import Follows, Order, RunState
 from ramify.model.stray import instead_of_call
-from ramify.shapes.frontier import Ask, Begun, How, begin, chain, until_answered
+from ramify.shapes.plan import Plan
+from ramify.shapes.start import Ask, Begun, Bounds, How, begin, chain, until_answered
+from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
 
@@ -54,6 +57,8 @@ OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
 Leading = Run[Any] | str | int
 
+#: Runs are listed by id: those that several programs start are in order of time to so many seconds.
+IN_ORDER = 1.0
 #: The runs that this process works on, by store, so that a second start knows they are not left behind.
 _busy: set[tuple[object, int]] = set()
 
@@ -121,14 +126,14 @@ class Engine(Tasks):
                 self._ids = None
             return self._opened[0]
 
-    def take_ids(self, many: int, above: int) -> int:
-        """The first of so many contiguous ids of the store, for tasks added from outside to the run `above`."""
+    def take_ids(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+        """The first of so many contiguous ids of the store, for what comes from outside; see `Ids.take`."""
         with self._lock:
             store = self.store
             if self._ids is None:
                 self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
             ids = self._ids
-        return ids.take(many, above)
+        return ids.take(many, above, younger)
 
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""
@@ -147,7 +152,7 @@ class Engine(Tasks):
 
     def run(
         self,
-        root: Call[R] | Iterable[Call[R]],
+        root: Call[R] | Iterable[Call[R]] | Plan[R],
         *,
         name: str | None = None,
         again: bool = False,
@@ -156,16 +161,23 @@ class Engine(Tasks):
         threads: int | None = None,
         processes: int = 0,
         follows: Leading | tuple[Leading, int] | None = None,
+        max_running: int | None = None,
         max_tasks: int | None = None,
+        deadline: timedelta | datetime | None = None,
         progress: bool = False,
     ) -> Run[R]:
         """Run a call and everything that grows out of it, to the end, and give its handle.
 
         With a name, the same line goes on with the unfinished run after a kill; a finished one is given back as it is,
         and `again=True` starts the next generation. Without one, it goes on with the unfinished run of the same roots
-        if the program that began it is gone. `threads=None` adapts, 0 runs everything here, one task after the other.
-        `progress=True` shows how far it is: in place on a terminal (standard error), elsewhere a line in the log now
-        and then.
+        if the program that began it is gone.
+
+        At most `max_running` of its tasks run at a time, in all processes together. With more than `max_tasks` it is
+        halted. At its `deadline`, a moment with its time zone or a `timedelta` from its beginning, it fails if it has
+        not ended; what runs then finishes or is cancelled.
+
+        `threads=None` adapts, 0 runs everything here, one task after the other. `progress=True` shows how far it is: in
+        place on a terminal (standard error), elsewhere a line in the log now and then.
         """
         check_not_importing("run")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
@@ -175,7 +187,8 @@ class Engine(Tasks):
 
             # Before anything is stored: a run that was refused is not there.
             place_for_others(self)
-        ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=True)
+        bounds = Bounds(max_running, max_tasks, deadline)
+        ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
         begun = self._begin(ask)
         run: Run[R] = Run(self, begun.run.id, begun.how, begun.roots)
         if self.on_begun is not None:
@@ -187,18 +200,21 @@ class Engine(Tasks):
 
     def start(
         self,
-        root: Call[R] | Iterable[Call[R]],
+        root: Call[R] | Iterable[Call[R]] | Plan[R],
         *,
         name: str | None = None,
         again: bool = False,
         order: OrderName = "rounds",
         params: object = None,
         follows: Leading | tuple[Leading, int] | None = None,
+        max_running: int | None = None,
         max_tasks: int | None = None,
+        deadline: timedelta | datetime | None = None,
     ) -> Run[R]:
         """Register a run and leave the work to others: `engine.working()` here, or `ramify worker` elsewhere."""
         check_not_importing("start")
-        ask = self._ask(root, name, again, order, params, follows, max_tasks, stays=False)
+        bounds = Bounds(max_running, max_tasks, deadline)
+        ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=False)
         begun = self._begin(ask)
         return Run(self, begun.run.id, begun.how, begun.roots)
 
@@ -246,7 +262,6 @@ class Engine(Tasks):
         handlers = self.handlers()
         library = Library(self.store, handlers, self.resources())
         made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
-        made.signals.listen(Cap(self.store, settings.runs))
         made.signals.listen(self.stir)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
@@ -290,24 +305,12 @@ class Engine(Tasks):
             if not isinstance(call, Call):
                 raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")
             if call.kind not in known:
-                raise ConfigError(
-                    f"this engine has no task {call.kind!r}; include the set it belongs to: Engine(include=[...])"
-                )
+                raise ConfigError(f"this engine has no task {call.kind!r}; include its set: Engine(include=[...])")
 
-    def _ask(
-        self,
-        root: Call[R] | Iterable[Call[R]],
-        name: str | None,
-        again: bool,
-        order: OrderName,
-        params: object,
-        follows: Leading | tuple[Leading, int] | None,
-        max_tasks: int | None,
-        *,
-        stays: bool,
-    ) -> Ask:
-        roots = roots_of(root, {inspect.unwrap(task.fn).__code__ for task in self.table().values()})
-        self.check_known(roots)
+    def _ask(self, root: object, order: OrderName, follows: Leading | tuple[Leading, int] | None, **asked: Any) -> Ask:
+        tasks = self.table().values() if inspect.isgenerator(root) else ()
+        shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
+        self.check_known(plan.calls)
         try:
             chosen = Order(order)
         except ValueError:
@@ -315,7 +318,7 @@ class Engine(Tasks):
         older = {task.kind: task.aliases for task in self.table().values()}
         busy = {run for place, run in _busy if place == self._place()}
         followed = None if follows is None else self._follows(follows)
-        return Ask(roots, name, again, chosen, params, followed, max_tasks, stays, older, busy)
+        return Ask(shape, plan, order=chosen, follows=followed, older=older, busy=busy, **asked)
 
     def _follows(self, follows: Leading | tuple[Leading, int]) -> Follows:
         leader, lead = follows if isinstance(follows, tuple) else (follows, 1)
@@ -335,7 +338,7 @@ class Engine(Tasks):
 
     def _begin(self, ask: Ask) -> Begun:
         store = self.store
-        begun = begin(store, ask)
+        begun = begin(store, ask, lambda many: self.take_ids(many, younger=IN_ORDER))
         about = store.describe()
         self.say(f"{begun.said} [{about.name} {about.place}: keeps {about.keeps}; lacks {about.lacks}]")
         return begun
@@ -389,7 +392,7 @@ class Engine(Tasks):
 
     def _place(self) -> object:
         about = self.store.describe()
-        return id(self.store) if about.name == "memory" else (about.name, about.place)
+        return (about.name, about.place) if about.shared else id(self.store)
 
 
 def _close(opened: list[Store]) -> None:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ramify.engine.deciding import halt
 from ramify.engine.reading import Members, Reading
 from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
@@ -22,9 +23,8 @@ from ramify.kernel.stream import Stream
 from ramify.kernel.workplace import Leader, RunFacts
 from ramify.model.event import Status
 from ramify.model.key import key_bytes, key_text
-from ramify.model.run import RunState
 from ramify.model.task import Row
-from ramify.shapes.frontier import decode_params
+from ramify.shapes.start import decode_params
 from ramify.store.contract import Store
 
 #: Facts of more runs than this are not remembered; they are read again.
@@ -81,7 +81,7 @@ class Library:
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""
-        self._store.cancel(run, reason=reason, into=RunState.HALTED)
+        halt(self._store, run, reason)
 
     def open_runs(self) -> list[tuple[int, int]]:
         """Runs that have not ended, each with its round."""

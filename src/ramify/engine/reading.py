@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from ramify.inspect.show import tree_of
 from ramify.kernel.handler import Handler
 from ramify.model.codec.wire import Wire
@@ -102,6 +104,13 @@ class Reading:
                 tuple(tree) if isinstance(tree, list) else tuple(tree.values()) if isinstance(tree, dict) else (tree,)
             )
         return (*args, *kwargs.values())
+
+    def encoded(self, kind: str, result: Any) -> bytes | None:
+        """A result of that kind as it is stored; as plain JSON when nobody here knows the kind."""
+        if result is None:
+            return None
+        handler = self._handlers.get(kind)
+        return msgspec.json.encode(result) if handler is None else handler.signature.encode_result(result)
 
     # of an open run
 

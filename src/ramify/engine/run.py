@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
+from ramify.engine import deciding
+from ramify.engine.deciding import Resolved
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Choice, Retried, retry
 from ramify.engine.rows import ResultRow, Rows, place_of
@@ -23,11 +25,13 @@ from ramify.engine.task import Task
 from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
-from ramify.model.mark import CancelAnswer
+from ramify.model.event import Status
+from ramify.model.mark import Settled
 from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
-from ramify.model.run import RunState
-from ramify.shapes.frontier import Added, How, Roots, add, decode_params, until_answered
+from ramify.model.run import RunState, Tolerance
+from ramify.shapes.plan import Added
+from ramify.shapes.start import How, add, decode_params
 from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
@@ -36,6 +40,8 @@ if TYPE_CHECKING:
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
 
+#: No result was given, not even None.
+UNRESOLVED: Any = object()
 #: How many groups of errors stand in the text of RunFailed.
 _GROUPS = 3
 
@@ -163,11 +169,11 @@ class Run(Generic[R_co]):
 
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
-        store = self._engine.store
-        ask = getattr(store.reads, "sql", None)
-        if ask is None:
-            raise ConfigError(f"the {store.describe().name} store takes no SQL; use results(), errors() and counts")
-        answer: Table = ask(query, {"run": self.id})
+        about = self._engine.store.describe()
+        if not about.sql:
+            raise ConfigError(f"the {about.name} store takes no SQL; use results(), errors() and counts")
+        asking: Any = self._engine.store.reads
+        answer: Table = asking.sql(query, {"run": self.id})
         return answer
 
     def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
@@ -178,13 +184,13 @@ class Run(Generic[R_co]):
                 found, came = reading.tail(self.id, kind, after)
                 return [found], came
 
-            return self._follow(tail, Roots.of_run(self.stored).since, partial)
+            return self._follow(tail, self.stored.since, partial)
         if not partial:
             self._check_whole()
         return reading.results(self.id, kind)
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
-        since = Roots.of_run(self.stored).since
+        since = self.stored.since
         place = (since, 0) if cursor is None else place_of(cursor)
         if self.ended and not partial:
             self._check_whole()
@@ -212,7 +218,8 @@ class Run(Generic[R_co]):
 
     def _check_whole(self) -> None:
         found, counts = self.stored, self.counts
-        if counts.failures or found.state in (RunState.FAILED, RunState.CANCELLED):
+        is_lacking = counts.failures and found.tolerates is Tolerance.NONE
+        if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
             raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
@@ -264,19 +271,43 @@ class Run(Generic[R_co]):
         self._engine.check_known(calls)
         return add(self._engine.store, self.id, calls, self._engine.take_ids)
 
-    def pause(self) -> RunState:
-        """Start nothing more of it until `resume`; what runs goes on to its end."""
-        return until_answered(lambda: self._engine.store.pause(self.id))
+    def pause(self, reason: str = "", *, by: str | None = None) -> RunState:
+        """Start nothing more of it until `resume`; what runs goes on to its end.
 
-    def resume(self) -> RunState:
+        Here and below, `reason` and `by` (user@host unless you say so) are kept with the decision, for people.
+        """
+        return deciding.pause(self._engine.store, self.id, reason, by)
+
+    def resume(self, reason: str = "", *, by: str | None = None) -> RunState:
         """Let it go on."""
-        return until_answered(lambda: self._engine.store.resume(self.id))
+        return deciding.resume(self._engine.store, self.id, reason, by)
 
-    def cancel(self, reason: str = "", *, task: int | None = None, below: bool = False) -> CancelAnswer:
+    def cancel(
+        self, reason: str = "", *, task: int | None = None, below: bool = False, by: str | None = None
+    ) -> Settled:
         """Start nothing more of the run, of one task, or of a task and everything below it, now and later."""
         if below and task is None:
             raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
-        return until_answered(lambda: self._engine.store.cancel(self.id, task, below=below, reason=reason))
+        store = self._engine.store
+        if task is None:
+            return deciding.cancel(store, self.id, reason, by)
+        return deciding.cancel_task(store, self.id, task, below=below, reason=reason, by=by)
+
+    def resolve(
+        self, task: int, *, result: Any = UNRESOLVED, skip: bool = False, reason: str = "", by: str | None = None
+    ) -> Resolved:
+        """Say how a task of it counts: as done with `result`, or with `skip=True` as skipped. No handler is called.
+
+        A task that has not ended need not have been tried; one that somebody runs at this moment may end first. One
+        that had ended (failed, say) begins a new life, which ends like this.
+        """
+        if skip == (result is not UNRESOLVED):
+            raise ConfigError(f"resolve({task}): give result=... or skip=True")
+        row = self._engine.store.reads.task(task)
+        if row is None or row.run != self.id:
+            return Resolved(Settled.UNKNOWN)
+        status, value = (Status.SKIPPED, None) if skip else (Status.DONE, self._reading().encoded(row.kind, result))
+        return deciding.resolve(self._engine.store, self.id, task, status, value, reason, by)
 
     def retry(
         self,
@@ -285,6 +316,7 @@ class Run(Generic[R_co]):
         quarantined: bool = False,
         cancelled: bool = False,
         reason: str = "",
+        by: str | None = None,
     ) -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
@@ -293,7 +325,7 @@ class Run(Generic[R_co]):
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
         choice = Choice(tasks, failed, quarantined, cancelled)
-        return retry(self._engine.store, self._reading(), self.id, choice, reason)
+        return retry(self._engine.store, self._reading(), self.id, choice, reason, by)
 
 
 def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:

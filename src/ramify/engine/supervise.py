@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 def place_for_others(engine: Engine) -> str:
     """Where worker processes find this engine; ConfigError when they could not, or could not share its store."""
-    if engine.store.describe().name == "memory":
+    about = engine.store.describe()
+    if not about.shared:
         raise ConfigError(
-            "processes=...: a memory: store cannot be shared between processes; give a file, or use threads"
+            f"processes=...: a {about.name} store cannot be shared between processes; give a file, or use threads"
         )
     place = place_of(engine)
     check_guarded(place.rpartition(":")[0])
@@ -44,8 +45,6 @@ def crew_of(
     """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
     orders = Orders(
         place=place_for_others(engine),
-        # Not as it was given: this process may have moved to another folder since, and a child begins there.
-        store=engine.store.describe().place,
         path=tuple(each for each in sys.path if os.path.isabs(each)),
         durability=engine.durability,
         runs=None if runs is None else tuple(sorted(runs)),
@@ -53,7 +52,9 @@ def crew_of(
         queues=None if queues is None else tuple(sorted(queues)),
         threads=threads,
     )
-    return Crew(orders, processes, engine.store, engine.signals(), say=engine.say)
+    # A file not as it was given: this process may have moved to another folder since, and a child begins there.
+    url = engine.store.describe().file or os.fspath(engine.url)
+    return Crew(orders, processes, engine.store, engine.signals(), url=url, say=engine.say)
 
 
 def supervise(engine: Engine, runs: Iterable[int], processes: int, threads: int | None) -> Stopped:

@@ -13,7 +13,17 @@ import sys
 from collections.abc import Callable
 
 from ramify.inspect.unknown import unknown_in_words
-from ramify.kernel.signals import Adapted, Buried, NobodyKnows, Replaced, Signal, Stopping, StoreAway, StoreBack
+from ramify.kernel.signals import (
+    Adapted,
+    Buried,
+    Drained,
+    NobodyKnows,
+    Replaced,
+    Signal,
+    Stopping,
+    StoreAway,
+    StoreBack,
+)
 
 _log = logging.getLogger("ramify")
 #: How many kinds that nobody knows are named.
@@ -52,6 +62,8 @@ class Teller:
                 self._say(f"found {dead}; what it held ({tasks:,} tasks) is offered again")
             case Replaced(what, why):
                 self._say(f"a worker {what} was replaced: {why}")
+            case Drained(process):
+                self._say(f"process {process:x} was asked to drain: it finishes what it runs and leaves")
             case Adapted(of, before, now, why):
                 _log.info("%s: %d -> %d, because %s", of, before, now, why)
             case _:

@@ -18,7 +18,7 @@ from ramify.errors import StoreBroken
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
 from ramify.inspect.held_up import held_up
-from ramify.inspect.live import ROWS, is_alive, rows_of, width, workers
+from ramify.inspect.live import ROWS, drained_in_words, is_alive, rows_of, width, workers
 from ramify.inspect.unknown import unknown_among, unknown_in_words
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
@@ -118,11 +118,11 @@ def _damage(reads: Reads) -> Iterator[Finding]:
 
 def _files(store: Description) -> Iterator[Finding]:
     """Sizes only: the files of an open store are never opened beside it."""
-    if not os.path.isabs(store.place) or not os.path.isfile(store.place):
+    if store.file is None or not os.path.isfile(store.file):
         return
-    size = os.stat(store.place).st_size
+    size = os.stat(store.file).st_size
     try:
-        log = os.stat(f"{store.place}-wal").st_size
+        log = os.stat(f"{store.file}-wal").st_size
     except FileNotFoundError:
         log = 0
     text = f"the file has {size / MEGA:,.1f} MB, its write-ahead log {log / MEGA:,.1f} MB"
@@ -147,7 +147,8 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
         silent = (monotonic - process.beat) / SECOND if process.beat is not None else 0.0
         version = f" of version {process.version}" if process.version else ""
         age = f"last beat {max(0.0, silent):,.0f} s ago"
-        text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}"
+        leaving = f", {drained_in_words(process)}" if process.draining is not None else ""
+        text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}{leaving}"
         if silent > SILENT_SECONDS:
             yield Finding(Weight.WRONG, "process", text, "it hangs, or its machine sleeps; others may take its work")
         else:

@@ -5,7 +5,7 @@ It follows the tail of the whole log and keeps what belongs to the run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 
 import msgspec
@@ -64,16 +64,15 @@ class Follower:
         row = self._reads.task(event.task)
         if row is None or row.run != self._run:
             return None
-        attempt = 1
+        earlier: Sequence[Event] = ()
         if event.n > 1 and event.status is not Status.REOPENED:
-            attempt += sum(
-                e.status is Status.RETRYING for e in self._reads.events(event.task, event.task)[: event.n - 1]
-            )
+            earlier = self._reads.events(event.task, event.task)[: event.n - 1]
+        attempt = 1 + sum(each.status is Status.RETRYING for each in earlier)
         return Followed(
             event.seq,
             times[event.seq],
             event.task,
             event.status.name.lower(),
             call_text(row.kind, row.body),
-            event_text(event, attempt),
+            event_text(event, attempt, earlier[-1] if earlier else None),
         )

@@ -11,6 +11,7 @@ from heapq import merge
 
 import msgspec
 
+from ramify.model.decision import in_words as said_in_words
 from ramify.model.policy import PARKED
 from ramify.model.process import Process
 from ramify.model.run import Order, Run
@@ -107,6 +108,18 @@ def workers(reads: Reads) -> list[Process]:
 def at_work(processes: Sequence[Process]) -> list[Process]:
     """Those of these that are alive and may do tasks."""
     return [process for process in processes if is_alive(process) and process.kinds != ()]
+
+
+def in_words(process: Process) -> str:
+    """A process by its number, and where it is."""
+    where = f" on {process.host}" if process.host else ""
+    return f"process {process.id:x} (pid {process.pid}{where})"
+
+
+def drained_in_words(process: Process) -> str:
+    """That a process drains, and who asked for it."""
+    said = process.draining
+    return "" if said is None else f"draining{said_in_words(said.by, said.reason)}"
 
 
 def look(reads: Reads, run: Run, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:

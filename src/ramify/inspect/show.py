@@ -10,6 +10,7 @@ import json
 import msgspec
 
 from ramify.model.codec.escape import MARK, unescaped
+from ramify.model.decision import in_words
 from ramify.model.event import Event, Status
 from ramify.model.outcome import Failure
 
@@ -52,12 +53,13 @@ def key_text(key: bytes | None) -> str | None:
         return key.decode("utf-8", "backslashreplace")
 
 
-def reason_text(raw: bytes | None) -> str:
-    """The reason that a cancel, a skip or a reopening left in its event; empty when none was given."""
+def because(raw: bytes | None) -> str:
+    """Who wanted an event and why, as it was left in its value, to be put behind what happened."""
     tree = tree_of(raw)
-    if isinstance(tree, dict) and isinstance(reason := tree.get("reason"), str):
-        return reason
-    return "" if tree is None else value_text(tree)
+    if not isinstance(tree, dict):
+        return "" if tree is None else f": {value_text(tree)}"
+    by, reason = (str(tree.get(name, "")) for name in ("by", "reason"))
+    return in_words(by, reason) or f": {value_text(tree)}"
 
 
 def failure_text(failure: Failure) -> str:
@@ -65,27 +67,27 @@ def failure_text(failure: Failure) -> str:
     return ": ".join(part for part in (failure.type, failure.text) if part) or "no error was recorded"
 
 
-def event_text(event: Event, attempt: int) -> str:
-    """One event in words; `attempt` is the number of the attempt that it tells about."""
+def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
+    """One event in words; `attempt` is the number of the attempt that it tells about, `before` the event before it."""
+    result = f": {value_text(tree_of(event.value))}" if event.value else ""
     match event.status:
+        case Status.DONE if before is not None and before.status is Status.DECIDED and before.seq == event.seq:
+            return f"counts as done{result}"
         case Status.DONE:
-            return f"attempt {attempt} was done" + (f": {value_text(tree_of(event.value))}" if event.value else "")
+            return f"attempt {attempt} was done{result}"
         case Status.FAILED:
             return f"attempt {attempt} failed, and it was the last: {failure_text(Failure.decode(event.value))}"
         case Status.RETRYING:
             return f"attempt {attempt} failed, to be tried again: {failure_text(Failure.decode(event.value))}"
         case Status.DEFERRED:
-            return f"attempt {attempt} put itself off" + _because(event.value)
+            return f"attempt {attempt} put itself off" + because(event.value)
         case Status.CANCELLED:
-            return "cancelled" + _because(event.value)
+            return "cancelled" + because(event.value)
         case Status.SKIPPED:
-            return "skipped" + _because(event.value)
+            return "skipped" + because(event.value)
         case Status.QUARANTINED:
             return f"quarantined: {failure_text(Failure.decode(event.value))}"
         case Status.REOPENED:
-            return "opened again" + _because(event.value)
-
-
-def _because(raw: bytes | None) -> str:
-    reason = reason_text(raw)
-    return f": {reason}" if reason else ""
+            return "opened again" + because(event.value)
+        case Status.DECIDED:
+            return "decided" + because(event.value)

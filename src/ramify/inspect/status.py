@@ -21,8 +21,10 @@ from ramify.inspect.find import title
 from ramify.inspect.held_up import HeldUp, held_up
 from ramify.inspect.live import Amounts, Live, at_work, look
 from ramify.inspect.unknown import unknown_among
+from ramify.inspect.words import moment
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
+from ramify.model.process import Process
 from ramify.model.run import Order, Run, RunState
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Store
@@ -87,7 +89,8 @@ class Counts(msgspec.Struct, frozen=True):
 class RunStatus(msgspec.Struct, frozen=True):
     """A run at one moment. `at` is the store's time.
 
-    `unknown` are kinds with tasks left that no live process knows, `held_up` is what keeps processes from writing.
+    `unknown` are kinds with tasks left that no live process knows, `held_up` is what keeps processes from writing,
+    `draining` are live processes that take nothing more.
     """
 
     run: Run
@@ -100,6 +103,7 @@ class RunStatus(msgspec.Struct, frozen=True):
     gated_by: Run | None = None
     unknown: Mapping[str, int] = {}
     held_up: Sequence[HeldUp] = ()
+    draining: Sequence[Process] = ()
 
     @property
     def seconds(self) -> float:
@@ -125,6 +129,7 @@ def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
     found = reads.run(run)
     unknown: Mapping[str, int] = {}
     in_the_way: Sequence[HeldUp] = ()
+    draining: Sequence[Process] = ()
     if found.state.is_end:
         kinds = counts_of(reads, run)
         live = Live(Amounts(), Amounts())
@@ -132,12 +137,13 @@ def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
         processes = reads.processes()
         working = at_work(processes)
         live = look(reads, found, now, working)
+        draining = [process for process in working if process.draining is not None]
         unknown = unknown_among(reads, [found], working)
         in_the_way = tuple(held_up(processes, (clock or SystemClock()).monotonic()))
     total = sum(kinds.values(), Counts())
     leader = leader_in_the_way(reads, found, live)
     phase = _phase(found, live, leader)
-    return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way)
+    return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way, draining)
 
 
 def leader_in_the_way(reads: Reads, run: Run, live: Live) -> Run | None:
@@ -156,7 +162,8 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
     if run.state.is_end:
         return None
     if run.state is RunState.PAUSED:
-        return "paused; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
+        told = "paused" if run.decision is None else str(run.decision)
+        return f"{told}; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
     if status.gated_by is not None:
         leader = f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
         return leader if live.workers else f"{leader}; {NOBODY}"
@@ -177,6 +184,17 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
     ]
     counted = ("at least " if words and not live.complete else "") + ", ".join(words)
     return "; ".join(filter(None, (counted, None if live.workers else NOBODY))) or None
+
+
+def bounds_in_words(status: RunStatus) -> str | None:
+    """What the run may not go beyond, in one line; None when it has no bounds."""
+    run = status.run
+    words = [
+        None if run.max_running is None else f"at most {run.max_running:,} tasks at a time",
+        None if run.max_tasks is None else f"at most {run.max_tasks:,} tasks in all",
+        None if run.deadline is None else f"until {moment(run.deadline)}",
+    ]
+    return ", ".join(filter(None, words)) or None
 
 
 def _phase(run: Run, live: Live, leader: Run | None) -> Phase:

@@ -14,7 +14,9 @@ import msgspec
 
 from ramify.inspect.find import title, typed
 from ramify.inspect.history import task_row
-from ramify.inspect.live import is_alive, rows_of, width, workers
+from ramify.inspect.live import in_words, is_alive, rows_of, width, workers
+from ramify.inspect.show import because
+from ramify.model import decision
 from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.model.policy import PARKED, SECOND
@@ -24,6 +26,8 @@ from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
+
+_TELLING = (Status.CANCELLED, Status.SKIPPED, Status.DECIDED)
 
 
 class Cause(StrEnum):
@@ -43,6 +47,7 @@ class Cause(StrEnum):
     DUE = "due"
     PARKED = "parked"
     SUSPECT = "suspect"
+    NO_ROOM = "no room"
     JOIN = "join"
     UNKNOWN = "unknown"
 
@@ -73,7 +78,7 @@ def why(store: Store, task: int) -> Why:
         case SegmentState.GATED:
             return _gated(reads, task, run, segment)
         case SegmentState.READY:
-            return _ready(store, task, segment)
+            return _ready(store, task, run, segment)
         case SegmentState.STAGED | SegmentState.GARBAGE:
             return Why(task, Cause.UNKNOWN, f"its row is {segment.state.name.lower()}: it is not published")
 
@@ -92,14 +97,21 @@ def _without_a_row(reads: Reads, row: Row, run: Run) -> Why:
         Status.QUARANTINED: f"`ramify events {row.id}` shows why; `ramify retry` begins a new life",
         Status.CANCELLED: "`ramify retry` begins a new life",
     }.get(ended)
-    return Why(row.id, Cause.ENDED, f"it ended as {ended.name.lower()} (run {title(run)} is {run.state.value})", advice)
+    how = f"{ended.name.lower()}{_why_ended(reads, row.id)}"
+    return Why(row.id, Cause.ENDED, f"it ended as {how} (run {title(run)} is {run.state.value})", advice)
+
+
+def _why_ended(reads: Reads, task: int) -> str:
+    """Who wanted that and why, where somebody did: the end tells, or, of a result, the event before it."""
+    told = [event for event in reads.events(task, task)[-2:] if event.status in _TELLING]
+    return because(told[-1].value) if told else ""
 
 
 def _held(reads: Reads, task: int, segment: Segment) -> Why:
     owner = next((process for process in reads.processes() if process.id == segment.owner), None)
     neighbours = width(segment)
     if owner is None or not is_alive(owner):
-        name = "a process" if owner is None else _named(owner)
+        name = "a process" if owner is None else in_words(owner)
         return Why(
             task,
             Cause.HELD_BY_THE_DEAD,
@@ -110,7 +122,7 @@ def _held(reads: Reads, task: int, segment: Segment) -> Why:
     return Why(
         task,
         Cause.HELD,
-        f"{_named(owner)} holds it{rest}, and runs it or is about to",
+        f"{in_words(owner)} holds it{rest}, and runs it or is about to",
         "whether it runs at this moment only that process knows",
     )
 
@@ -136,9 +148,11 @@ def _join_of(reads: Reads, run: int, task: int) -> Join | None:
 def _gated(reads: Reads, task: int, run: Run, segment: Segment) -> Why:
     match run.state:
         case RunState.PAUSED:
-            return Why(task, Cause.PAUSED, f"its run {title(run)} is paused", f"ramify resume {typed(run)}")
+            return Why(
+                task, Cause.PAUSED, f"its run {title(run)} is paused{_decided(run)}", f"ramify resume {typed(run)}"
+            )
         case RunState.DRAINING:
-            return Why(task, Cause.DRAINING, f"its run {title(run)} is being cancelled; it will not run")
+            return Why(task, Cause.DRAINING, f"its run {title(run)} is being cancelled{_decided(run)}; it will not run")
         case _:
             pass
     if run.follows is not None:
@@ -164,7 +178,11 @@ def _before(reads: Reads, run: Run) -> int:
     return sum(width(row) for row in rows_of(reads, run.id) if row.round <= run.round and row.state in states)
 
 
-def _ready(store: Store, task: int, segment: Segment) -> Why:
+def _claimed(reads: Reads, run: Run) -> int:
+    return sum(width(row) for row in rows_of(reads, run.id) if row.state is SegmentState.CLAIMED)
+
+
+def _ready(store: Store, task: int, run: Run, segment: Segment) -> Why:
     now = store.now()
     if segment.due is not None and segment.due >= PARKED:
         return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
@@ -173,9 +191,13 @@ def _ready(store: Store, task: int, segment: Segment) -> Why:
         return Why(
             task, Cause.DUE, f"it is due in {seconds:,.1f} s" + _after(store.reads, task, segment), until=segment.due
         )
-    alive = workers(store.reads)
+    there = workers(store.reads)
+    alive = [process for process in there if process.draining is None]
     if not alive:
-        return Why(task, Cause.NOBODY_WORKS, "it is ready, and no process works on this store", "start one")
+        nobody_else = f" but {len(there)} that drain and take nothing more" if there else ""
+        return Why(
+            task, Cause.NOBODY_WORKS, f"it is ready, and no process works on this store{nobody_else}", "start one"
+        )
     nobody = _nobody_for(task, segment, alive)
     if nobody is not None:
         return nobody
@@ -185,6 +207,12 @@ def _ready(store: Store, task: int, segment: Segment) -> Why:
             Cause.SUSPECT,
             f"processes died {segment.deaths.count} times over it, so it runs apart: it waits for a process "
             "that holds nothing else",
+        )
+    if run.max_running is not None and _claimed(store.reads, run) >= run.max_running:
+        return Why(
+            task,
+            Cause.NO_ROOM,
+            f"its run {title(run)} has {run.max_running:,} tasks claimed, as many as it may have (max_running)",
         )
     silent = sum(process.kinds is None for process in alive)
     doubt = f"; {silent} of them did not say which kinds they know" if silent else ""
@@ -226,6 +254,5 @@ def _noun(alive: Sequence[Process]) -> str:
     return "process" if len(alive) == 1 else "processes"
 
 
-def _named(process: Process) -> str:
-    where = f" on {process.host}" if process.host else ""
-    return f"process {process.id:x} (pid {process.pid}{where})"
+def _decided(run: Run) -> str:
+    return "" if run.decision is None else decision.in_words(run.decision.by, run.decision.reason)

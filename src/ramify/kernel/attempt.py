@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Generator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -20,9 +21,12 @@ from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
+from ramify.model.claim import More
+from ramify.model.codec.wire import Wire
 from ramify.model.outcome import Failure
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
@@ -173,9 +177,22 @@ def call_slowly(handler: Handler, chunk: Chunk, place: int, workplace: Workplace
     if handler.stream is not None:
         task = chunk.claim.tasks[place]
         more = chunk.claim.mores.get(task)
-        if more is not None and more.members:
-            kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
+        if more is not None and more.members is not None:
+            kwargs = {**kwargs, handler.stream: stream_for(task, more, handler, workplace)}
     return handler.fn(*args, **kwargs)
+
+
+def stream_for(task: int, more: More, handler: Handler, workplace: Workplace) -> Stream[Any]:
+    """The results that a continuation waited for: as its claim brought them, or read when they are asked for."""
+    if more.results is None:
+        return workplace.library.members(task, handler.stream_of)
+    read = _wire(handler.stream_of).read
+    return Stream(Ready([None if raw is None else read(raw) for raw in more.results]))
+
+
+@lru_cache(maxsize=1_024)
+def _wire(annotation: Any) -> Wire:
+    return Wire(annotation)
 
 
 def is_pressed(error: BaseException) -> bool:

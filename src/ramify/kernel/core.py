@@ -28,18 +28,16 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
 from ramify.kernel.suspects import WATCHED, are_held, held_up
 from ramify.kernel.verdicts import Verdict, in_time, known_ends, timed_out, verdict_of
-from ramify.kernel.watch import Watch
+from ramify.kernel.watch import LOOK_EVERY, Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.model.event import Status
-from ramify.model.run import Advanced
+from ramify.model.run import Advanced, RunState
 from ramify.store.contract import Beat
 
 #: The longest rest of a process that has nothing at all to do; due tasks are found at the end of it at the latest.
 LONGEST_REST = 1.0
-#: How often an idle process asks which runs there are.
-LOOK_EVERY = 2.0
 
 
 class Core:
@@ -65,8 +63,7 @@ class Core:
         self.outbox = Outbox()
         self._put_back = self.leases.put_back
         self.watch = Watch(settings.runs or (), awaits=settings.until_ended)
-        self._has_news = False
-        self._began_unsent = False
+        self._has_news = self._began_unsent = False
         #: Whether the loop's own thread is caught in a task that it took for a quick one.
         self.is_caught = False
         self._looked_at = float("-inf")
@@ -84,7 +81,7 @@ class Core:
     def entered(self, sent: float) -> None:
         """A session was opened by a verb that was sent at `sent`."""
         self.is_in = True
-        self._beat(sent)
+        self.pulse.beat(sent, self._settings.dead_after)
         self.stirred()
 
     def reaped(self) -> None:
@@ -110,6 +107,7 @@ class Core:
                 self.outbox.unsent += len(verdicts)
             self.leases.offer(holding, holding.available)
         self._marks.claimed()
+        self.watch.told(answer.time_left, now)
         self.appetite.fed(answer, now)
 
     def stirred(self) -> None:
@@ -163,7 +161,7 @@ class Core:
             if token in refused:
                 self._forget(token)
                 continue
-            fertile = fertile or finished.offspring.count > 0 or finished.claim.join is not None
+            fertile = fertile or finished.offspring.count > 0 or finished.claim.awaited
             holding = self.holdings.get(token)
             if holding is None:
                 continue
@@ -186,9 +184,11 @@ class Core:
 
     def advanced(self, run: int, answer: Advanced, now: float) -> None:
         """A run was asked to move on."""
-        self.watch.advanced(run, answer)
+        self.watch.advanced(run, answer, now)
         if answer.state.is_end:
             self.cancelled_runs.discard(run)
+        if answer.state is RunState.DRAINING:
+            self._close(self._marks.drained(run))
         if answer.moved:
             self.appetite.stirred()
 
@@ -203,8 +203,9 @@ class Core:
         if beat.reaped:
             self.reaped()
             return
-        self._beat(sent)
+        self.pulse.beat(sent, self._settings.dead_after)
         self.leases.sizes.peers = max(1, beat.peers)
+        self.watch.told(beat.time_left, sent)
         self._close({*self._marks.heard(beat.marks), *beat.paused})
 
     def overdue(self, now: float) -> None:
@@ -266,6 +267,8 @@ class Core:
             return self._wind_down(now)
         self.leases.ripen(now)
         self._park(now)
+        if (late := self.watch.late(now)) is not None:
+            return late
         want = self.appetite.want(now) if self.may_lease(now) else None
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):
@@ -305,12 +308,12 @@ class Core:
         return Rest(max(0.0005, min(waits)), idle=False)
 
     def _moments(self, now: float) -> Iterator[float]:
-        """Seconds until something can be started that cannot be started now."""
+        """Seconds until something can be started that cannot be started now, or a run is out of time."""
         if (moment := self.leases.next_moment(now, self.appetite.parked)) is not None:
             yield moment
         # One that has passed waits for something else: for a beat, say.
-        if (due := self.appetite.next_due) is not None and due > now:
-            yield due - now
+        moments = self.appetite.next_due, self.watch.next_deadline
+        yield from (at - now for at in moments if at is not None and at > now)
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
@@ -363,9 +366,6 @@ class Core:
             near = wait <= self._settings.memory_wait and not holding.is_suspect and not holding.closing
             (finished.again if near else finished.later).append((task, wait))
         return status
-
-    def _beat(self, sent: float) -> None:
-        self.pulse.until = sent + self._settings.dead_after / 2
 
     def _finished(self, holding: Holding, now: float) -> Finished:
         # The loop must learn when the first of them is due.

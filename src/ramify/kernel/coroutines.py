@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
+from ramify.kernel.attempt import Void, check_children, is_pressed, stream_for, verdict_on
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
@@ -309,8 +309,8 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     handler, task = chunk.handler, chunk.claim.tasks[place]
     args, kwargs = handler.signature.decode(chunk.claim.bodies[place])
     more = chunk.claim.mores.get(task)
-    if handler.stream is not None and more is not None and more.members:
-        kwargs = {**kwargs, handler.stream: workplace.library.members(task, handler.stream_of)}
+    if handler.stream is not None and more is not None and more.members is not None:
+        kwargs = {**kwargs, handler.stream: stream_for(task, more, handler, workplace)}
     if handler.colour is Colour.ASYNC_GENERATOR:
         result = await _collect(handler.fn(*args, **kwargs), chunk, current, workplace, ran)
     else:

@@ -191,7 +191,7 @@ class Current:
             return
         if then.group.delay is not None or then.group.due is not None:
             raise BadPayload("a continuation starts when its members have ended; it cannot have a delay or a time")
-        if self.forks and self._chunk.claim.join is not None:
+        if self.forks and self._chunk.claim.awaited:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
         self.forks.append(Fork(self.task, calls, then))
 

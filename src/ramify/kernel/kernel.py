@@ -27,7 +27,7 @@ from ramify.kernel.notes import Notes, capturing
 from ramify.kernel.pool import Pool
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Adapted, Replaced, Signals
+from ramify.kernel.signals import Adapted, Drained, Replaced, Signals
 from ramify.kernel.sizes import CHUNK_SECONDS
 from ramify.kernel.stand_in import StandIn
 from ramify.kernel.work import Chunk, Interrupted, Ran
@@ -82,6 +82,8 @@ class Kernel:
         self._is_inline = self.settings.threads == 0
         self._loop = Loop(self)
         self._stand_in = StandIn(self._loop.turn, self._caught)
+        #: Whether somebody asked this process, by way of the store, to finish and leave.
+        self.is_drained = False
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._patience: threading.Timer | None = None
@@ -246,6 +248,10 @@ class Kernel:
             if self.coroutines is not None and self.coroutines.has_strays():
                 self._leave_blocked_loop(self.clock())
             self.turn.notify()
+        if beat.draining and not self.is_drained:
+            self.is_drained = True
+            self.signals.send(Drained(process))
+            self.stop()
         if self.coroutines is not None and not self._is_inline and beat.marks:
             self.coroutines.mind_cancels()
 

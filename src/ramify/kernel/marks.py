@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 
-Name = tuple[int, Scope, int | None]
+Name = tuple[int, Scope, int | None, Status]
 
 
 class Marks:
-    """`runs` and `tasks` are those that nobody wants any more, for handlers that ask."""
+    """`runs` and `tasks` are those that nobody wants any more, for handlers that ask.
+
+    A task that somebody settled in another way than by a cancel is not told: what its attempt comes to counts, or the
+    mark does at its next claim.
+    """
 
     def __init__(self) -> None:
         self._known: set[Name] = set()
@@ -35,8 +40,8 @@ class Marks:
         marks = tuple(marks)
         self._known &= set(map(_name, marks))
         # A task or a run that was reopened since is wanted again.
-        self.runs.intersection_update([run for run, scope, _ in self._known if scope is Scope.RUN])
-        self.tasks.intersection_update([task for _, _, task in self._known if task is not None])
+        self.runs.intersection_update([run for run, scope, *_ in self._known if scope is Scope.RUN])
+        self.tasks.intersection_update([task for _, _, task, _ in self._known if task is not None])
         return self._new(marks)
 
     def committed(self, marks: Iterable[Mark]) -> set[int]:
@@ -45,13 +50,17 @@ class Marks:
         self._asked_with.update(map(_name, marks))
         return self._new(marks)
 
+    def drained(self, run: int) -> set[int]:
+        """A run is on its way to its end; it alone, if that is new."""
+        return self._new((Mark(run, Scope.RUN, None, Status.CANCELLED),))
+
     def _new(self, marks: tuple[Mark, ...]) -> set[int]:
         new = [mark for mark in marks if _name(mark) not in self._known]
         self._known.update(map(_name, new))
         self.runs.update(mark.run for mark in new if mark.scope is Scope.RUN)
-        self.tasks.update(mark.task for mark in new if mark.task is not None)
+        self.tasks.update(mark.task for mark in new if mark.task is not None and mark.status is Status.CANCELLED)
         return {mark.run for mark in new}
 
 
 def _name(mark: Mark) -> Name:
-    return mark.run, mark.scope, mark.task
+    return mark.run, mark.scope, mark.task, mark.status

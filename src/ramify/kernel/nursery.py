@@ -11,8 +11,7 @@ from typing import Any
 
 from ramify.errors import StaleClaim, StoreError
 from ramify.kernel.faults import reach
-from ramify.kernel.offspring import Offspring, sorted_out
-from ramify.kernel.outbox import new_tasks
+from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter, is_
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call, Group
 from ramify.model.lanes import FEW, by_row
+from ramify.model.policy import SECOND
+from ramify.model.task import NewTasks
 
 T = TypeVar("T")
 
@@ -75,11 +77,41 @@ class Brood:
 def sorted_out(broods: Mapping[Group, Brood]) -> Iterator[tuple[Group, Brood]]:
     """Children by the rows they will lie in."""
     for group, brood in broods.items():
-        if brood.lanes is None:
-            yield group, brood
-        else:
-            for positions in by_row(brood.lanes, _may_share(group)):
-                yield group, brood.chosen(positions)
+        for positions in rows_of(group, brood):
+            yield group, brood.chosen(positions)
+
+
+def rows_of(group: Group, brood: Brood) -> Sequence[Sequence[int]]:
+    """The positions of the children that will lie in one row each."""
+    return [range(len(brood.bodies))] if brood.lanes is None else by_row(brood.lanes, _may_share(group))
+
+
+def new_tasks(group: Group, first: int, brood: Brood, now: int, **links: Any) -> NewTasks:
+    """Children of one row as columns, from their first id on."""
+    lanes = brood.lanes or [None]
+    lane = lanes[0] if lanes.count(lanes[0]) == len(lanes) else None
+    return NewTasks(
+        first,
+        group.kind,
+        brood.bodies,
+        brood.parents,
+        queue=group.queue,
+        lane=lane,
+        priority=group.priority,
+        due=due_of(group, now),
+        keys=brood.labels,
+        hold=group.hold,
+        keep=group.keep,
+        mores=brood.extras,
+        # Those of no lane never share a row with others.
+        lanes=cast("list[str]", lanes) if lane is None and lanes[0] is not None else None,
+        **links,
+    )
+
+
+def due_of(group: Group, now: int) -> int | None:
+    """When tasks of a group may start, by the store's clock."""
+    return group.due if group.delay is None else now + round(group.delay * SECOND)
 
 
 def _may_share(group: Group) -> int:

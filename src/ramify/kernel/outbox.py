@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, cast
 
-from ramify.kernel.offspring import Brood, Fork, Offspring, sorted_out
+from ramify.kernel.continuations import Continuations
+from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
 from ramify.kernel.work import Ran
-from ramify.model.call import LONGEST_DELAY, Call, Group
+from ramify.model.call import LONGEST_DELAY
 from ramify.model.claim import Claim
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
 from ramify.model.policy import SECOND, due_bucket
-from ramify.model.task import NewTasks
 
 Take = Callable[[int], int]
 
@@ -99,24 +96,19 @@ def part_of(finished: Finished, take: Take, now: int, exact: bool = False) -> Pa
     """The part of a commit; `take` gives contiguous ids, `now` is the store's clock; `exact` rounds no waits."""
     offspring = finished.offspring
     children = [new_tasks(group, take(len(brood.bodies)), brood, now) for group, brood in sorted_out(offspring.broods)]
-    joins: list[NewJoin] = []
-    withheld: list[int] = []
-    for fork in offspring.forks:
-        heir = finished.claim.join is not None
-        if heir:
-            withheld.append(fork.parent)
-        children += _fork(fork, finished.claim, take, now, joins)
+    forked = Continuations(offspring.forks, take, now)
     return Part(
         finished.claim.token,
         _tasks(finished.tasks),
         Status.DONE if finished.statuses is None else finished.statuses,
         finished.values,
-        children=children,
-        joins=joins,
+        children=children + forked.children,
+        joins=forked.joins,
+        waiters=forked.waiters,
         later=_later(finished.later, now, exact) if finished.later else (),
         publish=offspring.published,
         discard=offspring.discarded,
-        withheld=frozenset(withheld),
+        heirs=forked.heirs,
     )
 
 
@@ -124,76 +116,6 @@ def _tasks(tasks: list[int]) -> Sequence[int]:
     """The same tasks, as a range if they are one: stores need not look at each of a range."""
     whole = range(tasks[0], tasks[0] + len(tasks)) if tasks else range(0)
     return whole if tasks and tasks[-1] == whole[-1] and tasks == list(whole) else tasks
-
-
-def new_tasks(group: Group, first: int, brood: Brood, now: int, join: int | None = None, slot: int = 0) -> NewTasks:
-    """Children of one row as columns, from their first id on."""
-    lanes = brood.lanes or [None]
-    lane = lanes[0] if lanes.count(lanes[0]) == len(lanes) else None
-    return NewTasks(
-        first,
-        group.kind,
-        brood.bodies,
-        brood.parents,
-        queue=group.queue,
-        lane=lane,
-        priority=group.priority,
-        due=due_of(group, now),
-        keys=brood.labels,
-        hold=group.hold,
-        keep=group.keep,
-        mores=brood.extras,
-        # Those of no lane never share a row with others.
-        lanes=cast("list[str]", lanes) if lane is None and lanes[0] is not None else None,
-        join=join,
-        slot=slot,
-    )
-
-
-def due_of(group: Group, now: int) -> int | None:
-    """When tasks of a group may start, by the store's clock."""
-    return group.due if group.delay is None else now + round(group.delay * SECOND)
-
-
-def _fork(fork: Fork, claim: Claim, take: Take, now: int, joins: list[NewJoin]) -> list[NewTasks]:
-    """Members in call order, and the continuation under a join of their number.
-
-    The continuation of a member takes over its slot, so that whoever waits for the member gets the final result.
-    """
-    join = take(1)
-    joins.append(NewJoin(join, len(fork.members), join))
-    then = fork.then
-    outer = claim.join
-    children = [
-        NewTasks(
-            join,
-            then.group.kind,
-            [then.body],
-            fork.parent,
-            queue=then.group.queue,
-            lane=then.in_lane,
-            priority=then.group.priority,
-            keys=None if then.label is None else [then.label],
-            hold=then.group.hold,
-            keep=then.group.keep,
-            mores=None if then.extra is None else [then.extra],
-            join=outer,
-            slot=fork.parent + claim.shift if outer is not None else 0,
-            waits=True,
-        )
-    ]
-    slot = 0
-    for (group, _), calls in groupby(fork.members, key=_row_of):
-        brood = Brood()
-        for call in calls:
-            brood.add(fork.parent, call)
-        children.append(new_tasks(group, take(len(brood.bodies)), brood, now, join, slot))
-        slot += len(brood.bodies)
-    return children
-
-
-def _row_of(call: Call[Any]) -> tuple[Group, str | None]:
-    return call.group, call.in_lane
 
 
 def _later(waits: Sequence[tuple[int, float]], now: int, exact: bool) -> list[Later]:

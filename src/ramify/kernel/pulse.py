@@ -18,6 +18,10 @@ class Pulse:
     def __init__(self, until: float = -math.inf) -> None:
         self.until = until
 
+    def beat(self, sent: float, dead_after: float) -> None:
+        """A beat that was sent at that moment was answered."""
+        self.until = sent + dead_after / 2
+
     def stop(self) -> None:
         """Start nothing until the next beat."""
         self.until = -math.inf

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -21,6 +20,7 @@ from ramify.kernel.ids import Ids
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals, StoreAway, StoreBack
 from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.store import here
 from ramify.store.contract import Store
 
 T = TypeVar("T")
@@ -93,8 +93,8 @@ class Session:
             process, settings = new_process_id(), self._settings
             queues = None if settings.queues is None else tuple(sorted(settings.queues))
             newcomer = NewProcess(
-                process, os.getpid(), socket.gethostname(), settings.version, settings.supervisor,
-                self._kinds, queues,
+                process, os.getpid(), here.host(), settings.version, settings.supervisor,
+                self._kinds, queues, here.boot(), here.pids(),
             )  # fmt: skip
             self.until_answered(lambda: self.store.enter(newcomer))
             # Only now: the heartbeat must not speak for a process that the store does not know yet.

@@ -95,6 +95,13 @@ class NobodyKnows:
 
 
 @dataclass(frozen=True, slots=True)
+class Drained:
+    """Somebody asked this process to finish what it runs and leave; a stop follows."""
+
+    process: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stopping:
     """A stop goes through its phases: draining (tasks still running), saving, done."""
 
@@ -102,7 +109,20 @@ class Stopping:
     running: int = 0
 
 
-Signal = Entered | Took | Saved | Moved | Adapted | StoreAway | StoreBack | Buried | Replaced | NobodyKnows | Stopping
+Signal = (
+    Entered
+    | Took
+    | Saved
+    | Moved
+    | Adapted
+    | StoreAway
+    | StoreBack
+    | Buried
+    | Replaced
+    | NobodyKnows
+    | Drained
+    | Stopping
+)
 Listener = Callable[[Signal], None]
 
 

@@ -33,6 +33,26 @@ class Source(Protocol[T_co]):
         """The members that have none, and why."""
 
 
+class Ready(Generic[T_co]):
+    """A source whose results and failures are there."""
+
+    def __init__(self, results: Sequence[T_co], failures: Sequence[TaskError] = ()) -> None:
+        self._results = results
+        self._failures = failures
+
+    def pages(self) -> Iterator[Sequence[T_co]]:
+        """All of them."""
+        yield self._results
+
+    def sizes(self) -> tuple[int, int]:
+        """How many results there are, and how many broke."""
+        return len(self._results), len(self._failures)
+
+    def failures(self) -> Iterator[TaskError]:
+        """Those that broke."""
+        return iter(self._failures)
+
+
 class Stream(Generic[T_co]):
     """The results of a join's members, page by page; without a source, none. It never changes."""
 

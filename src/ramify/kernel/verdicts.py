@@ -61,15 +61,14 @@ def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
                 policy, Extra.decode(claim.mores[task].extra).timeout if task in claim.mores else None
             )
         else:
-            ends[task] = Ended(mark.status, mark.value if mark.value is not None else reason_value(mark.reason))
+            ends[task] = Ended(mark.status, mark.end_value)
     # Blame needs proof: a row of one task, whose process died while it held nothing else.
     if len(claim.tasks) == 1 and claim.deaths.blames(policy.max_crashes):
         text = f"{claim.deaths.count} processes died over it, the last one while it ran alone"
         ends.setdefault(claim.tasks[0], Ended(Status.QUARANTINED, Failure("Quarantined", text).encode()))
     for task, more in claim.mores.items():
-        if more.broken and not Extra.decode(more.extra).always:
-            text = f"{more.broken} of the {more.members} tasks it waits for did not end well"
-            ends.setdefault(task, Ended(Status.SKIPPED, reason_value(text)))
+        if more.members is not None and not more.rule.allows(more.members):
+            ends.setdefault(task, Ended(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))
     return ends
 
 

@@ -1,17 +1,21 @@
 """The watch: which runs this process knows, at which round, and which of them should be asked to move on.
 
 A run is asked when the last of its tasks left this process, when something changed that may let it go on, and now and
-then, because whoever should have asked may be gone. It is not asked while this process holds tasks of it. Part of the
-core: no threads, no clock.
+then, because whoever should have asked may be gone. It is not asked while this process holds tasks of it, except at
+its deadline. Part of the core: no threads, no clock.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Iterable
 
 from ramify.kernel.steps import Move
-from ramify.model.run import Advanced
+from ramify.model.run import Advanced, RunState
+
+#: How often an idle process asks which runs there are, in seconds.
+LOOK_EVERY = 2.0
 
 
 class Watch:
@@ -25,6 +29,10 @@ class Watch:
         self._to_move: deque[int] = deque()
         #: The runs that were held back by another one, and by which.
         self._leaders: dict[int, int] = {}
+        #: When runs are out of time, by the clock of this process.
+        self._deadlines: dict[int, float] = {}
+        #: Before this none of them is; looked for again when it has come.
+        self.next_deadline = math.inf
 
     @property
     def is_over(self) -> bool:
@@ -53,8 +61,28 @@ class Watch:
         """Any of them may be able to go on."""
         self._to_move = deque(self.rounds)
 
-    def advanced(self, run: int, answer: Advanced) -> None:
+    def told(self, time_left: Iterable[tuple[int, float]], now: float) -> None:
+        """These runs have so many seconds left."""
+        for run, seconds in time_left:
+            at = self._deadlines[run] = now + seconds
+            self.next_deadline = min(self.next_deadline, at)
+
+    def late(self, now: float) -> Move | None:
+        """A run that is out of time; each is named once, and again when the answer says that it is still open."""
+        if now < self.next_deadline:
+            return None
+        run = min(self._deadlines, key=self._deadlines.__getitem__, default=None)
+        self.next_deadline = math.inf if run is None else self._deadlines[run]
+        if run is None or now < self.next_deadline:
+            return None
+        del self._deadlines[run]
+        return Move(run, self.rounds.get(run, -1))
+
+    def advanced(self, run: int, answer: Advanced, now: float) -> None:
         """A run was asked."""
+        self._deadlines.pop(run, None)
+        if answer.time_left is not None and answer.state is RunState.OPEN:
+            self.told([(run, answer.time_left)], now)
         if answer.gated_by is not None:
             self._leaders[run] = answer.gated_by
         if answer.state.is_end:

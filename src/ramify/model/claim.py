@@ -6,12 +6,14 @@ the tasks, as columns, and what it must know before it does: earlier attempts, m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.event import History
+from ramify.model.join import MOST_BROUGHT, Ends, Rule
 from ramify.model.mark import Mark
 
 
@@ -28,20 +30,55 @@ class Want(msgspec.Struct, frozen=True):
     busy_lanes: frozenset[str] = frozenset()
 
 
+class Rooms:
+    """How many more tasks of each run may be claimed: its `max_running`, less what is claimed by anybody.
+
+    `ask` tells it of one run, None for no bound, and is asked once in a claim.
+    """
+
+    def __init__(self, ask: Callable[[int], int | None]) -> None:
+        self._ask = ask
+        self._left: dict[int, int | None] = {}
+
+    def of(self, run: int, limit: int) -> int:
+        """How many tasks of a run may be taken when `limit` are wanted."""
+        if run not in self._left:
+            self._left[run] = self._ask(run)
+        left = self._left[run]
+        return limit if left is None else max(0, min(left, limit))
+
+    def take(self, run: int, many: int) -> None:
+        """So many of a run are claimed now."""
+        left = self._left[run]
+        if left is not None:
+            self._left[run] = left - many
+
+    def open_to(self, rows: Iterable[tuple[int, int]]) -> int:
+        """How many tasks could be taken of rows, given as the run and the tasks of each."""
+        many: Counter[int] = Counter()
+        for run, tasks in rows:
+            many[run] += tasks
+        return sum(self.of(run, tasks) for run, tasks in many.items())
+
+
 class More(msgspec.Struct, frozen=True):
-    """What few tasks have: a key, encoded extras, and for the task of a join how many members it waited for."""
+    """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule.
+
+    `results` are those of its members by slot, if the join brings them, all ended well, and they are not too large.
+    """
 
     key: bytes | None = None
     extra: bytes | None = None
-    members: int = 0
-    broken: int = 0
+    members: Ends | None = None
+    rule: Rule = Rule.ALL_DONE
+    results: tuple[bytes | None, ...] | None = None
 
 
 class Claim(msgspec.Struct, frozen=True, gc=False):
     """One claimed segment. `tasks`, `bodies` and `parents` run in parallel; the mappings are sparse.
 
-    A task named in `marks` must be committed as the mark says without calling its handler. When the tasks were appended
-    as members of `join`, task t has the slot t + `shift`. `lanes` is one lane each, for a row of several lanes.
+    A task named in `marks` must be committed as the mark says without calling its handler. `awaited` when somebody may
+    wait for the tasks of this row. `lanes` is one lane each, for a row of several lanes.
     """
 
     token: bytes
@@ -57,8 +94,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     history: Mapping[int, History]
     marks: Mapping[int, Mark]
     deaths: Deaths = NO_DEATHS
-    join: int | None = None
-    shift: int = 0
+    awaited: bool = False
     lanes: Sequence[str] | None = None
 
     def lane_of(self, place: int) -> str | None:
@@ -66,13 +102,30 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
         return self.lane if self.lanes is None else self.lanes[place]
 
 
+def within_bounds(claims: Iterable[Claim]) -> tuple[Claim, ...]:
+    """The claims of one verb, without the results that would be too much to bring along: those are read later."""
+    found: list[Claim] = []
+    room = MOST_BROUGHT
+    for claim in claims:
+        if any(more.results for more in claim.mores.values()):
+            kept: dict[int, More] = {}
+            for task, more in claim.mores.items():
+                room -= sum(len(result) for result in more.results or () if result is not None)
+                kept[task] = more if room >= 0 else msgspec.structs.replace(more, results=None)
+            claim = msgspec.structs.replace(claim, mores=kept)
+        found.append(claim)
+    return tuple(found)
+
+
 class Claimed(msgspec.Struct, frozen=True):
     """The answer to a claim. `suspects` says that rows which must run apart wait for a process that holds nothing else.
 
     `ready` is how many tasks are left that the same want could take now, suspects not counted. It comes from a look at
-    a few rows, so there may be more; 0 means that none were seen.
+    a few rows, so there may be more; 0 means that none were seen. `time_left` are the seconds until the deadlines of
+    runs of these claims.
     """
 
     claims: tuple[Claim, ...] = ()
     suspects: bool = False
     ready: int = 0
+    time_left: tuple[tuple[int, float], ...] = ()

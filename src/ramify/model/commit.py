@@ -7,16 +7,19 @@ claimed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.claim import Claimed
 from ramify.model.event import Status
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.mark import Mark
 from ramify.model.task import MAX_PAYLOAD, NewTasks, check_tasks
+
+NO_HEIRS: Mapping[int, int] = MappingProxyType({})
 
 
 class Later(msgspec.Struct, frozen=True):
@@ -31,7 +34,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
     `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by
     their first id. Tasks in `withheld` end without arriving at their group's join: a child in this part takes their
-    slot over.
+    slot over. `heirs` names such a child for tasks that somebody may wait for in any way: it arrives in their stead.
     """
 
     token: bytes
@@ -39,12 +42,13 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     statuses: Status | Sequence[Status] = Status.DONE
     values: Sequence[bytes | None] | None = None
     children: Sequence[NewTasks] = ()
-    joins: Sequence[NewJoin] = ()
-    waiters: Sequence[NewWaiter] = ()
+    joins: Sequence[NewJoins] = ()
+    waiters: Sequence[NewWaiters] = ()
     later: Sequence[Later] = ()
     publish: Sequence[int] = ()
     discard: Sequence[int] = ()
     withheld: frozenset[int] = frozenset()
+    heirs: Mapping[int, int] = NO_HEIRS
 
     def status_column(self) -> Sequence[Status]:
         """One status each, whichever way they were given."""
@@ -82,8 +86,8 @@ def check_part(part: Part) -> Part:
             raise BadPayload(f"column {name} has {len(column)} values for {count} tasks")
     if not isinstance(part.tasks, range) and len(set(part.tasks)) != count:
         raise BadPayload("a task appears twice in one part; a task has one outcome per commit")
-    if Status.REOPENED in _statuses(part):
-        raise BadPayload("REOPENED is written by reopen, not by a commit")
+    if not _statuses(part).isdisjoint((Status.REOPENED, Status.DECIDED)):
+        raise BadPayload("REOPENED and DECIDED are written by reopen and settle, not by a commit")
     if (
         part.values is not None
         and (longest := max((len(v) for v in part.values if v is not None), default=0)) > MAX_PAYLOAD
@@ -100,6 +104,11 @@ def check_part(part: Part) -> Part:
         raise BadPayload("a staged range is published or discarded twice in one part")
     if part.withheld and not part.withheld.issubset(part.tasks):
         raise BadPayload("`withheld` names a task that has no event in this part")
+    if part.heirs and not (
+        part.heirs.keys() <= set(part.tasks)
+        and set(part.heirs.values()) <= {i for each in part.children for i in each.ids}
+    ):
+        raise BadPayload("`heirs` names a task that has no event in this part, or an heir that is no child in it")
     for tasks in part.children:
         check_tasks(tasks)
     return part

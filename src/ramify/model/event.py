@@ -16,7 +16,10 @@ import msgspec
 
 
 class Status(IntEnum):
-    """What one event says. The numbers are stored; never reuse one."""
+    """What one event says. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
+
+    DECIDED tells who decided how the task is to end, and why; the end itself follows.
+    """
 
     DONE = 1
     FAILED = 2
@@ -26,6 +29,7 @@ class Status(IntEnum):
     RETRYING = 6
     DEFERRED = 7
     REOPENED = 8
+    DECIDED = 10
 
     @property
     def is_end(self) -> bool:
@@ -76,7 +80,7 @@ def fold(events: Iterable[Event]) -> History:
         match event.status:
             case Status.RETRYING:
                 attempts += 1
-            case Status.DEFERRED:
+            case Status.DEFERRED | Status.DECIDED:
                 pass
             case Status.REOPENED:
                 revivals += ended is Status.DONE

@@ -1,53 +1,160 @@
-"""Joins: tasks that wait for others, by slot.
+"""Joins: tasks that wait for others, by slot, and whether they run once everybody has arrived.
 
-A join needs one arrival per slot. An arrival is one bit, in parts of `PART_SLOTS` slots, so that a member that ends
-twice (reopened after it had arrived) still arrives once and a fan-in of a million has no hot row. A full join always
-publishes its task, however its members ended; whether the task then runs or is skipped is not the store's business.
-Each time a join is set back by `reopen` it becomes a new instance.
+A join needs one arrival per slot. An arrival is one bit, so that a member that ends twice (reopened after it had
+arrived) still arrives once. A full join always publishes its task, however its members ended; its rule says whether the
+task then runs or is skipped. Each time a join is set back by `reopen` it becomes a new instance.
 
-Members join in two ways: a group of new tasks names the join and its first slot; or a waiter row makes the end of any
-task, new or old, an arrival.
+Members join in two ways: a group of new tasks names the join and its first slot; or a waiter makes the end of any task,
+new or old, an arrival.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import assert_never
+
 import msgspec
 
+from ramify.model.event import Status
+
 PART_SLOTS = 8192
+#: A join with so many slots has its bits in its own row, as integers; a larger one in parts of `PART_SLOTS`.
+SMALL = 62
+#: The most bytes of results that the claims of one verb bring along.
+MOST_BROUGHT = 4 * 1024 * 1024
 
 
-class NewJoin(msgspec.Struct, frozen=True):
-    """A join to be created. Its `task` has the same id and is appended with `waits=True`; a join without a task only
-    passes its fullness on, as an arrival at `outer`, a `(join, slot)`.
+class Ends(msgspec.Struct, frozen=True):
+    """How the members of a join ended, as numbers. Those put into quarantine count as failed."""
+
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+
+    def __add__(self, other: Ends) -> Ends:
+        return Ends(
+            self.done + other.done,
+            self.failed + other.failed,
+            self.skipped + other.skipped,
+            self.cancelled + other.cancelled,
+        )
+
+    def __sub__(self, other: Ends) -> Ends:
+        return self + Ends(-other.done, -other.failed, -other.skipped, -other.cancelled)
+
+    @property
+    def broken(self) -> int:
+        """How many did not end well."""
+        return self.failed + self.skipped + self.cancelled
+
+    @property
+    def worst(self) -> Status:
+        """How a join without a task arrives elsewhere: as its worst member ended."""
+        if self.failed:
+            return Status.FAILED
+        if self.cancelled:
+            return Status.CANCELLED
+        return Status.SKIPPED if self.skipped else Status.DONE
+
+    @property
+    def all(self) -> int:
+        """How many there are."""
+        return self.done + self.broken
+
+
+class Rule(IntEnum):
+    """When the task of a full join runs; otherwise it is skipped. The numbers are stored; never reuse one."""
+
+    ALL_DONE = 0
+    NONE_FAILED = 1  #: some may have been skipped or cancelled
+    ANY_DONE = 2
+    ANY_FAILED = 3
+    ALWAYS = 4
+
+    def allows(self, ends: Ends) -> bool:
+        """Whether the task runs when its members ended like this."""
+        match self:
+            case Rule.ALL_DONE:
+                return not ends.broken
+            case Rule.NONE_FAILED:
+                return not ends.failed
+            case Rule.ANY_DONE:
+                return ends.done > 0
+            case Rule.ANY_FAILED:
+                return ends.failed > 0
+            case Rule.ALWAYS:
+                return True
+            case _:
+                assert_never(self)
+
+    def refusal(self, ends: Ends) -> str:
+        """Why the task does not run when its members ended like this."""
+        if self is Rule.ANY_FAILED:
+            return f"none of the {ends.all} tasks it waits for failed"
+        if self is Rule.ANY_DONE:
+            return f"none of the {ends.all} tasks it waits for ended well"
+        broken = ends.failed if self is Rule.NONE_FAILED else ends.broken
+        return f"{broken} of the {ends.all} tasks it waits for did not end well"
+
+
+class NewJoins(msgspec.Struct, frozen=True, gc=False):
+    """Joins to be created, as columns. The task of each has the same id, and is appended with `waits=True`.
+
+    Joins without tasks (`tasks=False`) only pass their fullness on, as an arrival at `outers`, a `(join, slot)` each.
+    With `brings`, the claim of the task of a small join brings the results of its members along.
     """
 
-    id: int
-    needs: int
-    task: int | None = None
-    outer: tuple[int, int] | None = None
+    ids: Sequence[int]
+    needs: Sequence[int]
+    rule: Rule = Rule.ALL_DONE
+    tasks: bool = True
+    outers: Sequence[tuple[int, int] | None] | None = None
+    brings: bool = False
+
+    @classmethod
+    def one(
+        cls, id: int, needs: int, *, rule: Rule = Rule.ALL_DONE, task: bool = True, outer: tuple[int, int] | None = None
+    ) -> NewJoins:
+        """A single one."""
+        return cls((id,), (needs,), rule, task, None if outer is None else (outer,))
 
 
-class NewWaiter(msgspec.Struct, frozen=True):
-    """The end of `task` is an arrival at `slot` of `join`; at once, when it has already ended."""
+class NewWaiters(msgspec.Struct, frozen=True, gc=False):
+    """As columns: the end of a task is an arrival at a slot of a join; at once, when it has ended already."""
 
-    task: int
-    join: int
-    slot: int
+    tasks: Sequence[int]
+    joins: Sequence[int]
+    slots: Sequence[int]
+
+    @classmethod
+    def one(cls, task: int, join: int, slot: int) -> NewWaiters:
+        """A single one."""
+        return cls((task,), (join,), (slot,))
 
 
 class Join(msgspec.Struct, frozen=True):
-    """A join as stored: how many slots it needs, how many arrived, how many of those not as done."""
+    """A join as stored: how many slots it needs, how many arrived, and how those ended."""
 
     id: int
     run: int
     task: int | None
     needs: int
     arrived: int
-    broken: int
+    ends: Ends
     instance: int
     fired: bool
+    rule: Rule = Rule.ALL_DONE
+
+    @property
+    def broken(self) -> int:
+        """How many arrived, but not as done."""
+        return self.ends.broken
 
 
 def part_sizes(needs: int) -> list[int]:
     """The sizes of the parts of a join with `needs` slots."""
+    if 0 < needs <= PART_SLOTS:
+        return [needs]
     return [min(PART_SLOTS, needs - slot) for slot in range(0, needs, PART_SLOTS)]

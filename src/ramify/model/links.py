@@ -5,78 +5,115 @@ Pure but for two questions that only a store can answer, which are arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ramify.errors import BadPayload
-from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter, part_sizes
+from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, part_sizes
 from ramify.model.task import NewTasks
+
+#: The sizes of the parts of joins, by id.
+Sizes = Mapping[int, Sequence[int]]
 
 
 def check_links(
     groups: Sequence[NewTasks],
-    new_joins: Sequence[NewJoin],
-    waiters: Sequence[NewWaiter],
+    new_joins: Sequence[NewJoins],
+    waiters: Sequence[NewWaiters],
     *,
-    sizes_of: Callable[[int], list[int] | None],
-    has_task: Callable[[int], bool],
+    stored: Callable[[Collection[int]], Sizes],
+    missing: Callable[[Collection[int]], Collection[int]],
 ) -> None:
     """Refuse joins that cannot be created, and tasks or waiters that name a join, slot or task that is not there.
 
-    `sizes_of` tells the sizes of the parts of a stored join, None when there is no such join.
+    `stored` tells the sizes of the parts of those joins that exist, `missing` which tasks are not in the log.
     """
+    if not (new_joins or waiters or any(tasks.join is not None or tasks.waits for tasks in groups)):
+        return
     check_once(new_joins)
     for new in new_joins:
-        _check_join(new)
-        if sizes_of(new.id) is not None:
-            raise BadPayload(f"join {new.id} exists; reserve a fresh id for it")
-    fresh = {new.id: part_sizes(new.needs) for new in new_joins}
+        _check_joins(new)
+    fresh = {join: part_sizes(needs) for new in new_joins for join, needs in zip(new.ids, new.needs, strict=True)}
+    named = {join for join, _, _ in _named_slots(groups, new_joins)}
+    named.update(*(waiters_of.joins for waiters_of in waiters))
+    known = stored({*fresh, *named})
+    if taken := known.keys() & fresh.keys():
+        raise BadPayload(f"join {min(taken)} exists; reserve a fresh id for it")
     for tasks in groups:
         if tasks.waits and not all(task in fresh for task in tasks.ids):
             raise BadPayload(f"{tasks.kind!r} tasks wait for joins that are not created with them")
-    for join, slot, count in _named_slots(groups, new_joins, waiters):
-        sizes = fresh[join] if join in fresh else sizes_of(join)
-        if sizes is None:
-            raise BadPayload(f"join {join} does not exist")
-        if count and not _has_slots(sizes, slot, slot + count - 1):
-            raise BadPayload(f"join {join} of {sum(sizes)} members has no slots {slot} to {slot + count - 1}")
-    appended = {task for tasks in groups for task in tasks.ids} if waiters else set()
-    for waiter in waiters:
-        if waiter.task not in appended and not has_task(waiter.task):
-            raise BadPayload(f"task {waiter.task} is not in the log; nobody can wait for it")
+    sizes = {**known, **fresh}
+    for join, slot, count in _named_slots(groups, new_joins):
+        _check_slots(sizes, join, slot, count)
+    for waiters_of in waiters:
+        _check_waiters(waiters_of, sizes)
+    _check_awaited(groups, waiters, missing)
 
 
-def _check_join(new: NewJoin) -> None:
-    if new.needs < 0:
-        raise BadPayload(f"join {new.id} needs {new.needs} arrivals; give 0 or more")
-    if new.task is None and new.outer is None:
-        raise BadPayload(f"join {new.id} has neither a task nor an outer join: nothing would follow")
-    if new.task not in (None, new.id):
-        raise BadPayload(f"join {new.id} has task {new.task}; a join and its task share one id")
+def _check_joins(new: NewJoins) -> None:
+    if len(new.needs) != len(new.ids) or (new.outers is not None and len(new.outers) != len(new.ids)):
+        raise BadPayload(f"the columns of {len(new.ids)} new joins are not of the same length")
+    if new.needs and min(new.needs) < 0:
+        raise BadPayload(
+            f"join {new.ids[new.needs.index(min(new.needs))]} needs {min(new.needs)} arrivals; give 0 or more"
+        )
+    if not new.tasks and (new.outers is None or None in new.outers):
+        raise BadPayload(f"joins {new.ids[0]} ff. have neither a task nor an outer join each: nothing would follow")
 
 
-def check_once(new_joins: Sequence[NewJoin]) -> None:
+def check_once(new_joins: Sequence[NewJoins]) -> None:
     """Refuse joins of one call that share an id."""
-    if len({new.id for new in new_joins}) != len(new_joins):
+    if len({join for new in new_joins for join in new.ids}) != sum(len(new.ids) for new in new_joins):
         raise BadPayload("a join is created twice in one call; reserve an id for each")
 
 
-def _named_slots(
-    groups: Sequence[NewTasks], new_joins: Sequence[NewJoin], waiters: Sequence[NewWaiter]
-) -> Iterator[tuple[int, int, int]]:
+def _named_slots(groups: Sequence[NewTasks], new_joins: Sequence[NewJoins]) -> Iterator[tuple[int, int, int]]:
     """Which slots are named: the join, the first slot, how many. Slots that are to be added only need their join."""
     for tasks in groups:
         if tasks.join is not None:
             yield (tasks.join, 0, 0) if tasks.slot is None else (tasks.join, tasks.slot, len(tasks.bodies))
     for new in new_joins:
-        if new.outer is not None:
-            yield *new.outer, 1
-    for waiter in waiters:
-        yield waiter.join, waiter.slot, 1
+        for outer in new.outers or ():
+            if outer is not None:
+                yield *outer, 1
 
 
-def _has_slots(sizes: list[int], first: int, last: int) -> bool:
+def _check_waiters(waiters: NewWaiters, sizes: Sizes) -> None:
+    if not len(waiters.tasks) == len(waiters.joins) == len(waiters.slots):
+        raise BadPayload(f"the columns of {len(waiters.tasks)} waiters are not of the same length")
+    for join, slot in zip(waiters.joins, waiters.slots, strict=True):
+        if (parts := sizes.get(join)) is None or len(parts) != 1 or not 0 <= slot < parts[0]:
+            _check_slots(sizes, join, slot, 1)
+
+
+def _check_slots(sizes: Sizes, join: int, slot: int, count: int) -> None:
+    if (parts := sizes.get(join)) is None:
+        raise BadPayload(f"join {join} does not exist")
+    if count and not _has_slots(parts, slot, slot + count - 1):
+        raise BadPayload(f"join {join} of {sum(parts)} members has no slots {slot} to {slot + count - 1}")
+
+
+def _has_slots(sizes: Sequence[int], first: int, last: int) -> bool:
     """Whether parts of these sizes hold the slots. One too many would fill a part before its members are done."""
     parts = range(first // PART_SLOTS, last // PART_SLOTS + 1)
     if first < 0 or parts.stop > len(sizes):
         return False
     return all(min(PART_SLOTS, last + 1 - n * PART_SLOTS) <= sizes[n] for n in parts)
+
+
+def _check_awaited(
+    groups: Sequence[NewTasks],
+    waiters: Sequence[NewWaiters],
+    missing: Callable[[Collection[int]], Collection[int]],
+) -> None:
+    """Refuse to wait for tasks that are neither in the log nor added now."""
+    older = older_tasks(groups, waiters)
+    if older and (unknown := missing(older)):
+        raise BadPayload(f"task {min(unknown)} is not in the log; nobody can wait for it")
+
+
+def older_tasks(groups: Iterable[NewTasks], waiters: Iterable[NewWaiters]) -> set[int]:
+    """The tasks that somebody waits for and that are not among these new ones."""
+    awaited = {task for some in waiters for task in some.tasks}
+    for tasks in groups:
+        awaited.difference_update(tasks.ids)
+    return awaited

@@ -29,27 +29,38 @@ class Mark(msgspec.Struct, frozen=True):
     status: Status
     reason: str = ""
     value: bytes | None = None
+    by: str = ""
+
+    @property
+    def end_value(self) -> bytes | None:
+        """The value of the event that ends a covered task: its result, or who wanted that and why."""
+        return self.value if self.status is Status.DONE else reason_value(self.reason, self.by)
 
 
-class CancelAnswer(IntEnum):
-    """What a cancel achieved."""
+class Settled(IntEnum):
+    """What a person's decision about a run or a task achieved."""
 
     CERTAIN = 1  #: ended in this transaction: it did not run and never will
     REQUESTED = 2  #: somebody holds it; they are told by their next beat, commit or claim
     ENDED = 3  #: it had ended before
     UNKNOWN = 4  #: no such published task in that run
+    OVERTAKEN = 5  #: somebody decided otherwise about the run meanwhile; nothing changed
 
 
-def reason_value(reason: str) -> bytes | None:
-    """A reason as the value of the event that records it."""
-    return msgspec.json.encode({"reason": storable(reason)}) if reason else None
+def reason_value(reason: str, by: str = "") -> bytes | None:
+    """A reason, and who gave it, as the value of the event that records it."""
+    told = {name: storable(text) for name, text in (("reason", reason), ("by", by)) if text}
+    return msgspec.json.encode(told) if told else None
 
 
 def reason_text(value: bytes | None) -> str:
-    """The inverse of `reason_value`; a value of another form is shown as it is."""
+    """The reason in what `reason_value` made; a value of another form is shown as it is."""
     if value is None:
         return ""
     try:
-        return msgspec.json.decode(value, type=dict[str, str])["reason"]
-    except (msgspec.DecodeError, KeyError):
-        return storable(value.decode("utf-8", "backslashreplace"))
+        told = msgspec.json.decode(value, type=dict[str, str])
+    except msgspec.DecodeError:
+        told = {}
+    if told.keys() & {"reason", "by"}:
+        return told.get("reason", "")
+    return storable(value.decode("utf-8", "backslashreplace"))

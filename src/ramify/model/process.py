@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from ramify.model.decision import Said
+
 COUNTER_SLOTS = 16
 
 
@@ -41,7 +43,9 @@ class NewProcess(msgspec.Struct, frozen=True):
 
     `kinds` it knows and `queues` it serves are for people who ask why a task waits; None means that it did not say
     (kinds), or that it serves all of them (queues). Claims are decided by `Want` alone. `parent` is the number the
-    operating system gave to whoever looks after it and buries it.
+    operating system gave to whoever looks after it and buries it. `boot` and `pids` name the boot of its machine and
+    the space of process ids it lives in: only a process of the same two can tell by a number whether it is there, for
+    hosts may share a name.
     """
 
     id: int
@@ -51,6 +55,8 @@ class NewProcess(msgspec.Struct, frozen=True):
     parent: int | None = None
     kinds: tuple[str, ...] | None = None
     queues: tuple[str, ...] | None = None
+    boot: str = ""
+    pids: str = ""
 
 
 class Away(msgspec.Struct, frozen=True):
@@ -63,7 +69,8 @@ class Away(msgspec.Struct, frozen=True):
 class Process(msgspec.Struct, frozen=True):
     """A process as people see it. `writing` is since when it holds the store's only lock for writing, if it does.
 
-    `beat`, `writing` and `away` are monotonic times; stores that cannot tell them leave them out.
+    `beat`, `writing` and `away` are monotonic times; stores that cannot tell them leave them out. `draining` says who
+    asked it to finish and leave, and why.
     """
 
     id: int
@@ -78,6 +85,10 @@ class Process(msgspec.Struct, frozen=True):
     version: str = ""
     writing: int | None = None
     away: Away | None = None
+    boot: str = ""
+    pids: str = ""
+    draining: Said | None = None
+    parent: int | None = None
 
 
 class Reap(msgspec.Struct, frozen=True):

@@ -33,7 +33,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
     microseconds beyond success. `lanes` is one lane each, in place of one `lane` for all. With a `join`, task i
     is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
-    `waits=True` publishes the tasks under their joins instead of offering them.
+    `waits=True` publishes the tasks under their joins instead of offering them. `awaited` says that waiters name them.
 
     Children go to the round after their parent's segment, tasks from outside to the run's next. Where a key is taken
     and no join knows the tasks by their place, the kept ones close ranks: the ids that count are those of the answer.
@@ -55,6 +55,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     join: int | None = None
     slot: int | None = 0
     waits: bool = False
+    awaited: bool = False
 
     @property
     def last(self) -> int:

@@ -1,11 +1,12 @@
 """Owners: the program that began a run, and whether it is still there.
 
 A run without a name belongs to the program that began it. When that program is gone, the same program started again
-may go on with it; while it is there, a second one must not. So a run remembers who began it: machine, boot, process id
-and the moment that process was started, because process ids are used again.
+may go on with it; while it is there, a second one must not. So a run remembers who began it: machine, boot, space of
+process ids, process id, and the moment that process was started, because process ids are used again.
 
-Promises: says "gone" only when it is certain: the machine was restarted, or no process with that id and beginning is
-there. About another machine it asks the store: gone when none of its sessions there is alive.
+Promises: says "gone" only when it is certain: no process with that id and beginning is there. About a process that
+cannot be seen from here (another machine or container, whatever its name, or the time before a restart) it asks the
+store: gone when none of its sessions there is alive.
 
 Does not decide what follows from it.
 """
@@ -13,48 +14,54 @@ Does not decide what follows from it.
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
-import msgspec
-
 from ramify.model.process import Process
+from ramify.model.run import Owner
+from ramify.store import here
 
 
-class Owner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who began a run. `stays` when that program itself does the work, and does not leave it to others."""
+def this_program(*, stays: bool) -> Owner:
+    """This process."""
+    return _program(os.getpid(), stays)
 
-    host: str
-    boot: str
-    pid: int
-    began: str
-    stays: bool = True
 
-    @classmethod
-    def here(cls, *, stays: bool) -> Owner:
-        """This process."""
-        return cls(socket.gethostname(), _boot(), os.getpid(), _began(os.getpid()) or "", stays)
+@lru_cache(maxsize=2)
+def _program(pid: int, stays: bool) -> Owner:
+    # By the process id: a forked child is another program.
+    return Owner(here.host(), here.boot(), pid, _began(pid) or "", stays, here.pids())
 
-    @property
-    def is_here(self) -> bool:
-        """Whether it is this very process."""
-        return self == Owner.here(stays=self.stays)
 
-    def is_gone(self, sessions: Sequence[Process]) -> bool:
-        """Whether that program is certain not to be there any more."""
-        if self.host != socket.gethostname():
-            return not any(each.host == self.host and each.pid == self.pid and not each.reaped for each in sessions)
-        if self.boot != _boot():
-            return True
-        return not _exists(self.pid) or _began(self.pid) != (self.began or None)
+def is_here(owner: Owner) -> bool:
+    """Whether it is this very process."""
+    return owner == this_program(stays=owner.stays)
+
+
+def is_gone(owner: Owner, sessions: Sequence[Process]) -> bool:
+    """Whether that program is certain not to be there any more."""
+    if here.sees(owner.host, owner.boot, owner.pids):
+        return not _exists(owner.pid) or _began(owner.pid) != (owner.began or None)
+    return not any(_is_of(owner, each) and _is_alive(each) for each in sessions)
+
+
+def _is_of(owner: Owner, session: Process) -> bool:
+    """Whether a session is that program's own, or of a worker process that it looks after."""
+    place = (owner.host, owner.boot, owner.pids)
+    return (session.host, session.boot, session.pids) == place and owner.pid in (session.pid, session.parent)
 
 
 def is_at_work(session: Process) -> bool:
-    """Whether another process may be working on the store: not this one, not reaped, and not known to be gone."""
-    if session.reaped or (session.host == socket.gethostname() and session.pid == os.getpid()):
-        return False
-    return session.host != socket.gethostname() or _exists(session.pid)
+    """Whether another process may be working on the store: not this one, and not known to be gone."""
+    if not here.sees(session.host, session.boot, session.pids):
+        return _is_alive(session)
+    return not session.reaped and session.pid != os.getpid() and _exists(session.pid)
+
+
+def _is_alive(session: Process) -> bool:
+    """Whether the store does not know it to be dead."""
+    return not session.reaped and session.beat is not None
 
 
 def _exists(pid: int) -> bool:
@@ -67,13 +74,6 @@ def _exists(pid: int) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def _boot() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _began(pid: int) -> str | None:

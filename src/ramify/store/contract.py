@@ -18,15 +18,20 @@ whatever a later try grants is remembered under the stamp as ever; and the next 
 stale. It rests on a verb being over when its call returns or raises. A store whose verbs may still be carried out
 after the caller gave them up must use the stamp up all the same.
 
+*A verb that arrives late changes nothing.* Each one is numbered; or idempotent by an id (`start` and `append` by those
+of what they add, `enter`, `leave`, `bury` and `drain` by the process, `note` by process and number); or it compares
+before it sets: `advance` the round, `pause`, `resume` and the cancel of a run the number of the last decision about it
+(`said.after`), `settle` and the cancel of a task its life (`said.life`). A late `reserve` wastes a block.
+
 *One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
-at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (A cancel of
-a task nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
+at joins, the release of keys and the counters, in the same transaction. Reaper and canceller leave marks. (To settle a
+task that nobody holds is a claim and a commit in one; the sweep of a cancelled run writes one range for many ends.)
 
 *The live row is the truth.* Every published unfinished task is set in exactly one live segment, and no finished one in
 any. Nothing enters the log except under a segment.
 
-What a store does not know: handlers, policies, shapes. It never retries a task and never decides whether a full join's
-task should run.
+What a store does not know: handlers, policies, shapes. It never retries a task, and it keeps the rule by which a full
+join's task runs or is skipped without applying it.
 """
 
 from __future__ import annotations
@@ -41,9 +46,11 @@ import msgspec
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.decision import UNSAID, Said
+from ramify.model.event import Status
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine
-from ramify.model.mark import CancelAnswer, Mark
+from ramify.model.mark import Mark, Settled
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
@@ -60,25 +67,35 @@ REOPEN_LIMIT = 8192
 
 
 class Description(msgspec.Struct, frozen=True):
-    """The line an engine says at start: which store this is, what it keeps and what it lacks."""
+    """The line an engine says at start: which store this is, what it keeps and what it lacks; and what it can do.
+
+    `place` is for people, and has no password in it. `shared`: other processes can open it too. `file`: where it is, if
+    it is a file. `sql`: its reads take a question in SQL, `sql(query, values)`. Nobody asks which store it is by name.
+    """
 
     name: str
     place: str
     keeps: str
     lacks: str
+    shared: bool = False
+    file: str | None = None
+    sql: bool = False
 
 
 class Beat(msgspec.Struct, frozen=True):
     """The answer to a heartbeat: whether this process was declared dead, and the marks on what it holds.
 
-    `paused` are the paused runs that it holds claims of. `peers` is how many sessions have not ended, its own included:
-    a process that died and was not reaped yet is still one of them.
+    `paused` are the paused runs that it holds claims of, and `time_left` the seconds until the deadlines of those that
+    have one. `peers` is how many sessions have not ended, its own included: a process that died and was not reaped yet
+    is still one of them. `draining`: it was asked to take nothing more, to finish what it runs, and to leave.
     """
 
     reaped: bool = False
     marks: tuple[Mark, ...] = ()
     paused: tuple[int, ...] = ()
     peers: int = 1
+    time_left: tuple[tuple[int, float], ...] = ()
+    draining: bool = False
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -142,6 +159,12 @@ class Store(Protocol):
     def beat(self, process: int) -> Beat:
         """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds."""
 
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to take nothing more, finish what it runs and leave; its beats tell it. False: it has ended.
+
+        Nothing that it holds is touched. Asked again, the first time counts; there is no way back.
+        """
+
     @property
     def records(self) -> Path | None:
         """The folder in which a process keeps a record of what it runs, for whoever buries it; None without one."""
@@ -167,26 +190,34 @@ class Store(Protocol):
     def reserve(self, count: int) -> int:
         """The first of `count` ids that nobody else will ever get. Gaps are normal: a crash wastes the block."""
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         """Create a run with its first tasks in one transaction, and open its first round unless it follows another.
 
+        Starting never ends it, also when nothing of it is ready: that is for `advance` to judge.
         A key that is taken drops its task and answers with the one that holds it. If the id, or the name in that
-        generation, exists, answer with that run and change nothing.
+        generation, exists, answer with that run and change nothing. `since` of the run is the head of the log.
         """
 
     def append(
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoin] = (),
-        waiters: Sequence[NewWaiter] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside. Idempotent by the first id: appended again, it answers `already`.
 
         In an open run with rounds they go to the round after the present one. An ended run refuses them. A key that is
         taken drops its task and answers with the one that holds it. A single task whose id follows the last of an
         unclaimed row with the same run, kind, queue, lane and priority extends that row instead of adding one, while
-        the row is a few seconds young and of maskable width.
+        the row is a few seconds young and of maskable width. A run that has more than its `max_tasks` then is drained
+        into HALTED.
         """
 
     # working
@@ -196,8 +227,9 @@ class Store(Protocol):
 
         Order: a quarter (at least one row) by turns over the runs that have work, the rest by rank, then by age.
         A row that must run apart is given only to a process that holds nothing, and that process gets nothing else
-        while it holds it. Sent again with the same stamp it returns the same claims, or tries again if there were none.
-        A crash right after it leaves claims that the reaper offers again.
+        while it holds it. Of a run with `max_running`, no more than that many tasks are claimed at a time by all
+        processes together. Sent again with the same stamp it returns the same claims, or tries again if there were
+        none. A crash right after it leaves claims that the reaper offers again.
         """
 
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
@@ -213,7 +245,8 @@ class Store(Protocol):
 
         All or nothing per part, one part per token; a part with a void token is refused, recorded and changes nothing.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
-        to `later` keeps its deaths. `seq` in the log follows the order of commits.
+        to `later` keeps its deaths. A run that has more than its `max_tasks` then is drained into HALTED, in the same
+        transaction. `seq` in the log follows the order of commits.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
@@ -227,12 +260,15 @@ class Store(Protocol):
     def advance(self, run: int, round: int) -> Advanced:
         """The only judge of rounds and ends, under the run's lock, looking at all live work in one statement.
 
-        Unless the run is open (or draining) and at `round`, say where it is. With live work of that round or an
-        earlier one: not yet. Else open the lowest later round, if the run it follows allows it. With none left: end the
-        run as `ends_as` of the model says: failed when tasks failed or joins can never fill (stalled), and as cancelled
-        or halted once more when it was that before and tasks of it still are. Draining: sweep what nobody holds, and
-        end when nothing is held. When nothing changes, nothing is written.
+        Unless the run is open (or draining) and at `round`, say where it is. Open past its deadline: drain it into
+        FAILED, once. With live work of that round or an earlier one: not yet. Else open the lowest later round, if the
+        run it follows allows it. With none left: end the run as `ends_as` of the model says: as what it `fails_as` when
+        tasks failed that it does not tolerate, failed when joins can never fill (stalled), and as cancelled or halted
+        once more when it was that before and tasks of it still are. Draining: sweep what nobody holds, and end when
+        nothing is held. When nothing changes, nothing is written.
         """
+
+    # what people decide; `ramify.model.deciding` says what follows from it
 
     def cancel(
         self,
@@ -240,31 +276,51 @@ class Store(Protocol):
         task: int | None = None,
         *,
         below: bool = False,
-        reason: str = "",
+        said: Said = UNSAID,
         into: RunState = RunState.CANCELLED,
-    ) -> CancelAnswer:
+    ) -> Settled:
         """No claim that begins after this returns starts a covered task: the run, one task, or it and all `below`.
 
-        A run drains `into` CANCELLED or HALTED. A task nobody holds ends in this transaction; one that is held gets a
-        mark. `below` is a durable mark that also covers descendants not yet created.
+        A run drains `into` CANCELLED or HALTED. One task: `settle` as CANCELLED. `below` is a durable mark that also
+        covers descendants not yet created.
         """
 
-    def pause(self, run: int) -> RunState:
-        """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are."""
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """End a task that nobody runs as DONE with a result, SKIPPED or CANCELLED; one that waits for a join as well.
 
-    def resume(self, run: int) -> RunState:
+        It ends in this transaction; one that is held gets a mark, which its holder hears of and the next claim honours.
+        Who and why is the value of its event; of a result, that of a DECIDED event before it. A task that has ended, or
+        is in another life than `said.life`, stays as it is.
+        """
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
+        """Grant no further claims of this run until `resume`. Ended or draining runs stay as they are.
+
+        So do all when another decision was made since `said.after`, here and in `resume` and `cancel`. A decision that
+        is allowed is noted with the run and has a number, also when the run stays in its state.
+        """
+
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        said: Said = UNSAID,
     ) -> Reopened:
         """Begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
 
         A run that had been cancelled or halted is that again when it ends with cancelled tasks in it.
         Keys are taken again; one taken by another task since keeps its task closed (superseded). A join that has not
         fired forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is
-        otherwise left alone. A reopened join task that somebody holds loses its row. With `settle`, each is marked to
-        end as that says.
+        otherwise left alone. A reopened join task that somebody holds loses its row. With `following`, so is everything
+        in this run that waited for them, directly or not. With `settle`, each named one is marked to end as that says.
+        It is a decision about the run, and an ended run stays open until `advance` judges it again.
         """
 
     # logs

@@ -16,10 +16,10 @@ from urllib.parse import unquote, urlsplit
 from ramify.errors import ConfigError
 from ramify.store.clock import Clock
 from ramify.store.contract import Store
+from ramify.store.url import IN_MEMORY, shown
 
 Durability = Literal["power", "process"]
 
-IN_MEMORY = ("memory:", ":memory:")
 #: Schemes that will have stores of their own; named so that the answer is not "no such file".
 PLANNED = {
     "postgresql": "PostgreSQL",
@@ -52,7 +52,7 @@ def open_store(
         )
     text = os.fspath(url)
     if not isinstance(text, str) or not text or "\0" in text:
-        raise ConfigError(f"{text!r} is neither a file name nor a store URL")
+        raise ConfigError(f"{shown(text)!r} is neither a file name nor a store URL")
     if text in IN_MEMORY:
         from ramify.store.memory import MemoryStore
 
@@ -75,11 +75,11 @@ def _sqlite_path(url: str) -> str:
         path = unquote(rest[3:]) if rest.startswith("///") else ""
         if not path:
             raise ConfigError(
-                f"{url!r}: write sqlite:///name.db for a relative file, sqlite:////dir/name.db for an absolute one"
+                f"{shown(url)!r}: write sqlite:///name.db for a relative file, sqlite:////dir/name.db for another"
             )
         return path
     if "://" in url:
-        raise ConfigError(f"{url!r}: no store knows this scheme; give a file name, sqlite:///file or memory:")
+        raise ConfigError(f"{shown(url)!r}: no store knows this scheme; give a file name, sqlite:///file or memory:")
     if url.endswith(".duckdb"):
-        raise ConfigError(f"{url!r}: a DuckDB store is not built yet; use a file that ends in .db, or memory:")
+        raise ConfigError(f"{shown(url)!r}: a DuckDB store is not built yet; use a file that ends in .db, or memory:")
     return url

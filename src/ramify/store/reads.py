@@ -26,7 +26,7 @@ from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.outcome import Failure
 from ramify.model.process import Process
-from ramify.model.run import Run, RunState
+from ramify.model.run import Owner, Run, RunState
 from ramify.model.segment import Segment
 from ramify.model.task import Row
 
@@ -171,6 +171,12 @@ class Reads(Protocol):
         self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
     ) -> Page[Run]:
         """Runs by id (page), from the first on, or from the newest back; `after=0` begins at either end."""
+
+    def owners(self, digest: bytes) -> Sequence[Owner]:
+        """Who began the runs without a name that have this digest and have not ended (exact), each owner once."""
+
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Those of one owner, by id (page)."""
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind: `Status` and `Tally` to number (page; exact once the run ended). O(kinds), not O(tasks)."""

@@ -39,17 +39,19 @@ from ramify.kernel.offspring import Fork
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
-from ramify.kernel.stream import Stream
+from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Leader, Workplace
 from ramify.model.call import Call, Extra
 from ramify.model.claim import Claim, More, Want
 from ramify.model.codec.wire import Wire
 from ramify.model.event import Status
+from ramify.model.join import Ends
 from ramify.model.log import LogLine
 from ramify.model.outcome import Deferred, Done, Failure, TaskError
 from ramify.model.stray import instead_of_call
-from ramify.shapes.frontier import Ask, begin
+from ramify.shapes.start import Ask, begin
+from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 
@@ -166,7 +168,7 @@ def _attempt(
     handler: Handler,
     number: int,
     params: object,
-    members: Ready | None,
+    members: Ready[Any] | None,
     leader: Mapping[str, Any] | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
@@ -200,13 +202,13 @@ def _attempt(
 def _claim(store: Store, session: Session, call: Call[Any], params: object) -> Claim:
     """The call as the only task of a run of its own, claimed as any process would."""
     now = msgspec.structs.replace(call, group=dataclasses.replace(call.group, delay=None, due=None))
-    begin(store, Ask([now], params=params))
+    begin(store, Ask(*plan_of(now), params=params))
     return session.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
 
 
 def _as_continuation(claim: Claim, done: int, broken: int) -> Claim:
     task = claim.tasks[0]
-    more = msgspec.structs.replace(claim.mores.get(task, More()), members=done + broken, broken=broken)
+    more = msgspec.structs.replace(claim.mores.get(task, More()), members=Ends(done, broken))
     return msgspec.structs.replace(claim, mores={task: more})
 
 
@@ -268,7 +270,9 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
 class Given(Library):
     """What a test gives a handler to read: the results it waited for, and what its leader found."""
 
-    def __init__(self, store: Store, handler: Handler, members: Ready | None, leader: Mapping[str, Any] | None) -> None:
+    def __init__(
+        self, store: Store, handler: Handler, members: Ready[Any] | None, leader: Mapping[str, Any] | None
+    ) -> None:
         super().__init__(store, {handler.kind: handler})
         self._leader = leader
         self._members = members
@@ -301,32 +305,12 @@ class Told:
         )
 
 
-class Ready:
-    """Results and failures that are there: the source of a `Stream`."""
-
-    def __init__(self, results: Sequence[Any], failures: Sequence[TaskError]) -> None:
-        self._results = results
-        self._failures = failures
-
-    def pages(self) -> Iterator[Sequence[Any]]:
-        """All of them."""
-        yield self._results
-
-    def sizes(self) -> tuple[int, int]:
-        """How many results there are, and how many broke."""
-        return len(self._results), len(self._failures)
-
-    def failures(self) -> Iterator[TaskError]:
-        """Those that broke."""
-        return iter(self._failures)
-
-
 def _members(
     call: Call[Any],
     handler: Handler,
     results: Iterable[Any] | None,
     broken: int | Iterable[BaseException | TaskError],
-) -> Ready | None:
+) -> Ready[Any] | None:
     """What a call waited for; ConfigError when it cannot have waited for anything, or would have been skipped."""
     failures = [_failure(number, each) for number, each in enumerate(_broken(broken), start=1)]
     if results is None and not failures:

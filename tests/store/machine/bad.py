@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
@@ -81,25 +81,31 @@ def _runs(free: int) -> Iterator[NewRun]:
     yield NewRun(free, name="")
     yield NewRun(free, name="\udc80")
     yield NewRun(free, follows=Follows(free))
+    yield NewRun(free, max_running=0)
+    yield NewRun(free, max_tasks=-1)
+    yield NewRun(free, fails_as=RunState.DONE)
 
 
 def _appends(free: int) -> Iterator[tuple[Any, ...]]:
     two, one = NewTasks(free, "walk", [b"1", b"2"]), NewTasks(free + 2, "walk", [b"3"])
     task = structs.replace(one, waits=True)
-    join = NewJoin(task.first, 1, task.first)
+    join = NewJoins.one(task.first, 1)
     for columns in COLUMNS:
         yield ([structs.replace(two, **columns)],)
         yield ([one, structs.replace(two, **columns)],)
     yield ([two, structs.replace(one, first=free + 1)],)
     yield ([structs.replace(one, first=free + 1), two],)
-    for needs, its_task, outer in ((-1, free + 2, None), (1, None, None), (1, free, None)):
-        yield [task], [NewJoin(task.first, needs, its_task, outer)]
+    yield [task], [NewJoins.one(task.first, -1)]
+    yield [task], [NewJoins.one(task.first, 1, task=False)]
+    yield [task], [NewJoins((task.first,), (1, 1))]
+    yield [task], [NewJoins((task.first,), (1,), outers=())]
+    yield [task], [join], [NewWaiters((task.first,), (task.first,), ())]
     yield [task], [join, join]
     yield [task, structs.replace(two, join=task.first)], [join]
     yield [task, structs.replace(two, join=task.first, slot=None)], [join]
-    yield [task], [join], [NewWaiter(FAR, task.first, 0)]
-    yield [task], [join], [NewWaiter(task.first, task.first, 1)]
-    yield [task], [join], [NewWaiter(task.first, FAR, 0)]
+    yield [task], [join], [NewWaiters.one(FAR, task.first, 0)]
+    yield [task], [join], [NewWaiters.one(task.first, task.first, 1)]
+    yield [task], [join], [NewWaiters.one(task.first, FAR, 0)]
 
 
 def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
@@ -114,6 +120,7 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", []), Part(b"x", [])],
         [Part(b"x", [1, 1])],
         [Part(b"x", [1], Status.REOPENED)],
+        [Part(b"x", [1], Status.DECIDED)],
         [Part(b"x", [1, 2], values=[None])],
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],
@@ -144,7 +151,7 @@ def _of_claim(scene: Scene, worker: Worker, held: Sequence[bytes], free: int) ->
         {"children": [known]},
         {"children": [two, one]},
         {"children": [structs.replace(two, join=FAR)]},
-        {"joins": [NewJoin(free, 1, free), NewJoin(free, 1, free)]},
+        {"joins": [NewJoins.one(free, 1), NewJoins.one(free, 1)]},
     ]
     joins = [join.id for join in all_of(scene.front.reference.reads.joins, claim.run)]
     wrong += [{"tasks": [], "children": [structs.replace(two, join=join, slot=None)]} for join in joins[:1]]

@@ -34,6 +34,7 @@ class FaultMachine(WorkMachine):
         yield 2, self.deliver_an_older_one, self._senders(2)
         yield 3, self.a_last_verb_of_a_crashed_process_arrives, crashed
         yield 3, self.a_verb_of_a_dead_process_arrives, self.scene.gone
+        yield 3, self.a_decision_arrives_once_more, self._named()
         yield 2, self.make_no_sense, somebody and self.scene.growing_runs()
 
     # who dies
@@ -75,6 +76,16 @@ class FaultMachine(WorkMachine):
         self.scene.reap(choose.one(self.scene.workers))
 
     # what is delivered when
+
+    def _named(self) -> list[Sent]:
+        """Decisions that say which one they follow."""
+        return [sent for sent in self.decided if sent.args[1].after is not None]
+
+    def a_decision_arrives_once_more(self, choose: Choices) -> None:
+        """Whatever was decided meanwhile, it changes nothing any more."""
+        sent = choose.one(self._named())
+        self.scene.front.ask(sent.verb, *sent.args)
+        self.before = self.now
 
     def _senders(self, least: int) -> list[Worker]:
         """Those who are not buried and have sent something."""

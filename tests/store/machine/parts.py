@@ -14,7 +14,7 @@ from tests.store.machine.pair import Worker
 from tests.store.machine.scene import Scene
 from tests.store.machine.workshop import Work, Workshop
 
-OUTCOMES = tuple(status for status in Status if status is not Status.REOPENED)
+OUTCOMES = tuple(status for status in Status if status not in (Status.REOPENED, Status.DECIDED))
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
 
 

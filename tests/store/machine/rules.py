@@ -18,14 +18,16 @@ from msgspec import structs
 
 from ramify.errors import RunEnded
 from ramify.model.claim import Want
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Scope
+from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess
-from ramify.model.run import Follows, NewRun, Order, RunState
+from ramify.model.run import Follows, NewRun, Order, Run, RunState, Tolerance
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
-from tests.store.machine.pair import Opener, Pair, Refused, Worker, open_sqlite, same_token
+from tests.store.machine.pair import Opener, Pair, Refused, Sent, Worker, open_sqlite, same_token
 from tests.store.machine.parts import draw_part, forget, settle
 from tests.store.machine.picture import KINDS, Picture, all_of, close_up, difference, picture
 from tests.store.machine.scene import EVERYTHING, Scene, as_told
@@ -47,6 +49,8 @@ class WorkMachine(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp(prefix="machine-"))
         self.scene = Scene(Pair(self.folder, type(self).opener))
         self.shop = Workshop(self.scene)
+        #: pauses and resumes that were sent
+        self.decided: list[Sent] = []
         #: what must still be seen after a step that may change nothing
         self.before: Picture | None = None
         #: False inside a step, and so for good after one that failed
@@ -121,6 +125,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 1, self.start_a_run_again, True
         yield 4, self.advance, open_runs
         yield 4, self.cancel_a_task, open_runs
+        yield 4, self.settle, open_runs
         yield 3, self.cancel_a_run, len(open_runs) > 1
         yield 1, self.pause, open_runs
         yield 4, self.resume, any(run.state is RunState.PAUSED for run in open_runs)
@@ -130,6 +135,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 2, self.vacuum, True
         yield 2, self.enter, len(workers) < 4
         yield 1, self.enter_again, workers
+        yield 1, self.drain, True
         yield 1, self.note, workers
 
     def _worker(self, choose: Choices) -> Worker:
@@ -148,6 +154,11 @@ class WorkMachine(RuleBasedStateMachine):
             order=choose.one(tuple(Order)),
             follows=choose.one(leaders),
             endless=choose.chance(3),
+            max_running=choose.one((None, None, 1, 3)),
+            max_tasks=choose.one((None, None, None, 20)),
+            deadline=choose.one((None, None, None, scene.pair.clock.now() + choose.number(1, 30) * SECOND)),
+            fails_as=choose.one((RunState.FAILED, RunState.HALTED)),
+            tolerates=choose.one(tuple(Tolerance)),
         )
         work = self.shop.some_work(choose, waiters=False)
         sent = scene.front.send("start", new, work.groups, work.joins)
@@ -163,17 +174,29 @@ class WorkMachine(RuleBasedStateMachine):
         run = choose.one(self.scene.open_runs())
         self.scene.front.ask("advance", run.id, choose.one((run.round, run.round, run.round - 1, run.round + 1)))
 
+    def _said(self, choose: Choices, run: Run) -> Said:
+        """Something about the run or a task of it, that may have been overtaken."""
+        seen = choose.one((None, run.decisions, run.decisions, max(0, run.decisions - 1)))
+        return Said(choose.one(REASONS), choose.one(("", "ann")), seen, choose.one((None, 1, 2)))
+
     def cancel_a_run(self, choose: Choices) -> None:
-        into = choose.one((RunState.CANCELLED, RunState.HALTED))
-        self.scene.front.ask("cancel", choose.one(self.scene.open_runs()).id, reason=choose.one(REASONS), into=into)
+        into, run = choose.one((RunState.CANCELLED, RunState.HALTED)), choose.one(self.scene.open_runs())
+        self.scene.front.ask("cancel", run.id, said=self._said(choose, run), into=into)
 
     def cancel_a_task(self, choose: Choices) -> None:
         run = choose.one(self.scene.runs())
         task = choose.one([*self.scene.tasks(run.id), *self.scene.all_tasks()[:1], 2**40])
-        self.scene.front.ask("cancel", run.id, task, below=choose.chance(), reason=choose.one(REASONS))
+        self.scene.front.ask("cancel", run.id, task, below=choose.chance(), said=self._said(choose, run))
+
+    def settle(self, choose: Choices) -> None:
+        run = choose.one(self.scene.runs())
+        task = choose.one([*self.scene.tasks(run.id), *self.scene.all_tasks()[:1], 2**40])
+        how = choose.one(((Status.DONE, b"7"), (Status.DONE, None), (Status.SKIPPED, None), (Status.FAILED, None)))
+        self.scene.front.ask("settle", run.id, task, *how, self._said(choose, run))
 
     def pause(self, choose: Choices) -> None:
-        self.scene.front.ask("pause", choose.one(self.scene.open_runs()).id)
+        run = choose.one(self.scene.open_runs())
+        self.decided.append(self.scene.front.send("pause", run.id, self._said(choose, run)))
 
     def touch_an_ended_run(self, choose: Choices) -> None:
         run = choose.one([run for run in self.scene.runs() if run.state.is_end])
@@ -187,7 +210,8 @@ class WorkMachine(RuleBasedStateMachine):
 
     def resume(self, choose: Choices) -> None:
         paused = [run for run in self.scene.runs() if run.state is RunState.PAUSED]
-        self.scene.front.ask("resume", choose.one(paused).id)
+        run = choose.one(paused)
+        self.decided.append(self.scene.front.send("resume", run.id, self._said(choose, run)))
 
     # adding
 
@@ -214,7 +238,7 @@ class WorkMachine(RuleBasedStateMachine):
         work, count = Work(), choose.number(1, 4)
         self.shop.gather(choose, work, self.shop.ids(choose, 1), count)
         if self._append(one.id, work.groups, work.joins):
-            join = work.joins[0].id
+            join = work.joins[0].ids[0]
             self._append(other.id, [self.shop.group(choose, self.shop.ids(choose, count), count, join=join)])
 
     def _append(self, *args: Any) -> bool:
@@ -240,6 +264,12 @@ class WorkMachine(RuleBasedStateMachine):
         worker = choose.one(self.scene.workers)
         assert worker.client.ask("enter", NewProcess(worker.process)) is None
         self.before = self.now
+
+    def drain(self, choose: Choices) -> None:
+        asked = choose.one([*self.scene.everybody(), *self.scene.gone])
+        self.scene.front.ask("drain", asked.process, Said(choose.one(REASONS), choose.one(("", "ann"))))
+        for worker in self.scene.workers:
+            worker.client.ask("beat", worker.process)
 
     def note(self, choose: Choices) -> None:
         """Lines of any run and task, some of them for the second time."""
@@ -374,5 +404,5 @@ class WorkMachine(RuleBasedStateMachine):
             chosen,
             lost=choose.chance(4),
             settle=choose.one((None, settled)),
-            reason=choose.one(REASONS),
+            said=self._said(choose, run),
         )

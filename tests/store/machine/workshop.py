@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.policy import SECOND
 from ramify.model.task import NewTasks
@@ -33,8 +33,8 @@ class Work:
     """Tasks on their way in, with the joins between them."""
 
     groups: list[NewTasks] = field(default_factory=list)
-    joins: list[NewJoin] = field(default_factory=list)
-    waiters: list[NewWaiter] = field(default_factory=list)
+    joins: list[NewJoins] = field(default_factory=list)
+    waiters: list[NewWaiters] = field(default_factory=list)
 
 
 class Workshop:
@@ -112,17 +112,17 @@ class Workshop:
         waited = choose.some(known, most=3)
         nested = choose.chance(3)
         needs = members + len(waited) + nested
-        work.joins.append(NewJoin(join, needs, join))
-        work.joins += [NewJoin(join + 1, 0, join + 1)] * (tasks - 1)
+        work.joins.append(NewJoins.one(join, needs))
+        work.joins += [NewJoins.one(join + 1, 0)] * (tasks - 1)
         work.groups.append(self.group(choose, join, tasks, parents, waits=True))
         if members:
             first = self.ids(choose, members)
             work.groups.append(self.group(choose, first, members, parents, join=join))
-        work.waiters += [NewWaiter(task, join, members + i) for i, task in enumerate(waited)]
+        work.waiters += [NewWaiters.one(task, join, members + i) for i, task in enumerate(waited)]
         if nested:
             inner = self.ids(choose, 1)
             count = choose.number(0, 2)
-            work.joins.append(NewJoin(inner, count, None, (join, needs - 1)))
+            work.joins.append(NewJoins.one(inner, count, task=False, outer=(join, needs - 1)))
             if count:
                 work.groups.append(self.group(choose, self.ids(choose, count), count, parents, join=inner))
 
@@ -149,5 +149,5 @@ class Workshop:
 
     def gather(self, choose: Choices, work: Work, join: int, members: int) -> None:
         """The join of staged members, in the commit that publishes them."""
-        work.joins.append(NewJoin(join, members, join))
+        work.joins.append(NewJoins.one(join, members))
         work.groups.append(self.group(choose, join, 1, waits=True))

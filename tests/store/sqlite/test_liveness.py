@@ -287,18 +287,19 @@ def test_forgetting_removes_the_dead_and_leaves_the_living(mine: Liveness, their
 
 def test_a_dead_process_is_left_to_its_parent_for_a_while(mine: Liveness, clock: FakeClock) -> None:
     """A parent knows how its child died; but one that does not come in time is not waited for."""
-    assert mine.is_left_to(os.getpid(), ME)
+    assert mine.is_left_to(ME, os.getpid())
     clock.advance(LEFT_TO_PARENT - 0.1)
-    assert mine.is_left_to(os.getpid(), ME)
+    assert mine.is_left_to(ME, os.getpid())
     clock.advance(0.2)
-    assert not mine.is_left_to(os.getpid(), ME)
+    assert not mine.is_left_to(ME, os.getpid())
 
 
 def test_without_a_parent_that_lives_nobody_waits(mine: Liveness) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         pass
-    assert not mine.is_left_to(None, ME)
-    assert not mine.is_left_to(gone.pid, ME)
+    assert not mine.is_left_to(ME, None)
+    assert not mine.is_left_to(ME, gone.pid)
+    assert mine.is_left_to(ME, gone.pid, is_seen=False)
 
 
 def test_a_reaper_leaves_a_child_to_its_parent(tmp_path: Path, clock: FakeClock) -> None:

@@ -12,7 +12,7 @@ import pytest
 from ramify.errors import StoreUnavailable
 from ramify.model.claim import Want
 from ramify.model.commit import Part
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
@@ -138,7 +138,7 @@ def test_a_page_of_joins_reads_no_more_rows_than_it_needs(store: SqliteStore) ->
     run, first, read = store.reserve(1), store.reserve(200), list[object]()
     ids = range(first, first + 200)
     tasks = [NewTasks(task, "walk", [b"[]"], waits=True) for task in ids]
-    store.start(NewRun(run), tasks, [NewJoin(task, 1, task) for task in ids])
+    store.start(NewRun(run), tasks, [NewJoins(ids, [1] * len(ids))])
 
     def count(cursor: apsw.Cursor, row: tuple[object, ...]) -> tuple[object, ...]:
         read.append(row)

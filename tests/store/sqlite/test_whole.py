@@ -11,8 +11,9 @@ import pytest
 
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Later, Part
+from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.run import NewRun
@@ -59,14 +60,14 @@ class Shop:
         inner = self.store.reserve(1)
         groups += [NewTasks(inner, "walk", [b"[]"], lane="then", waits=True)]
         groups += [self._group(1, lane=f"member-{i}", join=inner, slot=i) for i in range(2)]
-        self.store.start(NewRun(self.run), groups, [NewJoin(inner, 2, inner)])
+        self.store.start(NewRun(self.run), groups, [NewJoins.one(inner, 2)])
         self.waited = groups[3].first
         outer = self.store.reserve(1)
         self.store.append(
             self.run,
             [NewTasks(outer, "walk", [b"[]"], lane="outer", waits=True)],
-            [NewJoin(outer, 1, outer)],
-            [NewWaiter(self.waited, outer, 0)] if self.is_waited_for else [NewWaiter(inner, outer, 0)],
+            [NewJoins.one(outer, 1)],
+            [NewWaiters.one(self.waited, outer, 0)] if self.is_waited_for else [NewWaiters.one(inner, outer, 0)],
         )
         return self.claim()
 
@@ -114,7 +115,7 @@ def some_not_over(shop: Shop, held: list[Claim]) -> Iterable[Part]:
 
 def with_marks(shop: Shop, held: list[Claim]) -> Iterable[Part]:
     for claim in held[::2]:
-        shop.store.cancel(shop.run, claim.tasks[0], reason="enough")
+        shop.store.cancel(shop.run, claim.tasks[0], said=Said("enough"))
     return in_every_way(shop, held)
 
 

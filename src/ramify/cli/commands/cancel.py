@@ -7,41 +7,46 @@ from typing import assert_never
 import click
 
 from ramify.cli.numbers import TASK
-from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change
+from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change, who_and_why
 from ramify.inspect.find import title
-from ramify.model.mark import CancelAnswer
+from ramify.model.mark import Settled
 
 
 @click.command()
 @click.argument("run")
 @click.argument("task", type=TASK, required=False)
 @click.option("--below", is_flag=True, help="Also everything the task has grown into, or will.")
-@click.option("--reason", default="", help="Why; kept with what is cancelled.")
+@who_and_why
 @on_store_to_change
-def cancel(visit: Visit, run: str, task: int | None, below: bool, reason: str) -> None:
+def cancel(visit: Visit, run: str, task: int | None, below: bool, reason: str, by: str | None) -> None:
     """Cancel a run, one of its tasks, or with --below a task and all its descendants.
 
     Nothing that is covered starts any more. What runs at this moment is told, and ends when it listens or is done.
     """
+    from ramify.engine import deciding
+
     found = visit.run(run)
     if below and task is None:
         raise click.UsageError("--below needs a TASK; without one the whole run is cancelled")
     with entered(visit.store):
-        answer = visit.store.cancel(found.id, task, below=below, reason=reason)
-    if answer is CancelAnswer.UNKNOWN:
+        if task is None:
+            answer = deciding.cancel(visit.store, found.id, reason, by)
+        else:
+            answer = deciding.cancel_task(visit.store, found.id, task, below=below, reason=reason, by=by)
+    if answer is Settled.UNKNOWN or answer is Settled.OVERTAKEN:
         raise Wrong(f"task {task} is not a published task of {title(found)}")
     if visit.out.as_json:
         visit.out.json({"run": found.id, "task": task, "below": below, "answer": answer.name.lower()})
         return
     what = f"run {title(found)}" if task is None else f"task {task}" + (" and all below it" if below else "")
     match answer:
-        case CancelAnswer.CERTAIN:
+        case Settled.CERTAIN:
             visit.out.say(f"{what}: cancelled")
-        case CancelAnswer.REQUESTED if task is None:
+        case Settled.REQUESTED if task is None:
             visit.out.say(f"{what}: nothing new starts; it ends when what runs now is done")
-        case CancelAnswer.REQUESTED:
+        case Settled.REQUESTED:
             visit.out.say(f"{what}: nothing new starts; whoever holds some of it is told within seconds")
-        case CancelAnswer.ENDED:
+        case Settled.ENDED:
             visit.out.say(f"{what}: had ended before")
         case _:
             assert_never(answer)

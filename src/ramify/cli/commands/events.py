@@ -15,7 +15,6 @@ from ramify.inspect.history import TaskHistory, history_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, stamp
 from ramify.model.run import Run
-from ramify.shapes.frontier import Roots
 
 #: Seconds between looks when nothing is new.
 PATIENCE = 1.0
@@ -75,7 +74,7 @@ def _task(visit: Visit, found: TaskHistory) -> None:
 
 def _page(visit: Visit, run: Run, after: int, limit: int) -> None:
     # What was committed before the run began is not looked through.
-    follower, shown = Follower(visit.store.reads, run.id, max(after, Roots.of_run(run).since)), 0
+    follower, shown = Follower(visit.store.reads, run.id, max(after, run.since)), 0
     while shown < limit and (some := follower.next()) is not None:
         for followed in islice(some, limit - shown):
             _show(visit, followed)

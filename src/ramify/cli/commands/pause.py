@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.visit import Visit, on_store_to_change
+from ramify.cli.visit import Visit, on_store_to_change, who_and_why
 from ramify.inspect.find import title
 from ramify.model.run import RunState
 
 
 @click.command()
 @click.argument("run")
+@who_and_why
 @on_store_to_change
-def pause(visit: Visit, run: str) -> None:
+def pause(visit: Visit, run: str, reason: str, by: str | None) -> None:
     """Grant no more work of a run until `resume`. It is kept in the store, so it survives restarts.
 
     Tasks that are held at this moment finish.
     """
+    from ramify.engine import deciding
+
     found = visit.run(run)
-    state = visit.store.pause(found.id)
+    state = deciding.pause(visit.store, found.id, reason, by)
     if visit.out.as_json:
         visit.out.json({"run": found.id, "state": state.value})
     elif state is RunState.PAUSED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.visit import Visit, on_store_to_change
+from ramify.cli.visit import Visit, on_store_to_change, who_and_why
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
 from ramify.model.run import RunState
@@ -12,11 +12,14 @@ from ramify.model.run import RunState
 
 @click.command()
 @click.argument("run")
+@who_and_why
 @on_store_to_change
-def resume(visit: Visit, run: str) -> None:
+def resume(visit: Visit, run: str, reason: str, by: str | None) -> None:
     """Let a paused run go on."""
+    from ramify.engine import deciding
+
     found = visit.run(run)
-    state = visit.store.resume(found.id)
+    state = deciding.resume(visit.store, found.id, reason, by)
     if visit.out.as_json:
         visit.out.json({"run": found.id, "state": state.value})
         return

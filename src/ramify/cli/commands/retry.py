@@ -7,7 +7,7 @@ from typing import NamedTuple
 import click
 
 from ramify.cli.numbers import TASK
-from ramify.cli.visit import Visit, Wrong, on_store_to_change
+from ramify.cli.visit import Visit, Wrong, on_store_to_change, who_and_why
 from ramify.inspect.find import title
 from ramify.inspect.live import workers
 from ramify.inspect.status import Counts, counts_of
@@ -28,10 +28,17 @@ class Scopes(NamedTuple):
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
 @click.option("--cancelled", is_flag=True, help="All tasks that were cancelled, by themselves or with the run.")
-@click.option("--reason", default="", help="Kept in the events of the tasks.")
+@who_and_why
 @on_store_to_change
 def retry(
-    visit: Visit, run: str, tasks: tuple[int, ...], failed: bool, quarantined: bool, cancelled: bool, reason: str
+    visit: Visit,
+    run: str,
+    tasks: tuple[int, ...],
+    failed: bool,
+    quarantined: bool,
+    cancelled: bool,
+    reason: str,
+    by: str | None,
 ) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
 
@@ -49,7 +56,7 @@ def retry(
     for task in tasks:
         if visit.task(task).run != found.id:
             raise Wrong(f"task {task} is not a task of {title(found)}")
-    opened, superseded = _retry(visit, found.id, tasks, scopes, reason)
+    opened, superseded = _retry(visit, found.id, tasks, scopes, reason, by)
     if visit.out.as_json:
         visit.out.json({"run": found.id, "reopened": opened, "superseded": superseded})
         return
@@ -61,12 +68,12 @@ def retry(
 
 
 def _retry(
-    visit: Visit, run: int, tasks: tuple[int, ...], scopes: Scopes, reason: str
+    visit: Visit, run: int, tasks: tuple[int, ...], scopes: Scopes, reason: str, by: str | None
 ) -> tuple[int, list[tuple[int, int]]]:
     from ramify.engine.reading import Reading
     from ramify.engine.retrying import Choice, retry
 
     choices = [Choice(tasks)] if tasks else []
     choices += [Choice((), *scopes)] if any(scopes) else []
-    answers = [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason) for choice in choices]
+    answers = [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason, by) for choice in choices]
     return sum(answer.tasks for answer in answers), [pair for answer in answers for pair in answer.superseded]

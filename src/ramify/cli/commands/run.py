@@ -39,7 +39,8 @@ GROUPS = 5
 @click.option("--order", type=click.Choice([order.value for order in Order]), default="rounds", show_default=True)
 @click.option("--threads", type=THREADS, help="So many threads; 0 runs one task after the other, right here.")
 @click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
-@click.option("--max-tasks", type=COUNT, help="Stop when the run has so many tasks.")
+@click.option("--max-running", type=COUNT, help="At most so many of its tasks at a time, in all processes together.")
+@click.option("--max-tasks", type=COUNT, help="Stop when the run has more tasks than that.")
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.option("--json", "as_json", is_flag=True, help="Progress as one JSON object a line.")
 @click.pass_context

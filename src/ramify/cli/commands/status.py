@@ -11,13 +11,13 @@ from ramify.cli.out import Out
 from ramify.cli.progress import as_json, progress_on
 from ramify.cli.visit import Visit, Wrong, on_store
 from ramify.inspect.find import newest_run, open_runs, title, typed
-from ramify.inspect.live import workers
+from ramify.inspect.live import drained_in_words, in_words, workers
 from ramify.inspect.progress import lines_of
 from ramify.inspect.rate import Moment, Pace
-from ramify.inspect.status import Counts, RunStatus, counts_of, status_of
+from ramify.inspect.status import Counts, RunStatus, bounds_in_words, counts_of, status_of
 from ramify.inspect.text import Piece
-from ramify.inspect.words import number, plural
-from ramify.model.run import Run, RunState
+from ramify.inspect.words import moment, number, plural
+from ramify.model.run import Run, RunState, Tolerance
 
 #: How long a single look measures the speed of a run that is being worked on, in seconds.
 GLANCE = 0.4
@@ -53,15 +53,25 @@ def status(visit: Visit, run: str | None, watch: bool, exit_code: bool) -> None:
 
 def has_failed(status: RunStatus) -> bool:
     """Whether a run counts as failed for an exit code: tasks failed, or it ended otherwise than as done."""
-    return bool(status.total.failures) or (status.run.state.is_end and status.run.state is not RunState.DONE)
+    run = status.run
+    untolerated = bool(status.total.failures) and run.tolerates is Tolerance.NONE
+    return untolerated or (run.state.is_end and run.state is not RunState.DONE)
 
 
 def show(out: Out, status: RunStatus, pace: Pace) -> None:
     """A run in full: its lines, and a table of its kinds."""
     for line in lines_of(status, pace):
         out.say(*line)
+    if status.run.shown:
+        out.say("  began with: ", status.run.shown)
+    if bounds := bounds_in_words(status):
+        out.say("  bounds: ", bounds)
     if status.run.reason and status.run.state not in (RunState.OPEN, RunState.PAUSED):
         out.say("  because: ", status.run.reason)
+    if (decision := status.run.decision) is not None and decision.by:
+        out.say(f"  {decision.what.value} by {decision.by}, {moment(decision.at)}")
+    for process in status.draining:
+        out.say(f"  {in_words(process)} is ", ("look", drained_in_words(process)))
     if status.total.duplicates:
         out.say(f"  {plural(status.total.duplicates, 'call')} dropped: their keys were taken")
     if status.kinds:

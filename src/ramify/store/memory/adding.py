@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ramify.errors import BadPayload
+from ramify.model.arrivals import Arrival
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.policy import deep_rank, is_young, rank_of
@@ -16,7 +17,6 @@ from ramify.model.run import Order
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.memory import joins, keys
-from ramify.store.memory.joins import Arrival
 from ramify.store.memory.place import Place, RunRow, SegmentRow, SpanRow
 
 
@@ -111,6 +111,7 @@ def _span(
         keys=None if tasks.keys is None else [tasks.keys[i] for i in chosen],
         mores=None if tasks.mores is None else [tasks.mores[i] for i in chosen],
         lanes=None if tasks.lanes is None else [tasks.lanes[i] for i in chosen],
+        awaited=tasks.awaited,
     )
 
 
@@ -162,7 +163,14 @@ def known(place: Place, run: int, groups: Sequence[NewTasks], now: int) -> Appen
 
 def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
-    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits or tasks.lanes:
+    if (
+        len(tasks.bodies) != 1
+        or tasks.due is not None
+        or tasks.join is not None
+        or tasks.waits
+        or tasks.lanes
+        or tasks.awaited
+    ):
         return False
     span = place.span_of(tasks.first - 1)
     mine = (run.new.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, None, tasks.hold, tasks.keep, None)
@@ -174,7 +182,12 @@ def extend_tail(place: Place, run: RunRow, tasks: NewTasks, round: int, process:
     if row is None or not _may_grow(run, row, tasks.priority, now):
         return False
     key = tasks.keys[0] if tasks.keys is not None else None
-    if (span.keys is None) != (tasks.keys is None) or (span.mores is None) != (tasks.mores is None) or span.lanes:
+    if (
+        (span.keys is None) != (tasks.keys is None)
+        or (span.mores is None) != (tasks.mores is None)
+        or span.lanes
+        or span.awaited
+    ):
         return False
     if key is not None:
         if keys.holder(place, tasks.hold, run.new.id, tasks.kind, key, now) is not None:
@@ -237,7 +250,7 @@ def _shared(s: SpanRow) -> tuple[object, ...]:
     """What rows must have in common to lie in one span."""
     return (
         s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.hold, s.keep, s.join, s.shift,
-        s.keys is None, s.mores is None, s.lanes is None,
+        s.keys is None, s.mores is None, s.lanes is None, s.awaited,
     )  # fmt: skip
 
 

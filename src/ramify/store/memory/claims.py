@@ -4,37 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ramify.model.claim import Claim, Claimed, More, Want
+from ramify.model.arrivals import Standing
+from ramify.model.claim import Claim, Claimed, More, Rooms, Want, within_bounds
 from ramify.model.event import History, Status, fold
+from ramify.model.join import SMALL
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import new_token
-from ramify.model.run import RunState
+from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
+from ramify.store.memory import joins
 from ramify.store.memory.place import Place, SegmentRow
 
 
 def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
-    held = place.held_by(process)
-    fitting = sorted(
-        (row for row in place.segments.values() if _fits(row, want, now)), key=lambda row: (row.rank, row.id)
-    )
+    held, rooms = place.held_by(process), Rooms(lambda run: _room(place, run))
+    open_to = (row for row in place.segments.values() if _fits(row, want, now) and rooms.of(row.run, 1))
+    fitting = sorted(open_to, key=lambda row: (row.rank, row.id))
     suspects = [row for row in fitting if row.deaths.apart]
     rows = [row for row in fitting if not row.deaths.apart]
     if any(row.deaths.apart for row in held):
-        return Claimed(ready=_left(rows)), turn
+        return Claimed(ready=_left(rows, rooms)), turn
     if suspects and not held and want.limit > 0:
-        alone, _ = _stamp_rows(place, process, suspects[:1], want.limit, at_most=1)
-        return Claimed((_claim(place, alone[0]),), len(suspects) > 1, _left(rows)), turn
-    taken, turn = _by_turns(place, process, rows, want.limit, turn)
+        taken, _ = _stamp_rows(place, process, suspects[:1], want.limit, rooms, at_most=1)
+        return _answer(place, taken, len(suspects) > 1, _left(rows, rooms), now), turn
+    taken, turn = _by_turns(place, process, rows, want.limit, turn, rooms)
     done = sum(row.count for row in taken)
-    by_rank, _ = _stamp_rows(place, process, rows, want.limit - done)
-    return Claimed(tuple(_claim(place, row) for row in taken + by_rank), bool(suspects), _left(rows)), turn
+    by_rank, _ = _stamp_rows(place, process, rows, want.limit - done, rooms)
+    return _answer(place, taken + by_rank, bool(suspects), _left(rows, rooms), now), turn
 
 
-def _left(rows: Iterable[SegmentRow]) -> int:
-    """How many tasks of these rows nobody has claimed. Here it is exact; a store may look at a few rows only."""
-    return sum(row.count for row in rows if row.state is SegmentState.READY)
+def _answer(place: Place, taken: list[SegmentRow], suspects: bool, ready: int, now: int) -> Claimed:
+    left = time_left(place, sorted({row.run for row in taken}), now)
+    return Claimed(within_bounds(_claim(place, row) for row in taken), suspects, ready, left)
+
+
+def _room(place: Place, run: int) -> int | None:
+    """How many more tasks of a run may be claimed; None for no bound."""
+    most = place.run(run).new.max_running
+    return None if most is None else most - sum(row.count for row in place.tokens.values() if row.run == run)
+
+
+def _left(rows: Iterable[SegmentRow], rooms: Rooms) -> int:
+    """How many tasks of these rows could be claimed. Here it is exact; a store may look at a few rows only."""
+    return rooms.open_to((row.run, row.count) for row in rows if row.state is SegmentState.READY)
 
 
 def _fits(row: SegmentRow, want: Want, now: int) -> bool:
@@ -49,7 +62,7 @@ def _fits(row: SegmentRow, want: Want, now: int) -> bool:
 
 
 def _by_turns(
-    place: Place, process: int, rows: list[SegmentRow], limit: int, turn: int
+    place: Place, process: int, rows: list[SegmentRow], limit: int, turn: int, rooms: Rooms
 ) -> tuple[list[SegmentRow], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     runs = sorted({row.run for row in rows})
@@ -57,18 +70,21 @@ def _by_turns(
         return [], turn
     turn = next((run for run in runs if run > turn), runs[0])
     best = next(row for row in rows if row.run == turn)
-    taken, _ = _stamp_rows(place, process, [best], max(1, limit // 4), at_most=1)
+    taken, _ = _stamp_rows(place, process, [best], max(1, limit // 4), rooms, at_most=1)
     return taken, turn
 
 
 def _stamp_rows(
-    place: Place, process: int, rows: Iterable[SegmentRow], limit: int, at_most: int | None = None
+    place: Place, process: int, rows: Iterable[SegmentRow], limit: int, rooms: Rooms, at_most: int | None = None
 ) -> tuple[list[SegmentRow], int]:
     """Claim from `rows` in order, splitting the head off what is too large; the claimed rows and the rest."""
     taken: list[SegmentRow] = []
     for row in rows:
-        while limit > 0 and row.state is SegmentState.READY and (at_most is None or len(taken) < at_most):
-            cut, count = take_head(row.first, row.last, row.left, limit)
+        while row.state is SegmentState.READY and (at_most is None or len(taken) < at_most):
+            if not (room := rooms.of(row.run, limit)):
+                break
+            cut, count = take_head(row.first, row.last, row.left, room)
+            rooms.take(row.run, count)
             head = row if cut > row.last else _split(place, row, cut)
             head.state, head.owner, head.token = SegmentState.CLAIMED, process, new_token()
             place.tokens[head.token] = head
@@ -112,8 +128,7 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         history=_histories(place, row, tasks),
         marks=_marked(place, span.run, tasks),
         deaths=row.deaths,
-        join=span.join,
-        shift=span.shift,
+        awaited=span.awaited or span.join is not None,
         lanes=lanes_of(row) if row.lane is None else None,
     )
 
@@ -134,10 +149,18 @@ def _mores(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, Mor
         extra = span.mores[task - span.first] if span.mores is not None else None
         join = place.joins.get(task)
         if join is not None and join.task == task:
-            found[task] = More(key, extra, join.needs, sum(part.broken.bit_count() for part in join.parts))
+            found[task] = More(key, extra, join.ends, join.rule, _results(place, join))
         elif key is not None or extra is not None:
             found[task] = More(key, extra)
     return found
+
+
+def _results(place: Place, join: Standing) -> tuple[bytes | None, ...] | None:
+    """What the members of a small join came to, by slot, if it brings that along and all of them ended well."""
+    if not join.brings or join.needs > SMALL or join.ends.broken:
+        return None
+    last = (place.events[task][-1] for _, task in sorted(joins.members(place, join.id).items()))
+    return tuple(event.value for event in last)
 
 
 def _histories(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
@@ -181,6 +204,19 @@ def marks_for(place: Place, process: int) -> tuple[Mark, ...]:
 def paused_for(place: Place, process: int) -> tuple[int, ...]:
     """The paused ones of the runs a process holds claims of."""
     return tuple(run for run in _held_runs(place, process) if place.run(run).state is RunState.PAUSED)
+
+
+def time_left_for(place: Place, process: int, now: int) -> tuple[tuple[int, float], ...]:
+    """The open ones of those runs that have a deadline, and the seconds until it."""
+    return time_left(place, _held_runs(place, process), now)
+
+
+def time_left(place: Place, runs: Iterable[int], now: int) -> tuple[tuple[int, float], ...]:
+    """The open ones of these runs that have a deadline, and the seconds until it."""
+    held = [row for row in map(place.run, runs) if row.state is RunState.OPEN]
+    return tuple(
+        (row.new.id, left) for row in held if (left := seconds_left(row.new.deadline, row.into, now)) is not None
+    )
 
 
 def _held_runs(place: Place, process: int) -> list[int]:

@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ramify.errors import BadPayload
+from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.commit import Part, check_part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.lanes import apart
 from ramify.model.links import check_once
 from ramify.model.mark import Scope
@@ -20,7 +21,6 @@ from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
 from ramify.store.memory import adding, claims, joins, keys
-from ramify.store.memory.joins import Arrival
 from ramify.store.memory.place import Place, SegmentRow, SpanRow
 from ramify.store.reads import Refusal
 
@@ -30,7 +30,7 @@ def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
     children: list[NewTasks] = []
-    new_joins: list[NewJoin] = []
+    new_joins: list[NewJoins] = []
     for part in parts:
         check_part(part)
         row = holding(place, stamp.process, part.token)
@@ -53,7 +53,7 @@ def _check_late_slots(place: Place, row: SegmentRow, part: Part) -> None:
     """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
     for tasks in part.children:
         if tasks.join is not None and tasks.slot is None:
-            arriving = {join for join, _, _ in arrivals_of(place, row.span, part.ended(), part.withheld)}
+            arriving = {join for join, _, _ in arrivals_of(place, row, part.ended(), part.withheld)}
             if tasks.join not in arriving:
                 raise BadPayload(
                     f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
@@ -73,13 +73,25 @@ def refuse(place: Place, stamp: Stamp, part: Part, now: int) -> None:
         place.refusals.append(late)
 
 
-def apply(place: Place, stamp: Stamp, row: SegmentRow, part: Part, now: int) -> None:
-    """Write one guarded part."""
+def apply(place: Place, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
+    """Write the parts whose token is valid, in their order, and settle what they mean to joins together; what grew."""
+    held = [(holding(place, stamp.process, part.token), part) for part in parts]
+    guarded = [(row, part) for row, part in held if row is not None]
+    empty: dict[int, tuple[int, int]] = {}
+    arrivals = [Arrivals(row.run, row.round + 1, _apply(place, stamp, row, part, empty, now)) for row, part in guarded]
+    joins.arrive(place, arrivals, empty)
+    return sorted({row.run for row, part in guarded if part.children or part.publish})
+
+
+def _apply(
+    place: Place, stamp: Stamp, row: SegmentRow, part: Part, empty: dict[int, tuple[int, int]], now: int
+) -> list[Arrival]:
+    """Write one guarded part; the arrivals that it causes."""
     process = stamp.process
     run = place.run(row.run)
     below = row.round + 1
     highest = write_ends(place, row.span, part.tasks, part.status_column(), part.value_column(), process, now)
-    joins.create(place, row.run, part.joins)
+    empty.update(joins.create(place, row.run, part.joins, below))
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
     for tasks in part.children:
@@ -87,16 +99,18 @@ def apply(place: Place, stamp: Stamp, row: SegmentRow, part: Part, now: int) -> 
         added = adding.add(place, run, tasks, below, process, now, of=of)
         arrivals += added.arrivals
         became.update(added.moved(tasks))
-    for waiter in part.waiters:
-        arrivals += joins.wait_for(place, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
+    arrivals += joins.wait(place, part.waiters, became)
+    for task, heir in part.heirs.items():
+        for join, slot in joins.memberships(place, task):
+            arrivals += joins.wait_for(place, became.get(heir, heir), join, slot)
     for first in part.discard:
         adding.discard(adding.staged(place, first, part.token))
     for first in part.publish:
         arrivals += adding.publish(place, run, adding.staged(place, first, part.token), process, now)
     ended = part.ended()
-    arrivals += arrivals_of(place, row.span, ended, part.withheld)
+    arrivals += arrivals_of(place, row, [task for task in ended if task not in part.heirs], part.withheld)
     _shrink(place, row, part, ended, highest)
-    joins.settle(place, arrivals, part.joins, row.run, below, now)
+    return arrivals
 
 
 def write_ends(
@@ -125,17 +139,18 @@ def write_ends(
 
 
 def arrivals_of(
-    place: Place, span: SpanRow, ended: Iterable[int], withheld: frozenset[int] = frozenset()
+    place: Place, row: SegmentRow, ended: Iterable[int], withheld: frozenset[int] = frozenset()
 ) -> list[Arrival]:
     """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
+    span = row.span
     if span.join is None and not place.waiters:
         return found
     for task in ended:
-        broken = task not in place.events or place.events[task][-1].status is not Status.DONE
-        if span.join is not None and task not in withheld:
-            found.append((span.join, task + span.shift, broken))
-        found += ((join, slot, broken) for join, slot in place.waiters.get(task, ()))
+        status = place.events[task][-1].status if task in place.events else Status.CANCELLED
+        slots = [(span.join, task + span.shift)] if span.join is not None and task not in withheld else []
+        for join, slot in [*slots, *place.waiters.get(task, ())]:
+            found.append((join, slot, status))
     return found
 
 

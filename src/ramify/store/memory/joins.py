@@ -1,53 +1,87 @@
-"""Joins in the reference store: arrivals, firing, and setting a join back."""
+"""Joins in the reference store: its rows are the values that `model/arrivals.py` works on."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from ramify.model.arrivals import Arrival, Arrivals, Bits, Standing, created, settle
 from ramify.model.event import Status, fold
-from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter, part_sizes
-from ramify.model.links import check_links
-from ramify.model.segment import SegmentState, mask_of, trim
+from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, part_sizes
+from ramify.model.links import Sizes, check_links
+from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory.place import JoinRow, PartRow, Place, SegmentRow
+from ramify.store.memory.place import Place, SegmentRow
 from ramify.store.reads import Sweep
 
-Arrival = tuple[int, int, bool]
 
-
-def create(place: Place, run: int, joins: Iterable[NewJoin]) -> None:
-    """Write join rows; `settle` afterwards fires the ones that need nobody."""
+def create(place: Place, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
+    """Write join rows; those that wait for nobody, with the run and round they were made in."""
+    empty: dict[int, tuple[int, int]] = {}
     for new in joins:
-        parts = [PartRow(size) for size in part_sizes(new.needs)]
-        place.joins[new.id] = JoinRow(new.id, run, new.needs, new.task, new.outer, parts)
+        for join in created(run, new):
+            place.joins[join.id] = join
+            if not join.needs:
+                empty[join.id] = (run, round)
+    return empty
 
 
-def check(place: Place, groups: Sequence[NewTasks], new_joins: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
+def check(
+    place: Place, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]
+) -> None:
     """Refuse links that do not fit."""
-    check_links(
-        groups, new_joins, waiters, sizes_of=lambda join: _sizes(place.joins.get(join)), has_task=place.is_published
-    )
 
+    def stored(joins: Collection[int]) -> Sizes:
+        return {
+            join: [bits.size for _, bits in sorted(place.joins[join].parts.items())]
+            for join in joins
+            if join in place.joins
+        }
 
-def _sizes(join: JoinRow | None) -> list[int] | None:
-    return None if join is None else [part.size for part in join.parts]
+    def missing(tasks: Collection[int]) -> Collection[int]:
+        return [task for task in tasks if not place.is_published(task)]
+
+    check_links(groups, new_joins, waiters, stored=stored, missing=missing)
 
 
 def add_slots(place: Place, join: int, count: int) -> int:
     """New slots for members named late; the first of them. They start a part of their own, so no full part reopens."""
     row = place.joins[join]
-    slot = len(row.parts) * PART_SLOTS
-    row.parts.extend(PartRow(size) for size in part_sizes(count))
+    first = row.total
+    row.parts.update((first + i, Bits(size)) for i, size in enumerate(part_sizes(count)))
+    row.total = len(row.parts)
     row.needs += count
-    return slot
+    return first * PART_SLOTS
 
 
 def wait_for(place: Place, task: int, join: int, slot: int) -> list[Arrival]:
     """Make the end of `task` an arrival; if it has ended, that is the arrival now."""
     place.waiters[task].append((join, slot))
+    # Of several, the youngest: it continues the others.
+    place.linked[join][slot] = max(task, place.linked[join].get(slot, 0))
     ended = ending(place, task)
-    return [] if ended is None else [(join, slot, ended is not Status.DONE)]
+    return [] if ended is None else [(join, slot, ended)]
+
+
+def wait(place: Place, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
+    """Make the ends of tasks arrivals; those of tasks that have ended are the answer."""
+    return [
+        arrival
+        for some in waiters
+        for task, join, slot in zip(some.tasks, some.joins, some.slots, strict=True)
+        for arrival in wait_for(place, became.get(task, task), join, slot)
+    ]
+
+
+def members(place: Place, join: int) -> dict[int, int]:
+    """The task in each slot: of groups, and of waiters, which win where a group's task lost its key or has an heir."""
+    grouped = {
+        task + span.shift: task
+        for span in sorted(place.grouped.get(join, ()), key=lambda span: span.first)
+        if span.published
+        for task in range(span.first, span.last + 1)
+    }
+    return grouped | place.linked.get(join, {})
 
 
 def memberships(place: Place, task: int) -> list[tuple[int, int]]:
@@ -74,76 +108,34 @@ def _sweeps(sweep: Sweep, task: int) -> bool:
     return first <= task <= last and (left is None or bool(left >> (task - first) & 1))
 
 
-def settle(
-    place: Place, arrivals: Iterable[Arrival], created: Iterable[NewJoin], run: int, round: int, now: int
-) -> None:
-    """Set the bits of the arrivals, pass full joins on to their outer ones, and publish the tasks of those that fired.
+def arrive(place: Place, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
+    """Settle arrivals, and publish the tasks of the joins that fired."""
 
-    One loop, no recursion: a chain of nested joins may be as long as it likes.
-    """
-    queue = deque(arrivals)
-    firing = deque(place.joins[new.id] for new in created if new.needs == 0)
-    fired: list[int] = []
-    while queue or firing:
-        if firing:
-            join = firing.popleft()
-            join.fired = True
-            if join.outer is not None:
-                queue.append((*join.outer, any(part.broken for part in join.parts)))
-            if join.task is not None:
-                fired.append(join.task)
-        else:
-            name, slot, broken = queue.popleft()
-            if (row := place.joins.get(name)) is not None and _arrive(row, slot, broken) and not row.fired:
-                firing.append(row)
-    _publish(place, fired, run, round, now)
+    def load(wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:
+        return {join: place.joins[join] for join in wanted if join in place.joins}
+
+    _publish(place, settle(arrivals, empty, load).fired)
 
 
-def _arrive(join: JoinRow, slot: int, broken: bool) -> bool:
-    """Set one bit; True when that filled the join. A bit set twice counts once."""
-    number, bit = slot // PART_SLOTS, 1 << slot % PART_SLOTS
-    if number >= len(join.parts) or join.parts[number].arrived & bit:
-        return False
-    part = join.parts[number]
-    part.arrived |= bit
-    part.broken |= bit if broken else 0
-    join.full += part.arrived.bit_count() == part.size
-    return join.full == len(join.parts)
-
-
-def _publish(place: Place, tasks: list[int], run: int, round: int, now: int) -> None:
-    rows: dict[int, list[int]] = defaultdict(list)
-    for task in sorted(tasks):
+def _publish(place: Place, fired: Mapping[int, tuple[int, int]]) -> None:
+    rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for task, (run, round) in sorted(fired.items()):
         row = place.covering(task)
         if row is not None and row.state is SegmentState.WAITING:
-            rows[row.id].append(task)
-    for number, members in rows.items():
+            rows[row.id, round if row.run == run else place.run(row.run).round + 1].append(task)
+    for (number, round), members in rows.items():
         row = place.segments[number]
-        owner = place.run(row.run)
-        at = round if row.run == run else owner.round + 1
+        state = place.run(row.run).state_for(round)
         take_out(place, row, members)
         first, last, left = trim(row.first, mask_of(members, row.first))
-        place.copy_segment(row, round=at, first=first, last=last, left=left, due=None, state=owner.state_for(at))
+        place.copy_segment(row, round=round, first=first, last=last, left=left, due=None, state=state)
 
 
 def take_out(place: Place, row: SegmentRow, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
-    left = row.left if row.left is not None else (1 << (row.last - row.first + 1)) - 1
+    left = full(row.last - row.first + 1) if row.left is None else row.left
     left &= ~mask_of(tasks, row.first)
     if left:
         row.left = left
     else:
         place.drop_segment(row)
-
-
-def set_back(place: Place, join: JoinRow, slots: Iterable[int], *, anew: bool) -> None:
-    """Forget the arrivals in `slots`; `anew` makes the fired join a new instance that will fire again."""
-    for slot in slots:
-        part, bit = join.parts[slot // PART_SLOTS], 1 << slot % PART_SLOTS
-        if part.arrived & bit:
-            join.full -= part.arrived.bit_count() == part.size
-            part.arrived &= ~bit
-            part.broken &= ~bit
-    if anew:
-        join.fired = False
-        join.instance += 1

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from ramify.errors import BadPayload
+from ramify.model import reopening
 from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import REOPEN_LIMIT, Reopened
 from ramify.store.memory import claims, commits, joins, keys, runs
 from ramify.store.memory.adding import rank
-from ramify.store.memory.place import JoinRow, Place, RunRow
+from ramify.store.memory.place import Place, RunRow, SpanRow
 
 
 def check(place: Place, run: RunRow, tasks: Sequence[int]) -> None:
@@ -28,76 +29,59 @@ def check(place: Place, run: RunRow, tasks: Sequence[int]) -> None:
 
 
 def reopen(
-    place: Place, run: RunRow, tasks: Sequence[int], settle: Mark | None, reason: str, process: int, now: int
+    place: Place,
+    run: RunRow,
+    tasks: Sequence[int],
+    following: bool,
+    settle: Mark | None,
+    why: bytes | None,
+    process: int,
+    now: int,
 ) -> Reopened:
     """Begin new lives; see the contract."""
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
-    ended: dict[int, Status] = {}
-    superseded: list[tuple[int, int]] = []
-    for task in sorted(set(tasks)):
-        status = joins.ending(place, task)
-        if status is None:
-            continue
-        span = place.published(task)
-        assert span is not None
-        other = keys.retake(place, span, task, now)
-        if other is not None:
-            superseded.append((task, other))
-        else:
-            ended[task] = status
-    again = _set_back(place, ended, set(tasks))
+    ask = reopening.Questions(
+        ending=lambda task: joins.ending(place, task),
+        retake=lambda task: keys.retake(place, _span(place, task), task, now),
+        memberships=lambda task: joins.memberships(place, task),
+        join=lambda join, slot: place.joins[join],
+    )
+    found = reopening.reopen(run.new.id, tasks, following, ask)
+    for task in found.waiting:
+        _take_back(place, task)
+    ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
-        return Reopened((), tuple(superseded), run.round)
+        return Reopened((), superseded, run.round)
     place.new_commit(process, 0, now)
     for task, status in ended.items():
-        _write_reopened(place, task, status, reason, process)
+        _write_reopened(place, task, status, why, process)
     at = run.round + 1
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
         run.reason = None if run.into is RunState.DONE else run.reason
         run.state, run.ended = RunState.OPEN, None
-    _offer(place, run, [*ended, *again], at, now)
+    _offer(place, run, [*ended, *found.waiting], at, now)
     if settle is not None:
+        named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
         place.marks[run.new.id] += (
-            Mark(run.new.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value) for task in ended
+            Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
-    runs.advance(place, run, run.round, now)
-    return Reopened(tuple(ended), tuple(superseded), at)
+    runs.begin(place, run, now)
+    return Reopened(tuple(sorted(ended)), superseded, at)
 
 
-def _write_reopened(place: Place, task: int, status: Status, reason: str, process: int) -> None:
+def _span(place: Place, task: int) -> SpanRow:
     span = place.published(task)
     assert span is not None
-    place.write_event(task, Status.REOPENED, reason_value(reason))
+    return span
+
+
+def _write_reopened(place: Place, task: int, status: Status, why: bytes | None, process: int) -> None:
+    span = _span(place, task)
+    place.write_event(task, Status.REOPENED, why)
     place.count(span.run, span.kind, status, process, -1)
     place.count(span.run, span.kind, Status.REOPENED, process)
-
-
-def _set_back(place: Place, ended: Iterable[int], chosen: set[int]) -> list[int]:
-    """Let joins forget the reopened members; the unfinished join tasks of `chosen` that must wait once more.
-
-    A fired join whose task is not chosen stays fired: the late arrival of its member then changes nothing. A fired join
-    without a task is judged by the join its fullness was passed on to, and forgotten there.
-    """
-    queue = deque(pair for task in ended for pair in joins.memberships(place, task))
-    waiting: list[int] = []
-    while queue:
-        name, slot = queue.popleft()
-        row = place.joins[name]
-        last = row
-        while last.task is None and last.outer is not None:
-            last = place.joins[last.outer[0]]
-        if last.fired and last.task not in chosen:
-            continue
-        was_fired = row.fired
-        joins.set_back(place, row, [slot], anew=was_fired)
-        if was_fired and row.outer is not None:
-            queue.append(row.outer)
-        if was_fired and row.task is not None and joins.ending(place, row.task) is None:
-            _take_back(place, row.task)
-            waiting.append(row.task)
-    return waiting
 
 
 def _take_back(place: Place, task: int) -> None:
@@ -114,10 +98,9 @@ def _offer(place: Place, run: RunRow, tasks: Sequence[int], at: int, now: int) -
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
     groups: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
     for task in sorted(tasks):
-        span = place.published(task)
-        assert span is not None
+        span = _span(place, task)
         join = place.joins.get(task)
-        waits = join is not None and join.task == task and not _full(join)
+        waits = join is not None and join.task == task and not join.is_full
         if join is not None and not waits:
             join.fired = True
         groups[span.first, (task - span.first) // MASK_WIDTH, waits].append(task)
@@ -131,7 +114,3 @@ def _offer(place: Place, run: RunRow, tasks: Sequence[int], at: int, now: int) -
             span, round=round, first=low, last=last, left=left, rank=rank(run, span, now), due=None, state=state,
             attempt=highest,
         )  # fmt: skip
-
-
-def _full(join: JoinRow) -> bool:
-    return join.full == len(join.parts)

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
+from ramify.model.arrivals import Standing
 from ramify.model.death import NO_DEATHS, Death, Deaths
+from ramify.model.decision import Decision, Said
 from ramify.model.event import Event, Status, Tally
 from ramify.model.key import Hold
 from ramify.model.log import StoredLine
@@ -33,10 +35,12 @@ class RunRow:
     new: NewRun
     state: RunState
     created: int
+    since: int
     round: int = -1
     reason: str | None = None
     ended: int | None = None
     into: RunState = RunState.DONE
+    decision: Decision | None = None
 
     def state_for(self, round: int) -> SegmentState:
         """What a segment of that round is now: claimable, or behind the gate."""
@@ -67,6 +71,7 @@ class SpanRow:
     keys: list[bytes | None] | None
     mores: list[bytes | None] | None
     lanes: list[str] | None = None
+    awaited: bool = False
     published: bool = True
 
     @property
@@ -110,30 +115,6 @@ class SegmentRow:
 
 
 @dataclass
-class PartRow:
-    """Some slots of a join: who arrived, and who of them not as done."""
-
-    size: int
-    arrived: int = 0
-    broken: int = 0
-
-
-@dataclass
-class JoinRow:
-    """A join; `full` counts its full parts."""
-
-    id: int
-    run: int
-    needs: int
-    task: int | None
-    outer: tuple[int, int] | None
-    parts: list[PartRow]
-    full: int = 0
-    instance: int = 1
-    fired: bool = False
-
-
-@dataclass
 class KeyRow:
     """Who holds a key, and until when (None: until it is released)."""
 
@@ -152,6 +133,7 @@ class SessionRow:
     last: int = 0
     answer: object = None
     gone_at: int | None = None
+    draining: Said | None = None
 
 
 @dataclass
@@ -178,8 +160,11 @@ class Place:
     counters: dict[tuple[int, str, int, int], int] = field(default_factory=lambda: defaultdict(int))
     keys: dict[bytes, KeyRow] = field(default_factory=dict)
     labels: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
-    joins: dict[int, JoinRow] = field(default_factory=dict)
+    joins: dict[int, Standing] = field(default_factory=dict)
     waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    #: The same by join: the task in each slot; and the spans whose tasks are members by their place.
+    linked: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    grouped: dict[int, list[SpanRow]] = field(default_factory=lambda: defaultdict(list))
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
@@ -231,6 +216,8 @@ class Place:
         """Put a range into the log."""
         insort(self.firsts, span.first)
         self.spans[span.first] = span
+        if span.join is not None:
+            self.grouped[span.join].append(span)
 
     def span_of(self, task: int) -> SpanRow | None:
         """The range that holds `task`, published or not."""

@@ -9,6 +9,8 @@ from collections import deque
 
 from ramify.model.blame import after_death
 from ramify.model.death import NOBODYS_FAULT, Death
+from ramify.model.deciding import storable_said
+from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
@@ -25,6 +27,15 @@ def enter(place: Place, process: NewProcess, now: int, tick: int) -> None:
         place.session(process.id)
         return
     place.sessions[process.id] = SessionRow(process, now, deque([tick], maxlen=BEATS_KEPT))
+
+
+def drain(place: Place, process: int, said: Said) -> bool:
+    """Note that a process is to leave; False when its session has ended, or never began."""
+    session = place.sessions.get(process)
+    if session is None or session.gone_at is not None:
+        return False
+    session.draining = session.draining or storable_said(said)
+    return True
 
 
 def bury(place: Place, process: int, now: int, death: Death) -> int:

@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from ramify.model.arrivals import Standing
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
-from ramify.model.run import Run, RunState
+from ramify.model.run import Owner, Run, RunState
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.memory import joins
-from ramify.store.memory.place import JoinRow, Place, SegmentRow, SessionRow, SpanRow
+from ramify.store.memory.place import Place, RunRow, SegmentRow, SessionRow, SpanRow
 from ramify.store.memory.runs import as_run
 from ramify.store.reads import (
     ErrorSummary,
@@ -60,6 +61,22 @@ class MemoryReads:
             beyond = (n for n in ids if (n < after or not after if newest_first else n > after))
             rows = map(as_run, map(self._place.runs.__getitem__, beyond))
             return _page((r for r in rows if state is None or r.state is state), lambda r: r.id, after, limit)
+
+    def owners(self, digest: bytes) -> Sequence[Owner]:
+        """Who began unfinished runs without a name."""
+        with self._place.lock:
+            found = (row.new.owner for row in self._unnamed(digest))
+            return list(dict.fromkeys(owner for owner in found if owner is not None))
+
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Unfinished runs of one owner without a name, by id."""
+        with self._place.lock:
+            rows = (row for row in self._unnamed(digest) if row.new.owner == owner and row.new.id > after)
+            return _page(map(as_run, rows), lambda r: r.id, after, limit)
+
+    def _unnamed(self, digest: bytes) -> list[RunRow]:
+        found = (row for _, row in sorted(self._place.runs.items()) if row.new.digest == digest)
+        return [row for row in found if row.new.name is None and row.ended is None]
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
@@ -138,14 +155,7 @@ class MemoryReads:
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot."""
         with self._place.lock:
-            waiting = {s: t for t, pairs in self._place.waiters.items() for j, s in pairs if j == join}
-            grouped = {
-                task + span.shift: task
-                for span in map(self._place.spans.__getitem__, self._place.firsts)
-                if span.join == join and span.published
-                for task in range(span.first, span.last + 1)
-            }
-            slots = sorted((grouped | waiting).items())
+            slots = sorted(joins.members(self._place, join).items())
             return _page((pair for pair in slots if pair[0] > after), lambda pair: pair[0], after, limit)
 
     def errors(self, run: int) -> ErrorSummary:
@@ -276,14 +286,13 @@ def _span(s: SpanRow) -> Span:
     return Span(s.first, s.last, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.join, slot)
 
 
-def _join(j: JoinRow) -> Join:
-    arrived = sum(part.arrived.bit_count() for part in j.parts)
-    broken = sum(part.broken.bit_count() for part in j.parts)
-    return Join(j.id, j.run, j.task, j.needs, arrived, broken, j.instance, j.fired)
+def _join(j: Standing) -> Join:
+    return Join(j.id, j.run, j.task, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
 
 
 def _process(number: int, row: SessionRow) -> Process:
     return Process(
         number, row.new.pid, row.new.host, row.entered, row.beats[-1], row.gone_at is not None, row.last,
-        row.new.kinds, row.new.queues, row.new.version,
+        row.new.kinds, row.new.queues, row.new.version, None, None, row.new.boot, row.new.pids, row.draining,
+        row.new.parent,
     )  # fmt: skip

@@ -1,15 +1,28 @@
-"""Runs in the reference store: starting, advancing, cancelling, pausing."""
+"""Runs in the reference store: starting, advancing, sweeping."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from ramify.errors import BadPayload
-from ramify.model.event import Status
-from ramify.model.mark import CancelAnswer, Mark, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
+from msgspec.structs import asdict, replace
+
+from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.awaiting import Questions, awaits_others
+from ramify.model.event import Status, Tally
+from ramify.model.run import (
+    Advanced,
+    NewRun,
+    Order,
+    Run,
+    RunState,
+    ends_as,
+    seconds_left,
+    stalled,
+    too_late,
+    too_many,
+)
 from ramify.model.segment import SegmentState, tasks_in
-from ramify.store.memory import claims, commits, joins, keys
+from ramify.store.memory import joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
 from ramify.store.reads import Sweep
 
@@ -18,11 +31,9 @@ WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
 
 def create(place: Place, new: NewRun, now: int) -> RunRow:
     """Write the run row."""
-    if new.follows is not None and new.follows.run == new.id:
-        raise BadPayload(f"run {new.id} cannot follow itself")
     if new.follows is not None:
         place.run(new.follows.run)
-    row = RunRow(new, RunState.OPEN, now)
+    row = RunRow(new, RunState.OPEN, now, since=len(place.commits))
     place.runs[new.id] = row
     if new.name is not None:
         place.names[new.name, new.generation] = new.id
@@ -31,11 +42,16 @@ def create(place: Place, new: NewRun, now: int) -> RunRow:
 
 def as_run(row: RunRow) -> Run:
     """A run as readers see it."""
-    n = row.new
     return Run(
-        n.id, n.name, n.generation, n.shape, n.order, n.follows, n.endless, n.params, n.roots,
-        row.state, row.round, row.reason, row.created, row.ended,
-    )  # fmt: skip
+        **asdict(row.new),
+        state=row.state,
+        round=row.round,
+        reason=row.reason,
+        created=row.created,
+        ended=row.ended,
+        since=row.since,
+        decision=row.decision,
+    )
 
 
 def live(place: Place, run: int) -> list[SegmentRow]:
@@ -43,11 +59,29 @@ def live(place: Place, run: int) -> list[SegmentRow]:
     return [row for row in place.segments.values() if row.run == run and row.state <= SegmentState.CLAIMED]
 
 
+def begin(place: Place, run: RunRow, now: int) -> None:
+    """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
+    if any(row.state in WORKING for row in live(place, run.new.id)):
+        advance(place, run, run.round, now)
+
+
 def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
+    answer = _judge(place, run, round, now)
+    return (
+        replace(answer, time_left=seconds_left(run.new.deadline, run.into, now))
+        if answer.state is RunState.OPEN
+        else answer
+    )
+
+
+def _judge(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     rows = live(place, run.new.id)
     if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
         return Advanced(run.state, run.round)
+    if run.state is RunState.OPEN and (late := too_late(run.new, run.into, now)) is not None:
+        run.state, run.into, run.reason = RunState.DRAINING, RunState.FAILED, late
+        return replace(_drain(place, run, rows, now), moved=True)
     if run.state is RunState.DRAINING:
         return _drain(place, run, rows, now)
     working = [row for row in rows if row.state in WORKING]
@@ -61,9 +95,31 @@ def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
         return Advanced(run.state, run.round, moved, sum(row.count for row in holding))
     if working:
         return _open_next(place, run, min(row.round for row in working), rows)
-    if run.new.endless:
+    waiting = [row for row in rows if row.state is SegmentState.WAITING]
+    if run.new.endless or (waiting and _waits_for_others(place, run)):
         return Advanced(run.state, run.round)
-    return _end(place, run, [row for row in rows if row.state is SegmentState.WAITING], now)
+    return _end(place, run, waiting, now)
+
+
+def _waits_for_others(place: Place, run: RunRow) -> bool:
+    """Whether a task of this run may still start because of what others do."""
+
+    def awaited(number: int) -> Iterable[int]:
+        unfired = {join.id for join in place.joins.values() if join.run == number and not join.fired}
+        return [task for join in unfired for task in place.linked.get(join, {}).values()]
+
+    def row(task: int) -> tuple[int, SegmentState] | None:
+        found = place.covering(task)
+        return None if found is None else (found.run, found.state)
+
+    def follows(number: int) -> int | None:
+        leader = place.run(number).new.follows
+        return None if leader is None else leader.run
+
+    def works(number: int) -> bool:
+        return any(each.state in WORKING for each in live(place, number))
+
+    return awaits_others(run.new.id, Questions(awaited, row, works, follows))
 
 
 def _open_next(place: Place, run: RunRow, next_round: int, rows: list[SegmentRow]) -> Advanced:
@@ -87,6 +143,7 @@ def _ungate(run: RunRow, rows: list[SegmentRow]) -> bool:
 def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Advanced:
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     state = ends_as(
+        run.new,
         run.into,
         failures=_count(place, run, Status.FAILED, Status.QUARANTINED),
         cancelled=_count(place, run, Status.CANCELLED),
@@ -96,7 +153,7 @@ def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Adva
     return _close(place, run, state, stalled(stuck) if stuck else run.reason if state is run.into else None, now)
 
 
-def _count(place: Place, run: RunRow, *statuses: Status) -> int:
+def _count(place: Place, run: RunRow, *statuses: Status | Tally) -> int:
     counters = place.counters.items()
     return sum(count for (owner, _, what, _), count in counters if owner == run.new.id and what in statuses)
 
@@ -124,7 +181,7 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
     if not rows:
         return
     seq = place.new_commit(0, 0, now)
-    arrivals: list[joins.Arrival] = []
+    arrivals: list[Arrival] = []
     for row in rows:
         swept = Sweep(row.run, row.first, row.last, row.left, seq)
         place.sweeps[row.run].append(swept)
@@ -132,48 +189,18 @@ def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> No
         place.count(row.run, row.span.kind, Status.CANCELLED, 0, row.count)
         for task in tasks_in(row.first, row.last, row.left):
             keys.release(place, row.span, task, Status.CANCELLED, now)
-            arrivals += ((join, slot, True) for join, slot in joins.memberships(place, task))
+            for join, slot in joins.memberships(place, task):
+                if place.joins[join].run != run.new.id:
+                    arrivals.append((join, slot, Status.CANCELLED))
         place.drop_segment(row)
-    elsewhere = [a for a in arrivals if a[0] in place.joins and place.joins[a[0]].run != run.new.id]
-    joins.settle(place, elsewhere, (), run.new.id, run.round + 1, now)
+    joins.arrive(place, [Arrivals(run.new.id, run.round + 1, arrivals)], {})
 
 
-def gate_all(place: Place, run: int) -> None:
-    """Put every claimable row of a run behind the gate."""
-    for row in live(place, run):
-        if row.state is SegmentState.READY:
-            row.state = SegmentState.GATED
-
-
-def cancel_run(place: Place, run: RunRow, reason: str, into: RunState, now: int) -> CancelAnswer:
-    """Drain the run; when nobody holds anything of it, it ends here."""
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if run.state is not RunState.DRAINING:
-        run.state, run.into, run.reason = RunState.DRAINING, into, reason or None
-    return CancelAnswer.CERTAIN if advance(place, run, run.round, now).state.is_end else CancelAnswer.REQUESTED
-
-
-def cancel_task(place: Place, run: RunRow, task: int, below: bool, reason: str, now: int) -> CancelAnswer:
-    """End a task that nobody holds; leave a mark on one that is held, and with `below` for its descendants."""
-    span = place.published(task)
-    if span is None or span.run != run.new.id:
-        return CancelAnswer.UNKNOWN
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if below:
-        place.marks[run.new.id].append(Mark(run.new.id, Scope.SUBTREE, task, Status.CANCELLED, reason))
-    row = place.covering(task)
-    if row is None:
-        return CancelAnswer.REQUESTED if below else CancelAnswer.ENDED
-    if row.state is SegmentState.CLAIMED:
-        if not below:
-            place.marks[run.new.id].append(Mark(run.new.id, Scope.TASK, task, Status.CANCELLED, reason))
-        return CancelAnswer.REQUESTED
-    row = claims.around(place, row, task)
-    place.new_commit(0, 0, now)
-    commits.write_ends(place, span, [task], [Status.CANCELLED], [reason_value(reason)], 0, now)
-    arrivals = commits.arrivals_of(place, span, [task])
-    joins.take_out(place, row, [task])
-    joins.settle(place, arrivals, (), run.new.id, row.round + 1, now)
-    return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN
+def hold_to_caps(place: Place, runs: Iterable[int], now: int) -> None:
+    """Halt those of the runs that have more tasks than they may have."""
+    for run in map(place.run, runs):
+        why = too_many(run.new, _count(place, run, Tally.ADDED)) if run.new.max_tasks is not None else None
+        if why is not None and not run.state.is_end:
+            if run.state is not RunState.DRAINING:
+                run.state, run.into, run.reason = RunState.DRAINING, RunState.HALTED, why
+            advance(place, run, run.round, now)

@@ -11,20 +11,23 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from ramify.errors import BadPayload, Reaped, RunEnded, StoreRefused
+from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.deciding import Settle, check_into, check_settle
+from ramify.model.decision import UNSAID, Said, What
+from ramify.model.event import Status
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, StoredLine, storable_lines
-from ramify.model.mark import CancelAnswer, Mark
-from ramify.model.outcome import storable
+from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, Order, RunState, Started
-from ramify.model.task import Appended, NewTasks, applied_before, check_name, check_staged, check_tasks
+from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
+from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, lives, processes, runs
+from ramify.store.memory import adding, claims, commits, deciding, lives, processes, runs
 from ramify.store.memory import joins as join_rows
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
@@ -106,8 +109,15 @@ class MemoryStore:
             return Beat(
                 marks=claims.marks_for(self._place, process),
                 paused=claims.paused_for(self._place, process),
+                time_left=claims.time_left_for(self._place, process, self.now()),
                 peers=peers,
+                draining=session.draining is not None,
             )
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to leave."""
+        with self._place.lock:
+            return processes.drain(self._place, process, said)
 
     @property
     def records(self) -> None:
@@ -136,10 +146,15 @@ class MemoryStore:
             self._place.next_id += count
             return first
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         """Create a run with its first tasks."""
-        if run.name is not None:
-            check_name("run name", run.name)
+        check_run(run)
         with self._place.lock:
             known = self._place.names.get((run.name, run.generation)) if run.name is not None else None
             known = run.id if run.id in self._place.runs else known
@@ -147,10 +162,10 @@ class MemoryStore:
                 return Started(runs.as_run(self._place.runs[known]), created=False)
             if not 0 < run.id < self._place.next_id:
                 raise BadPayload(f"run id {run.id} was not reserved from this store")
-            self._check_adding(tasks, joins, ())
+            self._check_adding(tasks, joins, waiters)
             row = runs.create(self._place, run, self.now())
-            added = self._add(run.id, tasks, joins, (), 0)
-            runs.advance(self._place, row, -1, self.now())
+            added = self._add(run.id, tasks, joins, waiters, 0)
+            runs.begin(self._place, row, self.now())
             self._place.wake()
             return Started(runs.as_run(row), created=True, added=added)
 
@@ -158,8 +173,8 @@ class MemoryStore:
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoin] = (),
-        waiters: Sequence[NewWaiter] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside."""
         with self._place.lock:
@@ -172,6 +187,7 @@ class MemoryStore:
                 )
             self._check_adding(tasks, joins, waiters)
             answer = self._add(run, tasks, joins, waiters, row.round + 1 if row.new.order is Order.ROUNDS else 0)
+            runs.hold_to_caps(self._place, [run], self.now())
             self._place.wake()
             return answer
 
@@ -218,10 +234,7 @@ class MemoryStore:
             for part in refused:
                 commits.refuse(self._place, stamp, part, now)
             seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
-            for part in parts:
-                row = commits.holding(self._place, stamp.process, part.token)
-                if row is not None:
-                    commits.apply(self._place, stamp, row, part, now)
+            runs.hold_to_caps(self._place, commits.apply(self._place, stamp, parts, now), now)
             claimed = Claimed()
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
@@ -259,44 +272,51 @@ class MemoryStore:
         task: int | None = None,
         *,
         below: bool = False,
-        reason: str = "",
+        said: Said = UNSAID,
         into: RunState = RunState.CANCELLED,
-    ) -> CancelAnswer:
+    ) -> Settled:
         """Cancel a run, a task, or a task with its descendants."""
-        if into not in (RunState.CANCELLED, RunState.HALTED):
-            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
-        reason = storable(reason)
+        check_into(into)
+        if task is not None:
+            return self._settle(run, Settle(task, said, below=below))
         with self._place.lock:
-            row = self._place.run(run)
-            if task is None:
-                answer = runs.cancel_run(self._place, row, reason, into, self.now())
-            else:
-                answer = runs.cancel_task(self._place, row, task, below, reason, self.now())
+            answer = deciding.cancel(self._place, self._place.run(run), said, into, self.now())
             self._place.wake()
             return answer
 
-    def pause(self, run: int) -> RunState:
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """Say how a task ends."""
+        return self._settle(run, check_settle(Settle(task, said, status, value)))
+
+    def _settle(self, run: int, ask: Settle) -> Settled:
+        with self._place.lock:
+            answer = deciding.settle(self._place, self._place.run(run), ask, self.now())
+            self._place.wake()
+            return answer
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
         with self._place.lock:
-            row = self._place.run(run)
-            if row.state is RunState.OPEN:
-                row.state = RunState.PAUSED
-                runs.gate_all(self._place, run)
-                self._place.wake()
-            return row.state
+            state = deciding.pause(self._place, self._place.run(run), said, self.now())
+            self._place.wake()
+            return state
 
-    def resume(self, run: int) -> RunState:
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
         with self._place.lock:
-            row = self._place.run(run)
-            if row.state is RunState.PAUSED:
-                row.state = RunState.OPEN
-                runs.advance(self._place, row, row.round, self.now())
-                self._place.wake()
-            return row.state
+            state = deciding.resume(self._place, self._place.run(run), said, self.now())
+            self._place.wake()
+            return state
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        said: Said = UNSAID,
     ) -> Reopened:
         """Begin new lives."""
         with self._place.lock:
@@ -305,7 +325,10 @@ class MemoryStore:
                 return _same(again.answer, Reopened)
             row = self._place.run(run)
             lives.check(self._place, row, tasks)
-            answer = lives.reopen(self._place, row, tasks, settle, storable(reason), stamp.process, self.now())
+            now, why = self.now(), reason_value(said.reason, said.by)
+            answer = lives.reopen(self._place, row, tasks, following, settle, why, stamp.process, now)
+            if answer.tasks:
+                deciding.note(row, What.REOPENED, said, now)
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer
@@ -338,7 +361,7 @@ class MemoryStore:
             sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
             return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)
 
-    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
+    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
         for group in tasks:
             check_tasks(group)
             if group.join is not None and group.slot is None:
@@ -347,7 +370,7 @@ class MemoryStore:
         join_rows.check(self._place, tasks, new, waiters)
 
     def _add(
-        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoin], waiters: Sequence[NewWaiter], round: int
+        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], round: int
     ) -> Appended:
         row, now = self._place.run(run), self.now()
         if (
@@ -357,14 +380,12 @@ class MemoryStore:
             and adding.extend_tail(self._place, row, tasks[0], round, 0, now)
         ):
             return Appended(((tasks[0].first,),))
-        join_rows.create(self._place, run, new)
+        empty = join_rows.create(self._place, run, new, round)
         added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]
         arrivals = [arrival for group in added for arrival in group.arrivals]
         became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
-        for waiter in waiters:
-            task = became.get(waiter.task, waiter.task)
-            arrivals += join_rows.wait_for(self._place, task, waiter.join, waiter.slot)
-        join_rows.settle(self._place, arrivals, new, run, round, now)
+        arrivals += join_rows.wait(self._place, waiters, became)
+        join_rows.arrive(self._place, [Arrivals(run, round, arrivals)], empty)
         taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
         return Appended(tuple(group.ids for group in added), taken)
 

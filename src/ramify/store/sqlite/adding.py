@@ -10,6 +10,7 @@ from functools import cached_property
 import msgspec
 
 from ramify.errors import BadPayload
+from ramify.model.arrivals import Arrival
 from ramify.model.event import Status, Tally
 from ramify.model.policy import is_young
 from ramify.model.run import Order, Run
@@ -17,7 +18,6 @@ from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.sqlite import bulk, joins, keys, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.keys import Offer
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
@@ -152,7 +152,7 @@ def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool =
     return SpanRow(
         tasks.first, tasks.last, run.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, tasks.due,
         tasks.hold, tasks.keep, tasks.join, slot - tasks.first if tasks.join is not None else 0,
-        tasks.keys is not None, tasks.mores is not None, tasks.lanes is not None, published,
+        tasks.keys is not None, tasks.mores is not None, tasks.lanes is not None, tasks.awaited, published,
     )  # fmt: skip
 
 
@@ -203,7 +203,14 @@ def known(db: Db, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
 
 def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
-    if len(tasks.bodies) != 1 or tasks.due is not None or tasks.join is not None or tasks.waits or tasks.lanes:
+    if (
+        len(tasks.bodies) != 1
+        or tasks.due is not None
+        or tasks.join is not None
+        or tasks.waits
+        or tasks.lanes
+        or tasks.awaited
+    ):
         return False
     span = rows.span_of(db, tasks.first - 1)
     if span is None or span.last != tasks.first - 1 or not span.published:
@@ -240,8 +247,16 @@ def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
 # Staged ranges
 
 
-def stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
-    """Write unpublished rows under a staged segment, extending the last one of this claim where they follow on."""
+def stage(db: Db, groups: Sequence[NewTasks], owner: SegmentRow) -> None:
+    """Write unpublished rows under staged segments."""
+    check_room(db, groups)
+    run = rows.run_row(db, owner.run)
+    for tasks in groups:
+        _stage(db, run, tasks, owner)
+
+
+def _stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
+    """Write one group, extending the last range of this claim where it follows on."""
     span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
     columns = bulk.TaskColumns.of(tasks)
     span.low_parent, span.high_parent = columns.low_parent, columns.high_parent

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.claim import Claimed, Want
+from ramify.model.claim import Claimed, Want, within_bounds
 from ramify.model.commit import Committed
 from ramify.store.contract import Reopened
 from ramify.store.sqlite import claims, held
@@ -56,12 +56,13 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
 
     What is left to take is what it is now. A claim that got less than it asked for has left nothing.
     """
-    found = tuple(held.read(db, answer.tokens))
+    found = within_bounds(held.read(db, answer.tokens))
     emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
-    return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now))
+    left = held.time_left(db, {claim.run for claim in found}, now)
+    return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now), left)
 
 
 def committed(db: Db, answer: Answer, process: int, then_claim: Want | None, now: int) -> Committed:
     """The answer to a commit; marks are what they are now."""
     taken = Claimed() if then_claim is None else claimed(db, answer, then_claim, now)
-    return Committed(answer.seq, answer.refused, held.told(db, process).marks, taken)
+    return Committed(answer.seq, answer.refused, held.told(db, process, now).marks, taken)

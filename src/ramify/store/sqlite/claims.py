@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
-from itertools import islice
+from itertools import islice, takewhile
 
-from ramify.model.claim import Want
+from ramify.model.claim import Rooms, Want
 from ramify.model.process import new_token
 from ramify.model.segment import SegmentState, take_head
 from ramify.store.sqlite import rows
@@ -39,8 +39,16 @@ NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} 
 DUE_WINDOW = 256
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
+#: The most rows of runs without room that are passed over one by one.
+SKIPPED = 64
 #: The most rows that are looked at to say how many tasks are left.
 READY_WINDOW = 32
+IS_BOUNDED = "SELECT 1 FROM run INDEXED BY run_bounded WHERE max_running IS NOT NULL AND ended IS NULL LIMIT 1"
+#: By way of the living processes, whose claims are few, and not of all live rows of the run.
+CLAIMED_OF = (
+    "SELECT first, segment.last, mask FROM session INDEXED BY living CROSS JOIN segment INDEXED BY held"
+    " ON owner = session.process AND run = ? WHERE gone_at IS NULL AND state = 3"
+)
 LEFT = "SELECT run, lane, first, last, mask FROM segment INDEXED BY"
 LEFT_DUE = f"{LEFT} due WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? LIMIT ?"
 
@@ -67,9 +75,12 @@ def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
     held, worst = _held(db, process)
     if worst:
         return Taken((), False, 0)
-    suspects = any(True for _ in _suspects(db, want, now))
+    rooms = _rooms(db)
+    suspects = any(True for _ in _suspects(db, want, rooms, now))
     if want.limit > 0:
-        found = (suspects and not held) or any(True for _ in _candidates(db, want, ())) or _due(db, want, now)
+        found = (
+            (suspects and not held) or any(True for _ in _candidates(db, want, rooms, ())) or _due(db, want, rooms, now)
+        )
         return None if found else Taken((), suspects, 0)
     return Taken((), suspects, 0)
 
@@ -90,17 +101,41 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     held, worst = _held(db, process)
     if worst:
         return Taken((), False, turn)
-    suspects = list(islice(_suspects(db, want, now), 2))
+    rooms = _rooms(db)
+    suspects = list(islice(_suspects(db, want, rooms, now), 2))
     if suspects and not held and want.limit > 0:
-        cut, _ = take_head(suspects[0].first, suspects[0].last, suspects[0].left, want.limit)
-        alone = stamp(db, process, [Choice(suspects[0], cut)])
+        alone = stamp(db, process, [_head(suspects[0], want.limit, rooms)])
         return Taken(_tokens(alone), len(suspects) > 1, turn)
-    due = _due(db, want, now)
-    shared, turn = _by_turns(db, want, turn, due)
+    due = _due(db, want, rooms, now)
+    shared, turn = _by_turns(db, want, rooms, turn, due)
     taken = stamp(db, process, shared)
     limit = want.limit - sum(row.count for row in taken)
-    taken += stamp(db, process, _choose(_candidates(db, want, due), limit))
+    taken += stamp(db, process, _choose(_candidates(db, want, rooms, due), limit, rooms))
     return Taken(_tokens(taken), bool(suspects), turn)
+
+
+def _rooms(db: Db) -> Rooms:
+    """How much room the runs have; where none is bounded, none is looked at."""
+    if db.execute(IS_BOUNDED).fetchone() is None:
+        return Rooms(lambda run: None)
+
+    def ask(run: int) -> int | None:
+        (most,) = db.execute("SELECT max_running FROM run WHERE id = ?", (run,)).fetchall()[0]
+        return None if most is None else most - sum(tasks_of(*row) for row in db.execute(CLAIMED_OF, (run,)))
+
+    return Rooms(ask)
+
+
+def tasks_of(first: int, last: int, mask: bytes | None) -> int:
+    """How many unfinished tasks a row stands for."""
+    return last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
+
+
+def _head(row: SegmentRow, limit: int, rooms: Rooms) -> Choice:
+    """As much of the beginning of a row as may be taken; there is room for some of it."""
+    cut, count = take_head(row.first, row.last, row.left, rooms.of(row.run, limit))
+    rooms.take(row.run, count)
+    return Choice(row, cut)
 
 
 def ready(db: Db, want: Want, now: int) -> int:
@@ -113,12 +148,13 @@ def ready(db: Db, want: Want, now: int) -> int:
     among = "".join(f" AND {name} IN ({','.join('?' * len(values))})" for name, values in chosen.items())
     values = tuple(value for column in chosen.values() for value in column)
     found = db.execute(f"{LEFT} {index} WHERE {IS_READY}{among} LIMIT ?", (*values, READY_WINDOW))
-    return _count(found, want) or _count(_ripe(db, want, now), want)
+    rooms = _rooms(db)
+    return _count(found, want, rooms) or _count(_ripe(db, want, now), want, rooms)
 
 
-def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want: Want) -> int:
-    return sum(
-        last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
+def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want: Want, rooms: Rooms) -> int:
+    return rooms.open_to(
+        (run, tasks_of(first, last, mask))
         for run, lane, first, last, mask in found
         if lane not in want.busy_lanes and (want.runs is None or run in want.runs)
     )
@@ -137,21 +173,22 @@ def _tokens(taken: Iterable[SegmentRow]) -> tuple[bytes, ...]:
     return tuple(row.token for row in taken if row.token is not None)
 
 
-def _fits(row: SegmentRow, want: Want) -> bool:
+def _fits(row: SegmentRow, want: Want, rooms: Rooms) -> bool:
     return (
         row.kind in want.kinds
         and (want.queues is None or row.queue in want.queues)
         and (want.runs is None or row.run in want.runs)
         and row.lane not in want.busy_lanes
+        and rooms.of(row.run, 1) > 0
     )
 
 
-def _suspects(db: Db, want: Want, now: int) -> Iterator[SegmentRow]:
+def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SegmentRow]:
     found = db.execute(
         f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id"
     )
     for row in map(rows.segment_row, found):
-        if _fits(row, want) and (row.due is None or row.due <= now):
+        if _fits(row, want, rooms) and (row.due is None or row.due <= now):
             yield row
 
 
@@ -166,41 +203,69 @@ def _queues(db: Db, statement: str, kind: str, want: Want) -> Iterator[str]:
         yield queue
 
 
-def _due(db: Db, want: Want, now: int) -> list[SegmentRow]:
+def _due(db: Db, want: Want, rooms: Rooms, now: int) -> list[SegmentRow]:
     """The rows whose time has come, best first: of each kind and queue those that have been due longest."""
     found: list[SegmentRow] = []
     for kind in sorted(want.kinds):
         for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
             some = map(rows.segment_row, db.execute(NOW_DUE, (kind, queue, now)))
-            found += islice((row for row in some if _fits(row, want)), DUE_WINDOW)
+            found += islice((row for row in some if _fits(row, want, rooms)), DUE_WINDOW)
     return sorted(found, key=_place)
 
 
-def _candidates(db: Db, want: Want, due: Iterable[SegmentRow]) -> Iterator[SegmentRow]:
+def _candidates(db: Db, want: Want, rooms: Rooms, due: Iterable[SegmentRow]) -> Iterator[SegmentRow]:
     """What may be claimed, best first."""
     streams: list[Iterable[SegmentRow]] = [[row for row in due if row.state is SegmentState.READY]]
     for kind in sorted(want.kinds):
         for queue in _queues(db, NEXT_QUEUE, kind, want):
             if want.runs is None:
-                streams.append(map(rows.segment_row, db.execute(BY_KIND, (kind, queue))))
+                streams.append(_of_kind(db, kind, queue, rooms))
             else:
-                streams += (map(rows.segment_row, db.execute(BY_RUN, (r, kind, queue))) for r in sorted(want.runs))
-    return (row for row in merge(*streams, key=_place) if _fits(row, want))
+                streams += (_of_run(db, run, kind, queue, rooms) for run in sorted(want.runs))
+    return (row for row in merge(*streams, key=_place) if _fits(row, want, rooms))
+
+
+def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
+    """The ready rows of a kind and queue. When many of runs without room are in front, the other runs one by one."""
+    skipped = 0
+    for row in map(rows.segment_row, db.execute(BY_KIND, (kind, queue))):
+        if rooms.of(row.run, 1):
+            yield row
+        elif (skipped := skipped + 1) > SKIPPED:
+            break
+    else:
+        return
+    runs = islice((run for run in _ready_runs(db) if rooms.of(run, 1)), TURN_WINDOW)
+    others = merge(*(_of_run(db, run, kind, queue, rooms) for run in runs), key=_place)
+    yield from (other for other in others if _place(other) > _place(row))
+
+
+def _of_run(db: Db, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
+    """Its ready rows, as long as there is room."""
+    found = map(rows.segment_row, db.execute(BY_RUN, (run, kind, queue))) if rooms.of(run, 1) else ()
+    return takewhile(lambda row: rooms.of(run, 1), found)
+
+
+def _ready_runs(db: Db) -> Iterator[int]:
+    run: int | None = 0
+    while (run := db.execute(NEXT_RUN, (run,)).fetchall()[0][0]) is not None:
+        yield run
 
 
 def _place(row: SegmentRow) -> tuple[int, int]:
     return row.rank, row.id
 
 
-def _choose(candidates: Iterable[SegmentRow], limit: int) -> list[Choice]:
+def _choose(candidates: Iterable[SegmentRow], limit: int, rooms: Rooms) -> list[Choice]:
     """Rows and heads of rows, until the limit is reached."""
     chosen: list[Choice] = []
     if limit < 1:
         return chosen
     for row in candidates:
         first, left = row.first, row.left
-        while limit > 0 and first <= row.last:
-            cut, count = take_head(first, row.last, left, limit)
+        while first <= row.last and (room := rooms.of(row.run, limit)) > 0:
+            cut, count = take_head(first, row.last, left, room)
+            rooms.take(row.run, count)
             chosen.append(Choice(row, cut))
             limit -= count
             first, left = cut, None if left is None else left >> (cut - first)
@@ -209,7 +274,7 @@ def _choose(candidates: Iterable[SegmentRow], limit: int) -> list[Choice]:
     return chosen
 
 
-def _by_turns(db: Db, want: Want, turn: int, due: Sequence[SegmentRow]) -> tuple[list[Choice], int]:
+def _by_turns(db: Db, want: Want, rooms: Rooms, turn: int, due: Sequence[SegmentRow]) -> tuple[list[Choice], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     first = _next_run(db, 0, due)
     if want.limit < 1 or first is None or _next_run(db, first, due) is None:
@@ -223,7 +288,7 @@ def _by_turns(db: Db, want: Want, turn: int, due: Sequence[SegmentRow]) -> tuple
         if run is None or (turned and run > turn):
             break
         at = run
-        best = _best_of(db, run, want, due)
+        best = _best_of(db, run, want, rooms, due)
         if best is not None:
             able.append((run, best))
             if len(able) == 2:
@@ -231,8 +296,7 @@ def _by_turns(db: Db, want: Want, turn: int, due: Sequence[SegmentRow]) -> tuple
     if len(able) < 2:
         return [], turn
     run, best = able[0]
-    cut, _ = take_head(best.first, best.last, best.left, max(1, want.limit // 4))
-    return [Choice(best, cut)], run
+    return [_head(best, max(1, want.limit // 4), rooms)], run
 
 
 def _next_run(db: Db, after: int, due: Iterable[SegmentRow]) -> int | None:
@@ -241,14 +305,14 @@ def _next_run(db: Db, after: int, due: Iterable[SegmentRow]) -> int | None:
     return min(later if ready is None else [ready, *later], default=None)
 
 
-def _best_of(db: Db, run: int, want: Want, due: Iterable[SegmentRow]) -> SegmentRow | None:
-    if want.runs is not None and run not in want.runs:
+def _best_of(db: Db, run: int, want: Want, rooms: Rooms, due: Iterable[SegmentRow]) -> SegmentRow | None:
+    if (want.runs is not None and run not in want.runs) or not rooms.of(run, 1):
         return None
     heads = [row for row in due if row.run == run][:1]
     for kind in want.kinds:
         for queue in _queues(db, NEXT_QUEUE, kind, want):
             found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
-            heads += islice((row for row in found if _fits(row, want)), 1)
+            heads += islice((row for row in found if _fits(row, want, rooms)), 1)
     return min(heads, key=_place, default=None)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import groupby, repeat
 
 from ramify.errors import BadPayload
-from ramify.model.commit import Part, check_part
+from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.commit import NO_HEIRS, Part, check_part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.lanes import apart
 from ramify.model.links import check_once
 from ramify.model.mark import Scope
@@ -19,7 +20,6 @@ from ramify.model.segment import bounds, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import adding, bulk, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.joins import Arrival
 from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
 #: Columns of new tasks in the form they are bound in, by the first id of their group.
@@ -39,7 +39,7 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
         raise BadPayload("two parts of one commit name the same token; merge them")
     valid: dict[bytes, SegmentRow] = {}
     children: list[NewTasks] = []
-    new_joins: list[NewJoin] = []
+    new_joins: list[NewJoins] = []
     held = holdings(db, stamp.process, [part.token for part in parts])
     for part in parts:
         row = held.get(part.token)
@@ -90,12 +90,34 @@ def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
     db.execute("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
 
 
+def write(
+    db: Db, stamp: Stamp, parts: Sequence[Part], columns: Columns, now: int
+) -> tuple[int, tuple[bytes, ...], set[int]]:
+    """Write the parts whose token is valid and record the others: its place in the log, who was refused, what grew."""
+    valid = check(db, stamp, parts)
+    guarded = [(valid[part.token], part) for part in parts if part.token in valid]
+    seq = 0
+    if guarded:
+        log = CommitLog(db, stamp.process, stamp.n, now)
+        seq = log.seq
+        Commit(db, log, stamp.process, columns, now).write(guarded)
+        log.close()
+    refused = [part for part in parts if part.token not in valid]
+    for part in refused:
+        refuse(db, stamp, part, now)
+    grown = {row.run for row, part in guarded if part.children or part.publish}
+    return seq, tuple(part.token for part in refused), grown
+
+
 class Commit:
     """A commit being written: what its parts have in common. Neither runs nor spans change while it is."""
 
     def __init__(self, db: Db, log: CommitLog, process: int, columns: Columns, now: int) -> None:
         self.db, self.log, self.process, self.columns, self.now = db, log, process, columns, now
         self._runs: dict[int, Run] = {}
+        #: What the parts written so far mean to joins, settled together at the end.
+        self.arrivals: list[Arrivals] = []
+        self.empty: dict[int, tuple[int, int]] = {}
 
     def run(self, number: int) -> Run:
         """One run."""
@@ -123,6 +145,7 @@ class Commit:
                 spans = rows.spans_at(self.db, (row.span for row, _ in batch))
                 for row, part in batch:
                     _apply(self, row, spans[row.span], part)
+        joins.arrive(self.db, self.arrivals, self.empty)
 
 
 def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
@@ -135,7 +158,7 @@ def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
     _count(db, span, part, process)
     end_tasks(db, span, ended, now)
     _forget_lateness(db, row.run, part.tasks)
-    joins.create(db, row.run, part.joins)
+    commit.empty.update(joins.create(db, row.run, part.joins, below))
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
     late = {
@@ -145,17 +168,20 @@ def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
     }
     for added in adding.add(db, run, part.children, below, process, now, late=late, columns=commit.columns):
         arrivals += added.arrivals
-        if part.waiters:
+        if part.waiters or part.heirs:
             became.update(added.moved())
-    for waiter in part.waiters:
-        arrivals += joins.wait_for(db, became.get(waiter.task, waiter.task), waiter.join, waiter.slot)
+    arrivals += joins.wait(db, part.children, part.waiters, became)
+    if part.heirs:
+        inherited = [(part.heirs[t], join, slot) for t, join, slot in joins.memberships(db, span, list(part.heirs))]
+        heirs = [NewWaiters(*zip(*inherited, strict=True))] if inherited else []
+        arrivals += joins.wait(db, part.children, heirs, became)
     for first in part.discard:
         adding.discard(db, adding.staged(db, first, part.token))
     for first in part.publish:
         arrivals += adding.publish(db, log, run, adding.staged(db, first, part.token), process, now)
-    arrivals += arrivals_of(db, span, ended, part.withheld)
+    arrivals += arrivals_of(db, span, ended, part.withheld, part.heirs)
+    commit.arrivals.append(Arrivals(row.run, below, arrivals))
     _shrink(db, row, part, ended, highest)
-    joins.settle(db, arrivals, part.joins, row.run, below)
 
 
 class Ended:
@@ -163,6 +189,11 @@ class Ended:
 
     def __init__(self, tasks: Sequence[int], statuses: Status | Sequence[Status]) -> None:
         self.tasks, self._statuses = tasks, statuses
+
+    @property
+    def all_done(self) -> bool:
+        """Whether it is known without a look at each that all of them ended well."""
+        return self._statuses is Status.DONE
 
     def __iter__(self) -> Iterator[tuple[int, Status]]:
         one_for_all = isinstance(self._statuses, Status)
@@ -222,17 +253,26 @@ def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
         )
 
 
-def arrivals_of(db: Db, span: SpanRow, ended: Ended, withheld: frozenset[int] = frozenset()) -> list[Arrival]:
+def arrivals_of(
+    db: Db,
+    span: SpanRow,
+    ended: Ended,
+    withheld: frozenset[int] = frozenset(),
+    heirs: Mapping[int, int] = NO_HEIRS,
+) -> list[Arrival]:
     """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     if not ended.tasks:
         return found
     if span.join is not None:
-        found += ((span.join, t + span.shift, s is not Status.DONE) for t, s in ended if t not in withheld)
-    waiting = db.execute("SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?", bounds(ended.tasks)).fetchall()
-    if waiting:
-        status = dict(ended)
-        found += ((join, slot, status[t] is not Status.DONE) for t, join, slot in waiting if t in status)
+        join, shift = span.join, span.shift
+        found += ((join, task + shift, status) for task, status in ended if task not in withheld and task not in heirs)
+    waiting = joins.waiters_of(db, ended.tasks)
+    if waiting and ended.all_done and not heirs:
+        found += ((join, slot, Status.DONE) for _, join, slot in waiting)
+    elif waiting:
+        status_of = dict(ended)
+        found += ((join, slot, status_of[task]) for task, join, slot in waiting if task not in heirs)
     return found
 
 

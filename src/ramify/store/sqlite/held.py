@@ -6,23 +6,28 @@ row has statements of its own, because a range is read faster than the ids in it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from ramify.model.claim import Claim, More
 from ramify.model.event import Event, History, Status, fold
+from ramify.model.join import MOST_BROUGHT, Rule
 from ramify.model.mark import Mark, Scope
-from ramify.model.run import RunState
+from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import tasks_in
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import joins, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SegmentRow
 
+NOTHING_MORE = More()
+#: By their numbers: claims are read by the thousand.
+RULES = tuple(Rule)
 #: The most ids of a row that is read together with others.
 NARROW = 16
 SHARED = (
-    "SELECT first, NOT keyed AND NOT extra AND NOT laned, laned, joined, shift FROM carray(?) AS wanted"
+    "SELECT first, NOT keyed AND NOT extra AND NOT laned, laned, awaited OR joined IS NOT NULL FROM carray(?) AS wanted"
     " CROSS JOIN span ON first = wanted.value"
 )
 TASKS_AT = (
@@ -31,10 +36,20 @@ TASKS_AT = (
 )
 RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
-JOINS_AT = (
-    "SELECT id, needs FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
+JOIN = "SELECT id, rule, brings, size, arrived, failed, skipped, cancelled FROM"
+JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
+LINKED = "SELECT id, slot, max(task) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value GROUP BY id, slot"
+GROUPED = (
+    "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
+    " WHERE published ORDER BY first"
 )
-RANGE_OF_JOINS = "SELECT id, needs FROM joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
+RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+
+TIMED = (
+    "SELECT id, deadline, becomes FROM carray(?) AS wanted CROSS JOIN run ON run.id = wanted.value"
+    " WHERE deadline IS NOT NULL AND state = 'open'"
+)
 
 
 def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
@@ -46,17 +61,19 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     tasks_of = [tasks_in(row.first, row.last, row.left) for row in held]
     near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
-    joins_of_near = dict(db.execute(JOINS_AT, (rows.ids(near),)).fetchall() if near else ())
+    joins_of_near = {join: rest for join, *rest in db.execute(JOINS_AT, (rows.ids(near),))} if near else {}
     for row, tasks in zip(held, tasks_of, strict=True):
-        plain, laned, join, shift = spans[row.span]
+        plain, laned, awaited = spans[row.span]
         if _is_narrow(row):
             found = list(islice(columns_of_near, len(tasks)))
-            needs = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
+            known = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
         else:
             found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
-            needs = dict(db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall())
+            known = {join: rest for join, *rest in db.execute(RANGE_OF_JOINS, (row.first, row.last))}
+            if known and row.left is not None:
+                known = {task: known[task] for task in tasks if task in known}
         columns = list(zip(*found, strict=True))
         mores = (
             {}
@@ -74,12 +91,11 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             tasks=tasks,
             bodies=columns[1],
             parents=columns[0],
-            mores=_join_mores(db, row, needs, mores) if needs else mores,
+            mores=_join_mores(tasks, known, _results(db, known), mores) if known else mores,
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, marks[row.run], tasks),
             deaths=row.deaths,
-            join=join,
-            shift=shift,
+            awaited=bool(awaited),
             lanes=list(columns[4]) if laned and row.lane is None else None,
         )
 
@@ -88,15 +104,41 @@ def _is_narrow(row: SegmentRow) -> bool:
     return row.last - row.first < NARROW
 
 
-def _join_mores(db: Db, row: SegmentRow, joins: dict[int, int], mores: dict[int, More]) -> dict[int, More]:
+def _join_mores(
+    tasks: Iterable[int],
+    known: Mapping[int, Sequence[Any]],
+    results: Mapping[int, tuple[bytes | None, ...]],
+    mores: dict[int, More],
+) -> dict[int, More]:
     """What goes along with the tasks of a row, with what the joins that published them say."""
-    for task, needs in joins.items():
-        known = mores.get(task, More())
-        parts = db.execute("SELECT broken FROM join_part WHERE id = ?", (task,))
-        broken = sum(int.from_bytes(bits, "little").bit_count() for (bits,) in parts)
-        if row.covers(task):
-            mores[task] = More(known.key, known.extra, needs, broken)
-    return mores
+    found: dict[int, More] = {}
+    for task in tasks:
+        if (bits := known.get(task)) is not None:
+            other = mores.get(task, NOTHING_MORE)
+            found[task] = More(other.key, other.extra, joins.ends_of(bits[2:]), RULES[bits[0]], results.get(task))
+    return {**mores, **found}
+
+
+def _results(db: Db, known: Mapping[int, Sequence[Any]]) -> dict[int, tuple[bytes | None, ...]]:
+    """What the members of small joins came to, by slot, for those that bring it along and of which all ended well."""
+    wanted = [join for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)]
+    if not wanted:
+        return {}
+    members: dict[int, dict[int, int]] = {join: {} for join in wanted}
+    for join, first, last, shift in db.execute(GROUPED, (rows.ids(wanted),)).fetchall():
+        members[join].update((task + shift, task) for task in range(first, last + 1))
+    # They win where a group's task lost its key or has an heir.
+    for join, slot, task in db.execute(LINKED, (rows.ids(wanted),)).fetchall():
+        members[join][slot] = task
+    values: dict[int, bytes | None] = {}
+    room = MOST_BROUGHT
+    tasks = sorted({task for slots in members.values() for task in slots.values()})
+    for task, value in db.execute(VALUES, (rows.ids(tasks),)):
+        values[task] = value
+        room -= len(value or b"")
+        if room < 0:
+            return {}
+    return {join: tuple(values[task] for _, task in sorted(slots.items())) for join, slots in members.items()}
 
 
 def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
@@ -112,10 +154,8 @@ def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, Histo
 
 def marks_of(db: Db, run: int) -> list[Mark]:
     """The marks of a run, oldest first."""
-    found = db.execute("SELECT scope, task, status, reason, value FROM mark WHERE run = ? ORDER BY rowid", (run,))
-    return [
-        Mark(run, Scope(scope), task, Status(status), reason, value) for scope, task, status, reason, value in found
-    ]
+    found = db.execute("SELECT scope, task, status, reason, value, who FROM mark WHERE run = ? ORDER BY rowid", (run,))
+    return [Mark(run, Scope(scope), task, Status(status), *told) for scope, task, status, *told in found]
 
 
 def _marked(db: Db, marks: Sequence[Mark], tasks: Iterable[int]) -> dict[int, Mark]:
@@ -145,18 +185,22 @@ def _above(
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a process must know of the runs it holds claims of: their marks, and which are paused."""
+    """What a process must know of the runs it holds claims of: their marks, which are paused, and the seconds
+    until deadlines.
+    """
 
     marks: tuple[Mark, ...]
     paused: tuple[int, ...]
+    time_left: tuple[tuple[int, float], ...]
 
 
-def told(db: Db, process: int) -> Told:
+def told(db: Db, process: int, now: int) -> Told:
     """What a process is told of the runs it holds claims of."""
     marks: list[Mark] = []
     held = db.execute(
-        "SELECT DISTINCT run.id, run.state, run.reason FROM segment INDEXED BY held JOIN run ON run.id = segment.run"
-        " WHERE segment.state = 3 AND owner = ? ORDER BY run.id",
+        "SELECT id, state, reason FROM run"
+        " WHERE id IN (SELECT run FROM segment INDEXED BY held WHERE segment.state = 3 AND segment.owner = ?)"
+        " ORDER BY id",
         (process,),
     ).fetchall()
     for run, state, reason in held:
@@ -164,4 +208,12 @@ def told(db: Db, process: int) -> Told:
             marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
         # That a task ran out of time concerns its next claim alone.
         marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
-    return Told(tuple(marks), tuple(run for run, state, _ in held if state == RunState.PAUSED))
+    paused = tuple(run for run, state, _ in held if state == RunState.PAUSED)
+    return Told(tuple(marks), paused, time_left(db, {run for run, *_ in held}, now))
+
+
+def time_left(db: Db, runs: Collection[int], now: int) -> tuple[tuple[int, float], ...]:
+    """The open ones of these runs that have a deadline, and the seconds until it."""
+    found = db.execute(TIMED, (rows.ids(sorted(runs)),)) if runs else ()
+    left = ((run, seconds_left(deadline, RunState(becomes), now)) for run, deadline, becomes in found)
+    return tuple((run, seconds) for run, seconds in left if seconds is not None)

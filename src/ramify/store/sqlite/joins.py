@@ -1,71 +1,236 @@
-"""Joins in the SQLite store: arrivals, firing, and setting a join back. See the reference store for the rules."""
+"""Joins in the SQLite store: how the values that `model/arrivals.py` works on are kept.
+
+A small join has its bits in its own row; a larger one in rows of `join_part`, and in its own row only how many of its
+members ended in which way. Everything is read and written for many joins at once.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
+from ramify.model.arrivals import Arrival, Arrivals, Bits, Standing, created, settle
 from ramify.model.event import Status
-from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter, part_sizes
-from ramify.model.links import check_links
-from ramify.model.segment import SegmentState, full, mask_of, trim, unpack
+from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
+from ramify.model.links import Sizes, check_links, older_tasks
+from ramify.model.run import Run
+from ramify.model.segment import SegmentState, bounds, full, mask_of, trim, unpack
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
 
-Arrival = tuple[int, int, bool]
-EMPTY = b"\0"
+#: `size` is that of the bits in the row itself, and NULL where they are in parts.
+JOINS_AT = (
+    "SELECT id, run, task, outer_join, outer_slot, rule, brings, needs, parts, filled, instance, fired, size, arrived,"
+    " failed, skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
+)
+INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_SMALL = "INSERT INTO joins VALUES (?,?,?,NULL,0,?,?,?,1,0,1,0,?,0,0,0,0)"
+UPDATE_JOIN = (
+    "UPDATE joins SET needs = ?, parts = ?, filled = ?, instance = ?, fired = ?, size = ?, arrived = ?, failed = ?,"
+    " skipped = ?, cancelled = ? WHERE id = ?"
+)
+PART = "SELECT size, arrived, failed, skipped, cancelled FROM join_part WHERE id = ? AND number = ?"
+WRITE_PART = "INSERT OR REPLACE INTO join_part VALUES (?,?,?,?,?,?,?)"
+SIZES_AT = (
+    "SELECT joins.id, ifnull(joins.size, join_part.size) FROM carray(?) AS wanted"
+    " CROSS JOIN joins ON joins.id = wanted.value LEFT JOIN join_part ON join_part.id = joins.id ORDER BY number"
+)
+WAITERS_OF_RANGE = "SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?"
+WAITERS_OF = "SELECT task, id, slot FROM carray(?) AS ended CROSS JOIN waiter ON task = ended.value"
+#: A range is read whole when at least this share of it is wanted.
+DENSE = 0.25
+NOBODY = Bits(0)
 
 
-def check(db: Db, groups: Sequence[NewTasks], new_joins: Sequence[NewJoin], waiters: Sequence[NewWaiter]) -> None:
+def check(db: Db, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
     """Refuse links that do not fit."""
 
-    def sizes_of(join: int) -> list[int] | None:
-        sizes = db.execute("SELECT size FROM join_part WHERE id = ? ORDER BY number", (join,)).fetchall()
-        known = sizes or db.execute("SELECT 1 FROM joins WHERE id = ?", (join,)).fetchone()
-        return [size for (size,) in sizes] if known else None
+    def stored(joins: Collection[int]) -> Sizes:
+        sizes: dict[int, list[int]] = {}
+        for join, size in db.execute(SIZES_AT, (rows.ids(sorted(joins)),)) if joins else ():
+            sizes.setdefault(join, []).extend([] if size is None else [size])
+        return sizes
 
-    def has_task(task: int) -> bool:
-        span = rows.span_of(db, task)
-        return span is not None and span.published
+    def missing(tasks: Collection[int]) -> Collection[int]:
+        spans = ((task, rows.span_of(db, task)) for task in tasks)
+        return [task for task, span in spans if span is None or not span.published]
 
-    check_links(groups, new_joins, waiters, sizes_of=sizes_of, has_task=has_task)
+    check_links(groups, new_joins, waiters, stored=stored, missing=missing)
 
 
-def create(db: Db, run: int, joins: Iterable[NewJoin]) -> None:
-    """Write join rows; `settle` afterwards fires the ones that need nobody."""
+# rows
+
+
+def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
+    """Write join rows; those that wait for nobody, with the run and round they were made in."""
+    empty: dict[int, tuple[int, int]] = {}
     for new in joins:
-        sizes = part_sizes(new.needs)
-        outer_join, outer_slot = new.outer or (None, None)
-        db.execute(
-            "INSERT INTO joins VALUES (?,?,?,?,?,?,?,0,1,0)",
-            (new.id, run, new.needs, new.task, outer_join, outer_slot, len(sizes)),
-        )
-        _add_parts(db, new.id, 0, sizes)
+        # All alike and without parts, as in most graphs: they need not be made first.
+        if new.tasks and new.outers is None and new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
+            shared, both = (int(new.rule), new.brings), zip(new.ids, new.needs, strict=True)
+            db.executemany(INSERT_SMALL, ((join, run, join, *shared, needs, needs) for join, needs in both))
+            continue
+        for join in created(run, new):
+            db.execute(INSERT_JOIN, _columns(join))
+            if not join.needs:
+                empty[join.id] = (run, round)
+            if not _is_small(join):
+                _write_parts(db, join)
+    return empty
 
 
-def _add_parts(db: Db, join: int, number: int, sizes: list[int]) -> None:
+def _is_small(join: Standing) -> bool:
+    return join.needs <= SMALL and join.total <= 1
+
+
+def _columns(join: Standing) -> tuple[object, ...]:
+    return (join.id, join.run, join.task, join.outer_join, join.outer_slot, join.rule, join.brings, *_changing(join))
+
+
+def _changing(join: Standing) -> tuple[object, ...]:
+    """What changes: of a small join its bits, of a large one how many of its members ended in which way."""
+    state = (join.needs, join.total, join.full, join.instance, join.fired)
+    if not _is_small(join):
+        ends = join.ends
+        return (*state, None, ends.all, ends.failed, ends.skipped, ends.cancelled)
+    bits = join.parts.get(0) or NOBODY
+    return (*state, bits.size, bits.arrived, bits.failed, bits.skipped, bits.cancelled)
+
+
+def _write_parts(db: Db, join: Standing) -> None:
     db.executemany(
-        "INSERT INTO join_part VALUES (?,?,?,?,?)",
-        [(join, number + i, size, EMPTY, EMPTY) for i, size in enumerate(sizes)],
+        WRITE_PART,
+        (
+            (join.id, number, b.size, _blob(b.arrived), _blob(b.failed), _blob(b.skipped), _blob(b.cancelled))
+            for number, b in join.parts.items()
+        ),
     )
+
+
+def _blob(mask: int) -> bytes:
+    return mask.to_bytes((mask.bit_length() + 7) // 8 or 1, "little")
+
+
+def load(db: Db, wanted: Mapping[int, Collection[int]]) -> dict[int, Standing]:
+    """Joins by id, with the parts that are named; those that do not exist are left out."""
+    found: dict[int, Standing] = {}
+    for row in db.execute(JOINS_AT, (rows.ids(sorted(wanted)),)).fetchall() if wanted else ():
+        if row[12] is not None:
+            # `size` is 0 for a join that waits for nobody, and has no part.
+            join = Standing(*row[:12])
+            join.parts = {0: Bits(*row[12:])} if row[12] else {}
+        else:
+            join = Standing(*row[:12])
+            join.parts = dict(_parts(db, join.id, wanted[join.id]))
+            join.elsewhere = ends_of(row[12:]) - sum((bits.ends for bits in join.parts.values()), Ends())
+        found[join.id] = join
+    return found
+
+
+def _parts(db: Db, join: int, numbers: Collection[int]) -> Iterator[tuple[int, Bits]]:
+    for number in numbers:
+        row = db.execute(PART, (join, number)).fetchone()
+        if row is not None:
+            yield number, Bits(row[0], *(unpack(mask) or 0 for mask in row[1:]))
+
+
+def save(db: Db, changed: Sequence[Standing]) -> None:
+    """Write joins back, and those of their parts that were loaded."""
+    db.executemany(UPDATE_JOIN, ((*_changing(join), join.id) for join in changed))
+    for join in changed:
+        if not _is_small(join):
+            _write_parts(db, join)
+
+
+def _save_settled(db: Db, changed: Sequence[Standing]) -> None:
+    """Write joins back after arrivals. Of most only few columns have changed: all of their members are done."""
+    plain: list[tuple[int, bool, int, int]] = []
+    others: list[Standing] = []
+    for join in changed:
+        bits = join.parts.get(0)
+        if bits is None or not _is_small(join) or bits.failed or bits.skipped or bits.cancelled:
+            others.append(join)
+        else:
+            plain.append((join.full, join.fired, bits.arrived, join.id))
+    db.executemany("UPDATE joins SET filled = ?, fired = ?, arrived = ? WHERE id = ?", plain)
+    save(db, others)
+
+
+def ends_of(bits: Sequence[Any]) -> Ends:
+    """How the members of a join ended, from `size, arrived, failed, skipped, cancelled` of its row."""
+    size, arrived, failed, skipped, cancelled = bits
+    if size is not None:
+        arrived = arrived.bit_count()
+        if not (failed or skipped or cancelled):
+            return Ends(arrived)
+        failed, skipped, cancelled = failed.bit_count(), skipped.bit_count(), cancelled.bit_count()
+    return Ends(arrived - failed - skipped - cancelled, failed, skipped, cancelled)
+
+
+def runs_of(db: Db, joins: Collection[int]) -> dict[int, int]:
+    """The runs of those joins that exist."""
+    statement = "SELECT id, run FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value"
+    return dict(db.execute(statement, (rows.ids(sorted(joins)),)).fetchall()) if joins else {}
 
 
 def add_slots(db: Db, join: int, count: int) -> int:
     """New slots for members named late; the first of them. They start a part of their own, so no full part reopens."""
-    (parts,) = db.execute("SELECT parts FROM joins WHERE id = ?", (join,)).fetchall()[0]
-    sizes = part_sizes(count)
-    _add_parts(db, join, parts, sizes)
-    db.execute("UPDATE joins SET parts = parts + ?, needs = needs + ? WHERE id = ?", (len(sizes), count, join))
-    return int(parts) * PART_SLOTS
+    row = load(db, {join: (0,)})[join]
+    first = row.total
+    row.parts.update((first + i, Bits(size)) for i, size in enumerate(part_sizes(count)))
+    row.total = first + len(part_sizes(count))
+    row.needs += count
+    save(db, [row])
+    return first * PART_SLOTS
+
+
+# arrivals
 
 
 def wait_for(db: Db, task: int, join: int, slot: int) -> list[Arrival]:
     """Make the end of `task` an arrival; if it has ended, that is the arrival now."""
-    db.execute("INSERT OR IGNORE INTO waiter VALUES (?,?,?)", (task, join, slot))
-    ended = ending(db, task)
-    return [] if ended is None else [(join, slot, ended is not Status.DONE)]
+    return wait(db, (), [NewWaiters.one(task, join, slot)], {})
+
+
+def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
+    """Make the ends of tasks arrivals; those of tasks that have ended, which `new` ones cannot have, are the answer."""
+    older = older_tasks(new, waiters) | set(became.values())
+    ended = {task: status for task in older if (status := ending(db, task)) is not None}
+    arrivals: list[Arrival] = []
+    for some in waiters:
+        tasks = [became.get(task, task) for task in some.tasks] if became else some.tasks
+        db.executemany("INSERT OR IGNORE INTO waiter VALUES (?,?,?)", zip(tasks, some.joins, some.slots, strict=True))
+        if ended:
+            arrivals += (
+                (join, slot, ended[task])
+                for task, join, slot in zip(tasks, some.joins, some.slots, strict=True)
+                if task in ended
+            )
+    return arrivals
+
+
+def waiters_of(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
+    """Who waits for these tasks: the task, the join and the slot of each."""
+    if not tasks:
+        return []
+    first, last = bounds(tasks)
+    found: list[tuple[int, int, int]]
+    if len(tasks) >= DENSE * (last - first + 1):
+        found = db.execute(WAITERS_OF_RANGE, (first, last)).fetchall()
+        if found and len(tasks) <= last - first:
+            chosen = set(tasks)
+            found = [each for each in found if each[0] in chosen]
+    else:
+        found = db.execute(WAITERS_OF, (rows.ids(tasks),)).fetchall()
+    return found
+
+
+def memberships(db: Db, span: rows.SpanRow, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
+    """The join slots that the ends of tasks of one span fill: the task, the join and the slot of each."""
+    own = [] if span.join is None else [(task, span.join, task + span.shift) for task in tasks]
+    return own + waiters_of(db, tasks)
 
 
 def ending(db: Db, task: int) -> Status | None:
@@ -87,114 +252,42 @@ def _is_swept(db: Db, task: int, since: int) -> bool:
     return any(mask is None or unpack(mask) >> (task - first) & 1 for first, mask in found.fetchall())
 
 
-def settle(db: Db, arrivals: Iterable[Arrival], created: Iterable[NewJoin], run: int, round: int) -> None:
-    """Set the bits of the arrivals, pass full joins on to outer ones, and publish the tasks of those that fired."""
-    queue = list(arrivals)
-    firing = deque(new.id for new in created if new.needs == 0)
-    fired: list[int] = []
-    while queue or firing:
-        if queue:
-            firing.extend(_arrive(db, queue))
-            queue = []
+def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
+    """Settle arrivals, and publish the tasks of the joins that fired."""
+    arrivals = [some for some in arrivals if some.members]
+    if not arrivals and not empty:
+        return
+    settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
+    _save_settled(db, settled.changed)
+    _publish(db, settled.fired)
+
+
+def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
+    """Offer tasks that waited. What lies in one row and was fired in one round is offered in one row."""
+    alike: dict[tuple[int, int], list[int]] = {}
+    found: dict[int, rows.SegmentRow] = {}
+    runs: dict[int, Run] = {}
+    row: rows.SegmentRow | None = None
+    for task, (run, round) in sorted(fired.items()):
+        if row is None or not row.covers(task):
+            row = next((known for known in found.values() if known.covers(task)), None) or rows.covering(db, task)
+        if row is None or row.state is not SegmentState.WAITING:
             continue
-        join = firing.popleft()
-        task, outer_join, outer_slot = db.execute(
-            "UPDATE joins SET fired = 1 WHERE id = ? RETURNING task, outer_join, outer_slot", (join,)
-        ).fetchall()[0]
-        if outer_join is not None:
-            queue.append((outer_join, outer_slot, _is_broken(db, join)))
-        if task is not None:
-            fired.append(task)
-    if fired:
-        _publish(db, fired, run, round)
-
-
-def _is_broken(db: Db, join: int) -> bool:
-    return any(unpack(broken) for (broken,) in db.execute("SELECT broken FROM join_part WHERE id = ?", (join,)))
-
-
-def _arrive(db: Db, arrivals: list[Arrival]) -> list[int]:
-    """Set bits, one update per part; the joins that became full and had not fired. A bit set twice counts once."""
-    parts: dict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    first_arrivals = {(join, slot): broken for join, slot, broken in reversed(arrivals)}
-    for (join, slot), broken in first_arrivals.items():
-        bits, bad = parts[join, slot // PART_SLOTS]
-        bits.append(slot % PART_SLOTS)
-        if broken:
-            bad.append(slot % PART_SLOTS)
-    filled: dict[int, int] = defaultdict(int)
-    for (join, number), (bits, bad) in sorted(parts.items()):
-        row = db.execute(
-            "SELECT size, arrived, broken FROM join_part WHERE id = ? AND number = ?", (join, number)
-        ).fetchone()
-        if row is None:
-            continue
-        size, before, broken_before = row[0], unpack(row[1]) or 0, unpack(row[2]) or 0
-        after = before | _bits(bits)
-        # A slot that had arrived keeps how it arrived the first time.
-        broken_after = broken_before | (_bits(bad) & ~before)
-        if after != before:
-            db.execute(
-                "UPDATE join_part SET arrived = ?, broken = ? WHERE id = ? AND number = ?",
-                (_blob(after), _blob(broken_after), join, number),
-            )
-            filled[join] += after.bit_count() == size
-    full_now: list[int] = []
-    for join, more in filled.items():
-        if more:
-            answer = db.execute(
-                "UPDATE joins SET filled = filled + ? WHERE id = ? RETURNING filled = parts AND NOT fired", (more, join)
-            ).fetchall()
-            full_now += [join] if answer[0][0] else []
-    return full_now
-
-
-def _bits(slots: list[int]) -> int:
-    return mask_of(slots, 0)
-
-
-def _blob(mask: int) -> bytes:
-    return mask.to_bytes((mask.bit_length() + 7) // 8 or 1, "little")
-
-
-def _publish(db: Db, tasks: list[int], run: int, round: int) -> None:
-    waiting: dict[int, tuple[rows.SegmentRow, list[int]]] = {}
-    for task in sorted(tasks):
-        row = rows.covering(db, task)
-        if row is not None and row.state is SegmentState.WAITING:
-            waiting.setdefault(row.id, (row, []))[1].append(task)
-    for row, members in waiting.values():
-        owner = rows.run_row(db, row.run)
-        at = round if row.run == run else owner.round + 1
+        found[row.id] = row
+        if row.run not in runs:
+            runs[row.run] = rows.run_row(db, row.run)
+        alike.setdefault((row.id, round if row.run == run else runs[row.run].round + 1), []).append(task)
+    offered = []
+    for (number, round), members in alike.items():
+        row = found[number]
         take_out(db, row, members)
         first, last, left = trim(row.first, mask_of(members, row.first))
-        replace(row, round=at, first=first, last=last, left=left, due=None, state=rows.state_for(owner, at)).insert(db)
+        state = rows.state_for(runs[row.run], round)
+        offered.append(replace(row, round=round, first=first, last=last, left=left, due=None, state=state))
+    db.executemany(rows.INSERT_SEGMENT, (each.column_values() for each in offered))
 
 
 def take_out(db: Db, row: rows.SegmentRow, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
     left = full(row.last - row.first + 1) if row.left is None else row.left
     rows.set_left(db, row, left & ~mask_of(tasks, row.first))
-
-
-def set_back(db: Db, join: int, slots: Iterable[int], *, anew: bool) -> None:
-    """Forget the arrivals in `slots`; `anew` makes the fired join a new instance that will fire again."""
-    parts: dict[int, list[int]] = defaultdict(list)
-    for slot in slots:
-        parts[slot // PART_SLOTS].append(slot % PART_SLOTS)
-    for number, bits in parts.items():
-        row = db.execute(
-            "SELECT size, arrived, broken FROM join_part WHERE id = ? AND number = ?", (join, number)
-        ).fetchone()
-        if row is None:
-            continue
-        before, broken = unpack(row[1]) or 0, unpack(row[2]) or 0
-        keep = ~_bits(bits)
-        db.execute(
-            "UPDATE join_part SET arrived = ?, broken = ? WHERE id = ? AND number = ?",
-            (_blob(before & keep), _blob(broken & keep), join, number),
-        )
-        if before.bit_count() == row[0] and before & ~keep:
-            db.execute("UPDATE joins SET filled = filled - 1 WHERE id = ?", (join,))
-    if anew:
-        db.execute("UPDATE joins SET fired = 0, instance = instance + 1 WHERE id = ?", (join,))

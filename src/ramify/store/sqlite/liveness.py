@@ -28,7 +28,7 @@ from pathlib import Path
 
 from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
 from ramify.model.process import Away
-from ramify.store import forks
+from ramify.store import forks, here
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE, LEFT_TO_PARENT
 from ramify.store.record import remove
@@ -36,7 +36,6 @@ from ramify.store.sqlite.lock_record import Alive, read
 
 SECOND = 1_000_000
 UNKNOWN_BOOT = "unknown"
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,20 +279,23 @@ class Liveness:
 
     def forget_dead(self) -> None:
         """Remove the lock files of all dead processes: what they worked on is no more."""
-        for process in self.known():
-            self.forget(process)
+        self.forget(*self.known())
 
-    def forget(self, process: int) -> None:
-        """Remove the lock file of a dead process; that of a living one stays."""
-        if process not in self._held and isinstance(self.probe(process), Dead):
-            with suppress(OSError):
-                os.unlink(self._path(process))
-            remove(self.folder, process)
-            self._found_dead.pop(process, None)
+    def forget(self, *processes: int) -> None:
+        """Remove the lock files of dead processes; those of living ones stay."""
+        for process in processes:
+            if process not in self._held and isinstance(self.probe(process), Dead):
+                with suppress(OSError):
+                    os.unlink(self._path(process))
+                remove(self.folder, process)
+                self._found_dead.pop(process, None)
 
-    def is_left_to(self, parent: int | None, process: int) -> bool:
-        """Whether a dead process is still left to its parent, who lives and knows more about its death."""
-        if parent is None or not _lives(parent):
+    def is_left_to(self, process: int, parent: int | None, is_seen: bool = True) -> bool:
+        """Whether a dead process is still left to its parent, who knows more about its death, and lives.
+
+        A parent that cannot be seen from here, in another container say, may live.
+        """
+        if parent is None or (is_seen and not _lives(parent)):
             return False
         now = self._clock.monotonic()
         return now - self._found_dead.setdefault(process, now) < LEFT_TO_PARENT * SECOND
@@ -365,10 +367,7 @@ class Liveness:
 
 def this_boot() -> str:
     """A name for the time since this machine was started; one for all times where the system does not tell."""
-    try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
-    except OSError:
-        return UNKNOWN_BOOT
+    return here.boot() or UNKNOWN_BOOT
 
 
 def _lives(pid: int) -> bool:

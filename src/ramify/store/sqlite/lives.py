@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 
 from ramify.errors import BadPayload
+from ramify.model import reopening
 from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope, reason_value
+from ramify.model.join import PART_SLOTS
+from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, Run, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
@@ -28,28 +30,34 @@ def check(db: Db, run: Run, tasks: Sequence[int]) -> None:
 
 
 def reopen(
-    db: Db, run: Run, tasks: Sequence[int], settle: Mark | None, reason: str, process: int, now: int
+    db: Db,
+    run: Run,
+    tasks: Sequence[int],
+    following: bool,
+    settle: Mark | None,
+    why: bytes | None,
+    process: int,
+    now: int,
 ) -> Reopened:
     """Begin new lives; see the contract."""
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
-    ended: dict[int, Status] = {}
-    superseded: list[tuple[int, int]] = []
-    for task in sorted(set(tasks)):
-        status = joins.ending(db, task)
-        if status is None:
-            continue
-        other = keys.retake(db, _span(db, task), task, now)
-        if other is not None:
-            superseded.append((task, other))
-        else:
-            ended[task] = status
-    again = _set_back(db, ended, set(tasks))
+    ask = reopening.Questions(
+        ending=lambda task: joins.ending(db, task),
+        retake=lambda task: keys.retake(db, _span(db, task), task, now),
+        memberships=lambda task: [(join, slot) for _, join, slot in joins.memberships(db, _span(db, task), [task])],
+        join=lambda join, slot: joins.load(db, {join: [slot // PART_SLOTS]})[join],
+    )
+    found = reopening.reopen(run.id, tasks, following, ask)
+    joins.save(db, list(found.changed.values()))
+    for task in found.waiting:
+        _take_back(db, task)
+    ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
-        return Reopened((), tuple(superseded), run.round)
+        return Reopened((), superseded, run.round)
     log = CommitLog(db, process, 0, now)
     for task, status in ended.items():
-        _write_reopened(db, log, task, status, reason, process)
+        _write_reopened(db, log, task, status, why, process)
     log.close()
     at = run.round + 1
     if run.state.is_end:
@@ -59,14 +67,12 @@ def reopen(
             (RunState.OPEN.value, RunState.DONE.value, run.id),
         )
         run = rows.run_row(db, run.id)
-    _offer(db, run, [*ended, *again], at, now)
+    _offer(db, run, [*ended, *found.waiting], at, now)
     if settle is not None:
-        db.executemany(
-            "INSERT INTO mark VALUES (?,?,?,?,?,?)",
-            [(run.id, Scope.TASK, task, settle.status, storable(settle.reason), settle.value) for task in ended],
-        )
-    runs.advance(db, run, run.round, now)
-    return Reopened(tuple(ended), tuple(superseded), at)
+        named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
+        rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
+    runs.begin(db, run, now)
+    return Reopened(tuple(sorted(ended)), superseded, at)
 
 
 def _span(db: Db, task: int) -> SpanRow:
@@ -75,53 +81,11 @@ def _span(db: Db, task: int) -> SpanRow:
     return span
 
 
-def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, reason: str, process: int) -> None:
+def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, why: bytes | None, process: int) -> None:
     span = _span(db, task)
-    log.write(task, Status.REOPENED, reason_value(reason))
+    log.write(task, Status.REOPENED, why)
     rows.count(db, span.run, span.kind, status, process, -1)
     rows.count(db, span.run, span.kind, Status.REOPENED, process, 1)
-
-
-def _set_back(db: Db, ended: Iterable[int], chosen: set[int]) -> list[int]:
-    """Let joins forget the reopened members; the unfinished join tasks of `chosen` that must wait once more."""
-    queue = deque(pair for task in ended for pair in _memberships(db, task))
-    waiting: list[int] = []
-    while queue:
-        join, slot = queue.popleft()
-        last_task, last_fired = _last_of_chain(db, join)
-        if last_fired and last_task not in chosen:
-            continue
-        task, fired, outer_join, outer_slot = _join(db, join)
-        joins.set_back(db, join, [slot], anew=bool(fired))
-        if fired and outer_join is not None:
-            queue.append((outer_join, outer_slot))
-        if fired and task is not None and joins.ending(db, task) is None:
-            _take_back(db, task)
-            waiting.append(task)
-    return waiting
-
-
-def _join(db: Db, join: int) -> tuple[int | None, bool, int | None, int]:
-    row: tuple[int | None, bool, int | None, int] = db.execute(
-        "SELECT task, fired, outer_join, outer_slot FROM joins WHERE id = ?", (join,)
-    ).fetchone()
-    return row
-
-
-def _last_of_chain(db: Db, join: int) -> tuple[int | None, bool]:
-    """The task at the end of joins that only pass their fullness on, and whether it was fired."""
-    task, fired, outer, _ = _join(db, join)
-    while task is None and outer is not None:
-        task, fired, outer, _ = _join(db, outer)
-    return task, fired
-
-
-def _memberships(db: Db, task: int) -> list[tuple[int, int]]:
-    """The join slots that the end of a task fills."""
-    span = _span(db, task)
-    own = [] if span.join is None else [(span.join, task + span.shift)]
-    waiting: list[tuple[int, int]] = db.execute("SELECT id, slot FROM waiter WHERE task = ?", (task,)).fetchall()
-    return own + waiting
 
 
 def _take_back(db: Db, task: int) -> None:

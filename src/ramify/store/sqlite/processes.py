@@ -7,16 +7,21 @@ not to the database, so that nobody is declared dead for waiting behind a long c
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
 from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.blame import after_death
 from ramify.model.death import Death
+from ramify.model.deciding import storable_said
+from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.mark import Scope
+from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
+from ramify.store import here
+from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SegmentRow
@@ -26,11 +31,11 @@ def enter(db: Db, process: NewProcess, now: int) -> None:
     """Open a session; the caller already holds its lock file. Sent again, it stays as it is."""
     check_not_ended(db, process.id)
     db.execute(
-        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered, kinds, queues)"
-        " VALUES (?,?,?,?,?,?,?,?)",
+        "INSERT OR IGNORE INTO session (process, pid, host, version, parent, entered, kinds, queues, boot, pids)"
+        " VALUES (?,?,?,?,?,?,?,?,?,?)",
         (
             process.id, process.pid, process.host, process.version, process.parent, now,
-            _names(process.kinds), _names(process.queues),
+            _names(process.kinds), _names(process.queues), process.boot, process.pids,
         ),
     )  # fmt: skip
 
@@ -70,10 +75,35 @@ def is_gone(db: Db, process: int) -> bool:
     return row is None or row[0] is not None
 
 
-def others(db: Db, process: int) -> list[tuple[int, int | None]]:
-    """The sessions that have not ended, but for one, each with its parent."""
-    found = db.execute("SELECT process, parent FROM session WHERE gone_at IS NULL AND process <> ?", (process,))
-    return [(number, parent) for number, parent in found.fetchall()]
+def is_draining(db: Db, process: int) -> bool | None:
+    """Whether a process was asked to leave; None when its session has ended, or never began."""
+    row = db.execute("SELECT draining, gone_at FROM session WHERE process = ?", (process,)).fetchone()
+    return None if row is None or row[1] is not None else row[0] is not None
+
+
+def drain(db: Db, process: int, said: Said) -> bool:
+    """Note that a process is to leave; False when its session has ended, or never began."""
+    told = msgspec.json.encode(storable_said(said)).decode()
+    db.execute(
+        "UPDATE session SET draining = ifnull(draining, ?) WHERE process = ? AND gone_at IS NULL", (told, process)
+    )
+    return db.changes() > 0
+
+
+class Other(NamedTuple):
+    """A session that has not ended; whether its `parent` lives can be asked for only where its process id means it."""
+
+    process: int
+    parent: int | None
+    is_seen: bool
+
+
+def others(db: Db, process: int) -> list[Other]:
+    """The sessions that have not ended, but for one."""
+    found = db.execute(
+        "SELECT process, parent, host, boot, pids FROM session WHERE gone_at IS NULL AND process <> ?", (process,)
+    )
+    return [Other(number, parent, here.sees(*place)) for number, parent, *place in found.fetchall()]
 
 
 def peers(db: Db) -> int:
@@ -94,8 +124,8 @@ def bury(db: Db, process: int, now: int, death: Death) -> int:
     tasks = 0
     for row in rows.segments(db, "INDEXED BY held WHERE state = 3 AND owner = ? ORDER BY id", (process,)):
         tasks += row.count
-        for task in filter(row.covers, death.late):
-            db.execute("INSERT INTO mark VALUES (?,?,?,?,'',NULL)", (row.run, Scope.TASK, task, Status.RETRYING))
+        late = filter(row.covers, death.late)
+        rows.add_marks(db, (Mark(row.run, Scope.TASK, task, Status.RETRYING) for task in late))
         _offer_again(db, row, death)
     return tasks
 
@@ -112,13 +142,17 @@ def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:
         replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
-def forget_old(db: Db, now: int, seconds: int) -> list[int]:
-    """Remove sessions that ended long ago; nothing can name them any more."""
-    found = db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", (now - seconds * SECOND,))
-    return [number for (number,) in found.fetchall()]
+def vacuum(db: Db, now: int, limit: int) -> tuple[Vacuumed, list[int]]:
+    """Remove what nobody can reach, and give file space back; what that was, and whose sessions were forgotten."""
+    tasks, keys = _remove_garbage(db, limit), _remove_expired(db, now, limit)
+    # They ended long ago: nothing can name them any more.
+    old = (now - SESSION_SECONDS * SECOND,)
+    gone = [number for (number,) in db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", old)]
+    db.execute("PRAGMA incremental_vacuum").fetchall()
+    return Vacuumed(tasks, keys, len(gone)), gone
 
 
-def remove_garbage(db: Db, limit: int) -> int:
+def _remove_garbage(db: Db, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     for row in rows.segments(db, "INDEXED BY garbage WHERE state = 5 ORDER BY first", ()):
@@ -136,7 +170,7 @@ def remove_garbage(db: Db, limit: int) -> int:
     return removed
 
 
-def remove_expired(db: Db, now: int, limit: int) -> int:
+def _remove_expired(db: Db, now: int, limit: int) -> int:
     """Remove keys whose time is over."""
     db.execute(
         "DELETE FROM key WHERE digest IN (SELECT digest FROM key INDEXED BY key_expires"

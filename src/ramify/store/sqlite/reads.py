@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.model.death import Deaths
+from ramify.model.decision import Said
 from ramify.model.event import Event, History, Status, fold
-from ramify.model.join import Join
+from ramify.model.join import Join, Rule
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
-from ramify.model.run import Run, RunState
+from ramify.model.run import Owner, Run, RunState
 from ramify.model.segment import Segment, SegmentState, unpack
 from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import (
@@ -63,6 +64,9 @@ SEGMENT = (
     " ran, held, silent, apart, alone FROM segment"
 )
 LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
+IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
+NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
+UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
 
 
@@ -92,6 +96,22 @@ class SqliteReads:
         chosen = f"{rows.RUN} WHERE id {beyond} ? AND (?2 IS NULL OR state = ?2) ORDER BY id {order}"
         with self._link.read() as db:
             found = db.execute(chosen, (start, wanted))
+            return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+
+    def owners(self, digest: bytes) -> Sequence[Owner]:
+        """Who began unfinished runs without a name, found by skipping from one to the next."""
+        found: list[Owner] = []
+        after = ""
+        with self._link.read() as db:
+            while (row := db.execute(NEXT_OWNER, (digest, after)).fetchall()[0])[0] is not None:
+                (after,) = row
+                found.append(rows.read_owner(after))
+        return found
+
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+        """Unfinished runs of one owner without a name, by id."""
+        with self._link.read() as db:
+            found = db.execute(UNNAMED, (digest, rows.write_owner(owner), after))
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
@@ -184,7 +204,9 @@ class SqliteReads:
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot: of groups, and of waiters, which win where a group's task lost its key."""
         with self._link.read() as db:
-            waiting = db.execute("SELECT slot, task FROM waiter WHERE id = ? AND slot > ?", (join, after)).fetchall()
+            waiting = db.execute(
+                "SELECT slot, max(task) FROM waiter WHERE id = ? AND slot > ? GROUP BY slot", (join, after)
+            ).fetchall()
             spans = db.execute(
                 "SELECT max(first, ?2 + 1 - shift), last, shift FROM span WHERE joined = ?1 AND published"
                 " AND last + shift > ?2 ORDER BY first",
@@ -262,14 +284,11 @@ class SqliteReads:
         """Joins of a run by id."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT id, run, task, needs, instance, fired FROM joins"
-                " WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id LIMIT ?4",
+                "SELECT id, run, task, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
+                " FROM joins WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id LIMIT ?4",
                 (run, after, fired, page_size(limit) + 1),
             ).fetchall()
-            shown = (
-                Join(number, run, task, needs, *_arrivals(db, number), instance, bool(has_fired))
-                for number, run, task, needs, instance, has_fired in found
-            )
+            shown = map(_join, found)
             return _page(shown, lambda j: j.id, after, limit)
 
     def logs(
@@ -284,16 +303,17 @@ class SqliteReads:
         """Sessions."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version"
-                " FROM session ORDER BY process"
+                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version,"
+                " boot, pids, draining, parent FROM session ORDER BY process"
             ).fetchall()
         return [
             Process(
                 number, pid, host, entered, told.beat if told else None, bool(gone), last,
                 _names(kinds), _names(queues), version, told.writing if told else None,
-                told.away if told else None,
+                told.away if told else None, boot, pids,
+                None if draining is None else msgspec.json.decode(draining, type=Said), parent,
             )
-            for number, pid, host, entered, gone, last, kinds, queues, version in found
+            for number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent in found
             for told in [self._liveness.alive(number)]
         ]  # fmt: skip
 
@@ -351,9 +371,7 @@ def _segment(row: tuple[Any, ...]) -> Segment:
     return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13])))
 
 
-def _arrivals(db: Db, join: int) -> tuple[int, int]:
-    found = db.execute("SELECT arrived, broken FROM join_part WHERE id = ?", (join,)).fetchall()
-    return (
-        sum(int.from_bytes(arrived, "little").bit_count() for arrived, _ in found),
-        sum(int.from_bytes(broken, "little").bit_count() for _, broken in found),
-    )
+def _join(row: tuple[Any, ...]) -> Join:
+    number, run, task, needs, instance, fired, rule, *bits = row
+    ends = joins.ends_of(bits)
+    return Join(number, run, task, needs, ends.all, ends, instance, bool(fired), Rule(rule))

@@ -16,25 +16,28 @@ import msgspec
 
 from ramify.errors import UnknownRun
 from ramify.model.death import NO_DEATHS, Deaths
+from ramify.model.decision import Decision
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
+from ramify.model.mark import Mark
 from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
-from ramify.model.run import Follows, Order, Run, RunState
+from ramify.model.run import Follows, Order, Owner, Run, RunState, Tolerance
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
 from ramify.store.sqlite.db import Db
 
-RUN = (
-    "SELECT id, name, generation, shape, ordering, follows, lead, endless, params, roots, state, round, reason,"
-    " created, ended FROM run"
+RUN_COLUMNS = (
+    "id, name, generation, shape, ordering, follows, lead, endless, params, digest, shown, owner, max_running,"
+    " max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision"
 )
+RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
     "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran, held, silent,"
     " apart, alone, owner, token"
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
-    " published, low_parent, high_parent"
+    " awaited, published, low_parent, high_parent"
 )
 #: By their numbers: rows are read by the thousand.
 STATES = tuple(SegmentState)
@@ -48,7 +51,7 @@ INSERT_SEGMENT = (
     " held, silent, apart, alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
-INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
 def ids(numbers: Iterable[int]) -> Any:
@@ -59,27 +62,27 @@ def ids(numbers: Iterable[int]) -> Any:
 def read_run(row: tuple[Any, ...]) -> Run:
     """A run from a row of `RUN`."""
     (
-        number,
-        name,
-        generation,
-        shape,
-        order,
-        follows,
-        lead,
-        endless,
-        params,
-        roots,
-        state,
-        round,
-        reason,
-        created,
-        ended,
-    ) = row
+        number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
+        max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision,
+    ) = row  # fmt: skip
     return Run(
         number, name, generation, shape, Order(order),
         None if follows is None else Follows(follows, lead),
-        bool(endless), params, roots, RunState(state), round, reason, created, ended,
+        bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
+        max_running, max_tasks, deadline, RunState(fails_as), Tolerance(tolerates),
+        state=RunState(state), round=round, reason=reason, created=created, ended=ended, since=since,
+        decision=None if decision is None else msgspec.json.decode(decision, type=Decision),
     )  # fmt: skip
+
+
+def read_owner(stored: str) -> Owner:
+    """An owner from its column."""
+    return msgspec.json.decode(stored, type=Owner)
+
+
+def write_owner(owner: Owner | None) -> str | None:
+    """The inverse of `read_owner`; equal owners are equal texts."""
+    return None if owner is None else msgspec.json.encode(owner).decode()
 
 
 def run_row(db: Db, run: int) -> Run:
@@ -118,6 +121,7 @@ class SpanRow:
     keyed: bool
     extra: bool
     laned: bool
+    awaited: bool
     published: bool
     low_parent: int | None = None
     high_parent: int | None = None
@@ -126,7 +130,7 @@ class SpanRow:
         """What tasks must have in common to lie in one span."""
         return (
             self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due, self.hold, self.keep,
-            self.join, self.shift, self.keyed, self.extra, self.laned,
+            self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
         )  # fmt: skip
 
     def insert(self, db: Db) -> None:
@@ -137,8 +141,8 @@ class SpanRow:
         """What `INSERT_SPAN` is bound to."""
         return (
             self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
-            self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.laned, self.published,
-            self.low_parent, self.high_parent,
+            self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
+            self.published, self.low_parent, self.high_parent,
         )  # fmt: skip
 
     def grow(self, db: Db, more: SpanRow) -> None:
@@ -313,6 +317,11 @@ def rank(run: Run, span: SpanRow, now: int) -> int:
     if run.order is Order.DEPTH_FIRST:
         return deep_rank(run.created, span.priority, span.round)
     return rank_of(now, span.priority)
+
+
+def add_marks(db: Db, marks: Iterable[Mark]) -> None:
+    """Leave marks."""
+    db.executemany("INSERT INTO mark VALUES (?,?,?,?,?,?,?)", (msgspec.structs.astuple(mark) for mark in marks))
 
 
 # The log

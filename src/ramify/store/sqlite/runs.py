@@ -1,14 +1,27 @@
-"""Runs in the SQLite store: starting, advancing, cancelling, pausing. One writer at a time is the run's lock."""
+"""Runs in the SQLite store: starting, advancing, sweeping. One writer at a time is the run's lock."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from ramify.errors import BadPayload
-from ramify.model.event import Status
+from msgspec.structs import asdict, replace
+
+from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.awaiting import Questions, awaits_others
+from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
-from ramify.model.mark import CancelAnswer, Scope, reason_value
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, stalled
+from ramify.model.run import (
+    Advanced,
+    NewRun,
+    Order,
+    Run,
+    RunState,
+    ends_as,
+    seconds_left,
+    stalled,
+    too_late,
+    too_many,
+)
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
@@ -18,29 +31,50 @@ WORKING = "state IN (0, 1, 3)"
 #: Live work of the round that is open or of an earlier one; without a barrier, of any.
 HOLDING = f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)"
 
+CAPPED = f"{rows.RUN} WHERE id IN (SELECT value FROM carray(?)) AND max_tasks IS NOT NULL"
+AWAITED = (
+    "SELECT DISTINCT waiter.task FROM joins CROSS JOIN waiter ON waiter.id = joins.id"
+    " WHERE joins.run = ? AND NOT joins.fired"
+)
+COUNTED = "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what = ?"
+
 
 def create(db: Db, new: NewRun, now: int) -> Run:
     """Write the run row."""
-    if new.follows is not None and new.follows.run == new.id:
-        raise BadPayload(f"run {new.id} cannot follow itself")
     if new.follows is not None:
         rows.run_row(db, new.follows.run)
     follows, lead = (None, None) if new.follows is None else (new.follows.run, new.follows.lead)
-    db.execute(
-        "INSERT INTO run VALUES (?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,?)",
+    (since,) = db.execute(
+        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,"
+        "(SELECT ifnull(max(seq), 0) FROM commits),NULL,?) RETURNING since",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
-            new.roots, RunState.OPEN.value, now, RunState.DONE.value,
+            new.digest, new.shown, rows.write_owner(new.owner), new.max_running, new.max_tasks, new.deadline,
+            new.fails_as.value, new.tolerates.value, RunState.OPEN.value, now, RunState.DONE.value,
         ),
-    )  # fmt: skip
-    return rows.run_row(db, new.id)
+    ).fetchall()[0]  # fmt: skip
+    return Run(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
 
 
-def look(db: Db, run: Run, round: int) -> Advanced | None:
+def look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
     """What `advance` would answer that changes nothing; None when there is something to change. It writes nothing."""
+    still = _look(db, run, round, now)
+    return None if still is None else _timed(db, still, run, now)
+
+
+def _timed(db: Db, answer: Advanced, run: Run, now: int) -> Advanced:
+    """The answer with how long the run may still go on."""
+    if run.deadline is None or answer.state is not RunState.OPEN:
+        return answer
+    return replace(answer, time_left=seconds_left(run.deadline, _into(db, run), now))
+
+
+def _look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
     here = Advanced(run.state, run.round)
     if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
         return here
+    if _too_late(db, run, now) is not None:
+        return None
     if run.state is RunState.DRAINING:
         idle = _is_any(db, "segment WHERE run = ? AND state IN (0, 1, 2)", (run.id,))
         held = 0 if idle else _tasks(db, "run = ? AND state = 3", (run.id,))
@@ -50,16 +84,27 @@ def look(db: Db, run: Run, round: int) -> Advanced | None:
         return None if gated else Advanced(run.state, run.round, holding=_holding(db, run))
     lowest = _lowest_round(db, run)
     if lowest is None:
-        return here if run.endless else None
+        return here if run.endless or _waits_for_others(db, run) else None
     leader = _gated_by(db, run, lowest)
     return None if leader is None else Advanced(run.state, run.round, gated_by=leader)
 
 
+def begin(db: Db, run: Run, now: int) -> Advanced | None:
+    """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
+    return advance(db, run, run.round, now) if _lowest_round(db, run) is not None else None
+
+
 def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
-    still = look(db, run, round)
-    if still is not None:
-        return still
+    still = look(db, run, round, now)
+    return still if still is not None else _timed(db, _move(db, run, round, now), run, now)
+
+
+def _move(db: Db, run: Run, round: int, now: int) -> Advanced:
+    late = _too_late(db, run, now)
+    if late is not None:
+        _begin_drain(db, run, RunState.FAILED, late)
+        return replace(_drain(db, rows.run_row(db, run.id), now), moved=True)
     if run.state is RunState.DRAINING:
         return _drain(db, run, now)
     if _is_queue(run) or _holds(db, run):
@@ -70,6 +115,19 @@ def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
     db.execute("UPDATE run SET round = ? WHERE id = ?", (lowest, run.id))
     _ungate(db, run, lowest)
     return Advanced(run.state, lowest, moved=True)
+
+
+def _too_late(db: Db, run: Run, now: int) -> str | None:
+    """Why an open run is out of time; None while it is not."""
+    has_passed = run.state is RunState.OPEN and run.deadline is not None and run.deadline <= now
+    return too_late(run, _into(db, run), now) if has_passed else None
+
+
+def _begin_drain(db: Db, run: Run, into: RunState, reason: str | None) -> None:
+    db.execute(
+        "UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?",
+        (RunState.DRAINING.value, into.value, reason, run.id),
+    )
 
 
 def _has_barrier(run: Run) -> bool:
@@ -100,6 +158,28 @@ def _lowest_round(db: Db, run: Run) -> int | None:
     found = db.execute(f"SELECT min(round) FROM segment WHERE run = ? AND {WORKING}", (run.id,)).fetchall()
     lowest: int | None = found[0][0]
     return lowest
+
+
+def _waits_for_others(db: Db, run: Run) -> bool:
+    """Whether a task of this run may still start because of what others do."""
+    if not _is_any(db, "segment WHERE run = ? AND state = 2", (run.id,)):
+        return False
+
+    def awaited(number: int) -> Iterable[int]:
+        return [task for (task,) in db.execute(AWAITED, (number,)).fetchall()]
+
+    def row(task: int) -> tuple[int, SegmentState] | None:
+        found = rows.covering(db, task)
+        return None if found is None else (found.run, found.state)
+
+    def works(number: int) -> bool:
+        return _is_any(db, f"segment WHERE run = ? AND {WORKING}", (number,))
+
+    def follows(number: int) -> int | None:
+        leader = rows.run_row(db, number).follows
+        return None if leader is None else leader.run
+
+    return awaits_others(run.id, Questions(awaited, row, works, follows))
 
 
 def _gated_by(db: Db, run: Run, round: int) -> int | None:
@@ -135,6 +215,7 @@ def _end(db: Db, run: Run, now: int) -> Advanced:
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     into = _into(db, run)
     state = ends_as(
+        run,
         into,
         failures=counts.get(Status.FAILED, 0) + counts.get(Status.QUARANTINED, 0),
         cancelled=counts.get(Status.CANCELLED, 0),
@@ -170,7 +251,7 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
     if not swept:
         return
     log = CommitLog(db, 0, 0, now)
-    arrivals: list[joins.Arrival] = []
+    arrivals: list[Arrival] = []
     for row in swept:
         db.execute("INSERT INTO sweep VALUES (?,?,?,?,?)", (row.run, row.first, row.last, pack(row.left), log.seq))
         rows.count(db, row.run, row.kind, Status.CANCELLED, 0, row.count)
@@ -178,72 +259,22 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
         if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
             tasks = tasks_in(row.first, row.last, row.left)
             keys.release(db, span, ((task, Status.CANCELLED) for task in tasks), now)
-        waiting = db.execute("SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?", (row.first, row.last))
-        arrivals += ((join, slot, True) for task, join, slot in waiting.fetchall() if row.covers(task))
-        if span.join is not None and _run_of(db, span.join) != run.id:
-            arrivals += ((span.join, task + span.shift, True) for task in tasks_in(row.first, row.last, row.left))
+        ended = commits.Ended(tasks_in(row.first, row.last, row.left), Status.CANCELLED)
+        arrivals += commits.arrivals_of(db, span, ended)
         rows.drop(db, row)
     log.close()
-    elsewhere = [a for a in arrivals if _run_of(db, a[0]) not in (None, run.id)]
-    joins.settle(db, elsewhere, (), run.id, run.round + 1)
+    # Joins of this run will never fire, and are not told.
+    owners = joins.runs_of(db, {join for join, _, _ in arrivals})
+    elsewhere = [each for each in arrivals if owners.get(each[0], run.id) != run.id]
+    joins.arrive(db, [Arrivals(run.id, run.round + 1, elsewhere)], {})
 
 
-def _run_of(db: Db, join: int) -> int | None:
-    row = db.execute("SELECT run FROM joins WHERE id = ?", (join,)).fetchone()
-    return None if row is None else row[0]
-
-
-def gate_all(db: Db, run: int) -> None:
-    """Put every claimable row of a run behind the gate."""
-    db.execute("UPDATE segment SET state = 1 WHERE run = ? AND state = 0", (run,))
-
-
-def set_state(db: Db, run: int, state: RunState) -> None:
-    """Move the run."""
-    db.execute("UPDATE run SET state = ? WHERE id = ?", (state.value, run))
-
-
-def cancel_run(db: Db, run: Run, reason: str, into: RunState, now: int) -> CancelAnswer:
-    """Drain the run; when nobody holds anything of it, it ends here."""
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if run.state is not RunState.DRAINING:
-        db.execute(
-            "UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?",
-            (RunState.DRAINING.value, into.value, reason or None, run.id),
-        )
-    ended = advance(db, rows.run_row(db, run.id), run.round, now).state.is_end
-    return CancelAnswer.CERTAIN if ended else CancelAnswer.REQUESTED
-
-
-def cancel_task(db: Db, run: Run, task: int, below: bool, reason: str, now: int) -> CancelAnswer:
-    """End a task that nobody holds; leave a mark on one that is held, and with `below` for its descendants."""
-    span = rows.span_of(db, task)
-    if span is None or not span.published or span.run != run.id:
-        return CancelAnswer.UNKNOWN
-    if run.state.is_end:
-        return CancelAnswer.ENDED
-    if below:
-        _mark(db, run.id, Scope.SUBTREE, task, reason)
-    row = rows.covering(db, task)
-    if row is None:
-        return CancelAnswer.REQUESTED if below else CancelAnswer.ENDED
-    if row.state is SegmentState.CLAIMED:
-        if not below:
-            _mark(db, run.id, Scope.TASK, task, reason)
-        return CancelAnswer.REQUESTED
-    row = rows.around(db, row, task)
-    log = CommitLog(db, 0, 0, now)
-    log.write(task, Status.CANCELLED, reason_value(reason))
-    log.close()
-    ended = commits.Ended([task], Status.CANCELLED)
-    rows.count(db, run.id, span.kind, Status.CANCELLED, 0, 1)
-    commits.end_tasks(db, span, ended, now)
-    arrivals = commits.arrivals_of(db, span, ended)
-    joins.take_out(db, row, [task])
-    joins.settle(db, arrivals, (), run.id, row.round + 1)
-    return CancelAnswer.REQUESTED if below else CancelAnswer.CERTAIN
-
-
-def _mark(db: Db, run: int, scope: Scope, task: int, reason: str) -> None:
-    db.execute("INSERT INTO mark VALUES (?,?,?,?,?,NULL)", (run, scope, task, Status.CANCELLED, reason))
+def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:
+    """Halt those of the runs that have more tasks than they may have."""
+    capped = db.execute(CAPPED, (rows.ids(sorted(grown)),)).fetchall() if grown else []
+    for run in map(rows.read_run, capped):
+        (added,) = db.execute(COUNTED, (run.id, Tally.ADDED)).fetchall()[0]
+        if (why := too_many(run, added)) is not None and not run.state.is_end:
+            if run.state is not RunState.DRAINING:
+                _begin_drain(db, run, RunState.HALTED, why)
+            advance(db, rows.run_row(db, run.id), run.round, now)

@@ -31,22 +31,27 @@ INSERT INTO ids VALUES (1);
 CREATE TABLE session (
     process INTEGER PRIMARY KEY, pid INTEGER NOT NULL, host TEXT NOT NULL, version TEXT NOT NULL, parent INTEGER,
     entered INTEGER NOT NULL, last INTEGER NOT NULL DEFAULT 0, answer BLOB, gone_at INTEGER,
-    kinds TEXT, queues TEXT
+    kinds TEXT, queues TEXT, boot TEXT NOT NULL, pids TEXT NOT NULL, draining TEXT
 );
 CREATE INDEX living ON session (gone_at) WHERE gone_at IS NULL;
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, name TEXT, generation INTEGER NOT NULL, shape TEXT NOT NULL, ordering TEXT NOT NULL,
-    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, roots BLOB, state TEXT NOT NULL,
-    round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL, ended INTEGER, becomes TEXT NOT NULL
+    follows INTEGER, lead INTEGER, endless INTEGER NOT NULL, params BLOB, digest BLOB, shown TEXT NOT NULL,
+    owner TEXT, max_running INTEGER, max_tasks INTEGER, deadline INTEGER, fails_as TEXT NOT NULL,
+    tolerates TEXT NOT NULL, state TEXT NOT NULL, round INTEGER NOT NULL, reason TEXT, created INTEGER NOT NULL,
+    ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
+CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
+CREATE INDEX run_bounded ON run (max_running) WHERE max_running IS NOT NULL AND ended IS NULL;
 
 CREATE TABLE span (
     first INTEGER PRIMARY KEY, last INTEGER NOT NULL, run INTEGER NOT NULL, round INTEGER NOT NULL, kind TEXT NOT NULL,
     queue TEXT NOT NULL, lane TEXT, priority INTEGER NOT NULL, due INTEGER, hold INTEGER NOT NULL,
     keep INTEGER NOT NULL, joined INTEGER, shift INTEGER NOT NULL, keyed INTEGER NOT NULL, extra INTEGER NOT NULL,
-    laned INTEGER NOT NULL, published INTEGER NOT NULL, low_parent INTEGER, high_parent INTEGER
+    laned INTEGER NOT NULL, awaited INTEGER NOT NULL, published INTEGER NOT NULL, low_parent INTEGER,
+    high_parent INTEGER
 );
 CREATE INDEX span_run ON span (run);
 CREATE INDEX span_parents ON span (low_parent, high_parent) WHERE low_parent IS NOT NULL;
@@ -83,7 +88,7 @@ CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND d
 CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND apart;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;
-CREATE INDEX held ON segment (owner) WHERE state = 3;
+CREATE INDEX held ON segment (owner, run) WHERE state = 3;
 CREATE INDEX fence ON segment (token) WHERE token IS NOT NULL;
 CREATE INDEX garbage ON segment (first) WHERE state = 5;
 CREATE INDEX segment_run ON segment (run, round);
@@ -104,14 +109,15 @@ INSERT INTO once_sizes VALUES (0, 0, 0);
 CREATE TABLE label (digest BLOB NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (digest, task)) WITHOUT ROWID;
 
 CREATE TABLE joins (
-    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, needs INTEGER NOT NULL, task INTEGER, outer_join INTEGER,
-    outer_slot INTEGER, parts INTEGER NOT NULL, filled INTEGER NOT NULL, instance INTEGER NOT NULL,
-    fired INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, task INTEGER, outer_join INTEGER, outer_slot INTEGER NOT NULL,
+    rule INTEGER NOT NULL, brings INTEGER NOT NULL, needs INTEGER NOT NULL, parts INTEGER NOT NULL,
+    filled INTEGER NOT NULL, instance INTEGER NOT NULL, fired INTEGER NOT NULL, size INTEGER, arrived INTEGER NOT NULL,
+    failed INTEGER NOT NULL, skipped INTEGER NOT NULL, cancelled INTEGER NOT NULL
 );
 CREATE INDEX joins_run ON joins (run);
 CREATE TABLE join_part (
-    id INTEGER NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, arrived BLOB NOT NULL, broken BLOB NOT NULL,
-    PRIMARY KEY (id, number)
+    id INTEGER NOT NULL, number INTEGER NOT NULL, size INTEGER NOT NULL, arrived BLOB NOT NULL, failed BLOB NOT NULL,
+    skipped BLOB NOT NULL, cancelled BLOB NOT NULL, PRIMARY KEY (id, number)
 ) WITHOUT ROWID;
 CREATE TABLE waiter (
     task INTEGER NOT NULL, id INTEGER NOT NULL, slot INTEGER NOT NULL, PRIMARY KEY (task, id, slot)
@@ -120,7 +126,7 @@ CREATE INDEX waiter_join ON waiter (id, slot);
 
 CREATE TABLE mark (
     run INTEGER NOT NULL, scope INTEGER NOT NULL, task INTEGER NOT NULL, status INTEGER NOT NULL, reason TEXT NOT NULL,
-    value BLOB
+    value BLOB, who TEXT NOT NULL
 );
 CREATE INDEX mark_run ON mark (run, task);
 

@@ -18,15 +18,17 @@ from ramify.errors import BadPayload, Reaped
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.deciding import Settle, check_into, check_settle
+from ramify.model.decision import UNSAID, Said, What
+from ramify.model.event import Status
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
-from ramify.model.mark import CancelAnswer, Mark
-from ramify.model.outcome import storable
+from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, RunState, Started
-from ramify.model.task import Appended, NewTasks, check_name, check_staged
+from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
+from ramify.model.task import Appended, NewTasks, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import Beat, Description, Reopened, Vacuumed
 from ramify.store.record import death_of
 from ramify.store.sqlite import (
     adding,
@@ -34,6 +36,7 @@ from ramify.store.sqlite import (
     claims,
     commits,
     copying,
+    deciding,
     entries,
     held,
     lives,
@@ -50,7 +53,6 @@ from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.noting import Noting, latest, witnessed
 from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
-from ramify.store.sqlite.rows import CommitLog
 
 
 class SqliteStore:
@@ -91,7 +93,8 @@ class SqliteStore:
     def describe(self) -> Description:
         """Say what this store is."""
         through = "through power loss" if self._durability == "power" else "except power loss"
-        return Description("sqlite", str(self._link.path), f"every commit that returned, {through}", "other machines")
+        keeps, file = f"every commit that returned, {through}", str(self._link.path)
+        return Description("sqlite", file, keeps, "other machines", shared=True, file=file, sql=True)
 
     def close(self) -> None:
         """Let go of the file and of the locks; claims of processes that did not leave look like a death."""
@@ -134,10 +137,16 @@ class SqliteStore:
         if self._liveness.holds(process):
             self._liveness.beat(process)
         with self._link.read() as db:
-            if processes.is_gone(db, process):
+            draining = processes.is_draining(db, process)
+            if draining is None:
                 return Beat(reaped=True)
-            told = held.told(db, process)
-            return Beat(marks=told.marks, paused=told.paused, peers=processes.peers(db))
+            told = held.told(db, process, self.now())
+            return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining)
+
+    def drain(self, process: int, said: Said = UNSAID) -> bool:
+        """Ask a process to leave."""
+        with self._link.write() as db:
+            return processes.drain(db, process, said)
 
     @property
     def records(self) -> Path:
@@ -158,9 +167,9 @@ class SqliteStore:
             if processes.is_gone(db, process):
                 raise Reaped(f"process {process:x} was reaped or never entered; it cannot reap others")
             suspects = [
-                number
-                for number, parent in processes.others(db, process)
-                if self._liveness.judge(process, number, dead_after) and not self._liveness.is_left_to(parent, number)
+                other.process
+                for other in processes.others(db, process)
+                if self._liveness.judge(process, other.process, dead_after) and not self._liveness.is_left_to(*other)
             ]
         clean = self._liveness.clean_window(process, dead_after)
         if not suspects:
@@ -173,8 +182,7 @@ class SqliteStore:
                     death = death_of(self.records, number) if dead.same_boot else NOBODYS_FAULT
                     tasks += processes.bury(db, number, self.now(), death)
                     buried.append(number)
-        for number in buried:
-            self._liveness.forget(number)
+        self._liveness.forget(*buried)
         return Reap(tuple(buried), tasks, clean)
 
     # adding
@@ -186,19 +194,24 @@ class SqliteStore:
         with self._link.write() as db:
             return int(db.execute("UPDATE ids SET next = next + ?1 RETURNING next - ?1", (count,)).fetchall()[0][0])
 
-    def start(self, run: NewRun, tasks: Sequence[NewTasks] = (), joins: Sequence[NewJoin] = ()) -> Started:
+    def start(
+        self,
+        run: NewRun,
+        tasks: Sequence[NewTasks] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
+    ) -> Started:
         """Create a run with its first tasks."""
-        if run.name is not None:
-            check_name("run name", run.name)
+        check_run(run)
         with self._link.write() as db:
-            return entries.start(db, run, tasks, joins, self.now())
+            return entries.start(db, run, tasks, joins, waiters, self.now())
 
     def append(
         self,
         run: int,
         tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoin] = (),
-        waiters: Sequence[NewWaiter] = (),
+        joins: Sequence[NewJoins] = (),
+        waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside."""
         with self._link.write() as db:
@@ -242,10 +255,7 @@ class SqliteStore:
                 return answers.recall(again, "stage").done
             row = commits.holding(db, stamp.process, token)
             if row is not None:
-                adding.check_room(db, tasks)
-                run = rows.run_row(db, row.run)
-                for group in tasks:
-                    adding.stage(db, run, group, row)
+                adding.stage(db, tasks, row)
             self._consume(db, stamp, Answer("stage", row is not None))
             return row is not None
 
@@ -270,18 +280,8 @@ class SqliteStore:
         if again is not None:
             return answers.recall(again, "commit")
         now = self.now()
-        valid = commits.check(db, stamp, parts)
-        refused = tuple(part.token for part in parts if part.token not in valid)
-        seq = 0
-        if valid:
-            log = CommitLog(db, stamp.process, stamp.n, now)
-            seq = log.seq
-            guarded = [(valid[part.token], part) for part in parts if part.token in valid]
-            commits.Commit(db, log, stamp.process, columns, now).write(guarded)
-            log.close()
-        for part in parts:
-            if part.token not in valid:
-                commits.refuse(db, stamp, part, now)
+        seq, refused, grown = commits.write(db, stamp, parts, columns, now)
+        runs.hold_to_caps(db, grown, now)
         taken = claims.Taken((), False, self._turn)
         if then_claim is not None:
             taken = claims.take(db, stamp.process, then_claim, self._turn, now)
@@ -308,7 +308,7 @@ class SqliteStore:
     def advance(self, run: int, round: int) -> Advanced:
         """Judge rounds and ends. What does not move is told from a read."""
         with self._link.read() as db:
-            still = runs.look(db, rows.run_row(db, run), round)
+            still = runs.look(db, rows.run_row(db, run), round, self.now())
         if still is not None:
             return still
         with self._link.write() as db:
@@ -320,40 +320,43 @@ class SqliteStore:
         task: int | None = None,
         *,
         below: bool = False,
-        reason: str = "",
+        said: Said = UNSAID,
         into: RunState = RunState.CANCELLED,
-    ) -> CancelAnswer:
+    ) -> Settled:
         """Cancel a run, a task, or a task with its descendants."""
-        if into not in (RunState.CANCELLED, RunState.HALTED):
-            raise BadPayload(f"a cancelled run ends as cancelled or halted, not {into.value}")
-        reason = storable(reason)
+        check_into(into)
+        if task is not None:
+            return self._settle(run, Settle(task, said, below=below))
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if task is None:
-                return runs.cancel_run(db, row, reason, into, self.now())
-            return runs.cancel_task(db, row, task, below, reason, self.now())
+            return deciding.cancel(db, rows.run_row(db, run), said, into, self.now())
 
-    def pause(self, run: int) -> RunState:
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        """Say how a task ends."""
+        return self._settle(run, check_settle(Settle(task, said, status, value)))
+
+    def _settle(self, run: int, ask: Settle) -> Settled:
+        with self._link.write() as db:
+            return deciding.settle(db, rows.run_row(db, run), ask, self.now())
+
+    def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if row.state is not RunState.OPEN:
-                return row.state
-            runs.set_state(db, run, RunState.PAUSED)
-            runs.gate_all(db, run)
-            return RunState.PAUSED
+            return deciding.pause(db, rows.run_row(db, run), said, self.now())
 
-    def resume(self, run: int) -> RunState:
+    def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
         with self._link.write() as db:
-            row = rows.run_row(db, run)
-            if row.state is not RunState.PAUSED:
-                return row.state
-            runs.set_state(db, run, RunState.OPEN)
-            return runs.advance(db, rows.run_row(db, run), row.round, self.now()).state
+            return deciding.resume(db, rows.run_row(db, run), said, self.now())
 
     def reopen(
-        self, stamp: Stamp, run: int, tasks: Sequence[int], *, settle: Mark | None = None, reason: str = ""
+        self,
+        stamp: Stamp,
+        run: int,
+        tasks: Sequence[int],
+        *,
+        following: bool = False,
+        settle: Mark | None = None,
+        said: Said = UNSAID,
     ) -> Reopened:
         """Begin new lives."""
         with self._link.write() as db:
@@ -362,7 +365,10 @@ class SqliteStore:
                 return answers.recall(again, "reopen").reopened
             row = rows.run_row(db, run)
             lives.check(db, row, tasks)
-            answer = lives.reopen(db, row, tasks, settle, storable(reason), stamp.process, self.now())
+            now, why = self.now(), reason_value(said.reason, said.by)
+            answer = lives.reopen(db, row, tasks, following, settle, why, stamp.process, now)
+            if answer.tasks:
+                deciding.note(db, rows.run_row(db, run), What.REOPENED, said, now)
             self._consume(db, stamp, Answer("reopen", reopened=answer))
             return answer
 
@@ -384,16 +390,9 @@ class SqliteStore:
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""
         with self._link.write() as db:
-            now = self.now()
-            tasks = processes.remove_garbage(db, limit)
-            keys = processes.remove_expired(db, now, limit)
-            sessions = processes.forget_old(db, now, SESSION_SECONDS)
+            removed, sessions = processes.vacuum(db, self.now(), limit)
             known = processes.known(db)
             # Before the sessions: without one, what a lock file says was committed would seem to be lost.
-            for number in sessions:
-                self._liveness.forget(number)
-            db.execute("PRAGMA incremental_vacuum").fetchall()
-        for number in self._liveness.known():
-            if number not in known:
-                self._liveness.forget(number)
-        return Vacuumed(tasks, keys, len(sessions))
+            self._liveness.forget(*sessions)
+        self._liveness.forget(*set(self._liveness.known()) - known)
+        return removed

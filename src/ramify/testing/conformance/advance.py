@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ramify.errors import UnknownRun
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.policy import PARKED
 from ramify.model.run import Follows, RunState
 from ramify.testing.clock import SECOND
@@ -177,7 +177,7 @@ def skipped_and_cancelled_tasks_are_no_failure(house: House) -> None:
 @case("advance")
 def a_run_whose_joins_can_never_fill_is_stalled_and_says_which(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
-    run = house.run(house.tasks(), waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    run = house.run(house.tasks(), waiting, joins=[NewJoins.one(waiting.first, 2)])
     ended = house.finish(run)
     assert ended.state is RunState.FAILED
     assert ended.reason is not None
@@ -190,7 +190,7 @@ def a_parked_task_is_not_a_stall(house: House) -> None:
     """It waits for a person or for another run, and is live."""
     waiting = house.tasks(kind="sum", waits=True)
     parked = house.tasks(due=PARKED, join=waiting.first)
-    run = house.run(parked, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.run(parked, waiting, joins=[NewJoins.one(waiting.first, 1)])
     assert house.finish(run).state is RunState.OPEN
 
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ramify.errors import BadPayload, RunEnded, UnknownRun
 from ramify.model.event import Tally
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks
@@ -114,7 +114,7 @@ def appended_again_when_the_first_member_of_a_join_was_dropped_adds_nothing(hous
     run = house.queue(house.tasks(keys=[b"a"], hold=Hold.ONCE))
     waiting = house.tasks(kind="sum", waits=True)
     members = house.tasks(2, keys=[b"a", b"b"], hold=Hold.ONCE, join=waiting.first)
-    joins = [NewJoin(waiting.first, 2, waiting.first)]
+    joins = [NewJoins.one(waiting.first, 2)]
     first = house.add(run, members, waiting, joins=joins)
     with house.nothing_changes():
         assert house.add(run, members, waiting, joins=joins).ids == first.ids

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from ramify.errors import UnknownRun
 from ramify.model.commit import Later
+from ramify.model.decision import Said
 from ramify.model.event import Status, Tally
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
-from ramify.model.mark import CancelAnswer, Scope
+from ramify.model.mark import Scope, Settled
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, only, refused, tasks_of
+from ramify.testing.conformance.house import House, members_and_broken, only, refused, tasks_of
 from ramify.testing.conformance.registry import case
 
 
@@ -34,8 +35,8 @@ def no_claim_after_it_starts_a_task_of_the_run(house: House) -> None:
 def a_run_nobody_works_on_is_swept_and_ends(house: House) -> None:
     tasks = house.tasks(3)
     run = house.run(tasks)
-    answer = house.store.cancel(run, reason="too slow")
-    assert (answer is CancelAnswer.CERTAIN) == house.store.reads.run(run).state.is_end
+    answer = house.store.cancel(run, said=Said("too slow"))
+    assert (answer is Settled.CERTAIN) == house.store.reads.run(run).state.is_end
     seen = house.settle(run)
     assert (seen.state, seen.ended, seen.reason) == (RunState.CANCELLED, house.clock.now(), "too slow")
     assert house.segments(run) == []
@@ -151,7 +152,7 @@ def what_is_deferred_while_draining_is_swept(house: House) -> None:
 def waiting_deferred_and_later_tasks_are_swept_too(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     later = house.tasks(due=house.clock.now() + SECOND)
-    run = house.run(house.tasks(join=waiting.first), later, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.run(house.tasks(join=waiting.first), later, waiting, joins=[NewJoins.one(waiting.first, 1)])
     gated = house.tasks()
     house.add(run, gated)
     house.store.cancel(run)
@@ -187,21 +188,21 @@ def a_sweep_arrives_where_others_wait(house: House) -> None:
     run = house.run(awaited)
     waiting = house.tasks(kind="sum", waits=True)
     other = house.queue()
-    join = NewJoin(waiting.first, 1, waiting.first)
-    house.add(other, waiting, joins=[join], waiters=[NewWaiter(awaited.first, waiting.first, 0)])
+    join = NewJoins.one(waiting.first, 1)
+    house.add(other, waiting, joins=[join], waiters=[NewWaiters.one(awaited.first, waiting.first, 0)])
     house.store.cancel(run)
     house.settle(run)
     house.settle(other)
     claim = house.worker().take()
     assert list(claim.tasks) == [waiting.first]
-    assert claim.mores[waiting.first].broken == 1
+    assert members_and_broken(claim.mores[waiting.first]) == (1, 1)
 
 
 @case("cancel")
 def a_sweep_arrives_at_the_joins_of_other_runs(house: House) -> None:
     other = house.queue()
     waiting = house.tasks(kind="sum", waits=True)
-    house.add(other, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    house.add(other, waiting, joins=[NewJoins.one(waiting.first, 2)])
     run = house.run(house.tasks(2, join=waiting.first))
     worker = house.worker()
     claim = worker.take(1)
@@ -209,7 +210,7 @@ def a_sweep_arrives_at_the_joins_of_other_runs(house: House) -> None:
     worker.done(claim)
     house.settle(run)
     more = only(worker.claim()).mores[waiting.first]
-    assert (more.members, more.broken) == (2, 1)
+    assert members_and_broken(more) == (2, 1)
 
 
 @case("cancel")
@@ -217,7 +218,7 @@ def those_who_hold_are_told_by_their_next_beat(house: House) -> None:
     run = house.run(house.tasks())
     worker = house.worker()
     worker.take()
-    assert house.store.cancel(run, reason="enough") is CancelAnswer.REQUESTED
+    assert house.store.cancel(run, said=Said("enough")) is Settled.REQUESTED
     mark = only(worker.beat().marks)
     assert (mark.run, mark.scope, mark.status, mark.reason) == (run, Scope.RUN, Status.CANCELLED, "enough")
 
@@ -256,7 +257,7 @@ def an_ended_run_has_ended(house: House) -> None:
     run = house.run(house.tasks())
     house.finish(run)
     with house.nothing_changes():
-        assert house.store.cancel(run) is CancelAnswer.ENDED
+        assert house.store.cancel(run) is Settled.ENDED
     assert house.store.reads.run(run).state is RunState.DONE
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from ramify.errors import UnknownRun
 from ramify.model.commit import Later
+from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
-from ramify.model.mark import CancelAnswer, Mark, Scope
+from ramify.model.mark import Mark, Scope, Settled
 from ramify.model.run import RunState
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, only, refused, want
+from ramify.testing.conformance.house import House, members_and_broken, only, refused, want
 from ramify.testing.conformance.registry import case
 
 
@@ -24,7 +25,7 @@ def a_queued_task_ends_for_certain_and_its_neighbours_do_not(house: House) -> No
     tasks = house.tasks(5)
     run = house.run(tasks)
     target = tasks.first + 2
-    assert house.store.cancel(run, target) is CancelAnswer.CERTAIN
+    assert house.store.cancel(run, target) is Settled.CERTAIN
     assert house.events(target) == [Status.CANCELLED]
     assert house.count(run, Status.CANCELLED) == 1
     assert house.offered() == [task for task in tasks.ids if task != target]
@@ -46,7 +47,7 @@ def one_task_of_a_wide_row_ends_for_certain(house: House) -> None:
     run = house.run(tasks)
     targets = [tasks.first, tasks.first + 17_000, tasks.last]
     for target in targets:
-        assert house.store.cancel(run, target) is CancelAnswer.CERTAIN
+        assert house.store.cancel(run, target) is Settled.CERTAIN
     assert sum(len(row.tasks) for row in house.live(run)) == 29_997
     assert house.offered() == [task for task in tasks.ids if task not in targets]
 
@@ -58,7 +59,7 @@ def a_deferred_task_ends_for_certain(house: House) -> None:
     claim = worker.take()
     later = [Later(claim.tasks[:1], house.clock.now() + SECOND)]
     worker.end(claim, claim.tasks[:1], Status.RETRYING, later=later)
-    assert house.store.cancel(run, claim.tasks[0]) is CancelAnswer.CERTAIN
+    assert house.store.cancel(run, claim.tasks[0]) is Settled.CERTAIN
     house.clock.advance(2)
     assert house.offered() == []
     assert house.events(claim.tasks[0]) == [Status.RETRYING, Status.CANCELLED]
@@ -69,7 +70,7 @@ def a_task_of_a_round_to_come_ends_for_certain(house: House) -> None:
     run = house.run(house.tasks())
     later = house.tasks(2)
     house.add(run, later)
-    assert house.store.cancel(run, later.first) is CancelAnswer.CERTAIN
+    assert house.store.cancel(run, later.first) is Settled.CERTAIN
     assert house.finish(run).state is RunState.DONE
     assert [house.ended(task) for task in later.ids] == [Status.CANCELLED, Status.DONE]
 
@@ -77,8 +78,8 @@ def a_task_of_a_round_to_come_ends_for_certain(house: House) -> None:
 @case("cancel")
 def a_task_that_waits_for_a_join_ends_for_certain_and_is_not_raised_by_it(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
-    run = house.run(house.tasks(join=waiting.first), waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
-    assert house.store.cancel(run, waiting.first) is CancelAnswer.CERTAIN
+    run = house.run(house.tasks(join=waiting.first), waiting, joins=[NewJoins.one(waiting.first, 1)])
+    assert house.store.cancel(run, waiting.first) is Settled.CERTAIN
     assert house.finish(run).state is RunState.DONE
     assert house.events(waiting.first) == [Status.CANCELLED]
 
@@ -87,12 +88,12 @@ def a_task_that_waits_for_a_join_ends_for_certain_and_is_not_raised_by_it(house:
 def a_certain_end_arrives_at_its_join_and_frees_its_key(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     member = house.tasks(join=waiting.first, keys=[b"k"], hold=Hold.UNIQUE)
-    run = house.any_run(member, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.any_run(member, waiting, joins=[NewJoins.one(waiting.first, 1)])
     house.store.cancel(run, member.first)
     assert house.join(run, waiting.first).fired
     assert not house.add(run, house.tasks(keys=[b"k"], hold=Hold.UNIQUE)).taken
     claim = house.worker().take(kinds=["sum"])
-    assert (claim.mores[waiting.first].members, claim.mores[waiting.first].broken) == (1, 1)
+    assert members_and_broken(claim.mores[waiting.first]) == (1, 1)
 
 
 @case("cancel")
@@ -101,7 +102,7 @@ def a_held_task_gets_a_mark_that_its_holder_hears_of(house: House) -> None:
     worker = house.worker()
     claim = worker.take()
     target = claim.tasks[1]
-    assert house.store.cancel(run, target, reason="wrong") is CancelAnswer.REQUESTED
+    assert house.store.cancel(run, target, said=Said("wrong")) is Settled.REQUESTED
     heard = only(worker.beat().marks)
     assert (heard.scope, heard.task, heard.status, heard.reason) == (Scope.TASK, target, Status.CANCELLED, "wrong")
     answer = worker.done(claim, claim.tasks[:1])
@@ -119,15 +120,15 @@ def any_reason_can_be_given(house: House) -> None:
     worker = house.worker()
     claim = worker.take(3)
     for task, reason in zip(claim.tasks, ("\ud800", "a\0b", "x" * 100_000), strict=True):
-        assert house.store.cancel(run, task, reason=reason) is CancelAnswer.REQUESTED
+        assert house.store.cancel(run, task, said=Said(reason)) is Settled.REQUESTED
     assert {mark.task for mark in worker.beat().marks} == set(claim.tasks)
-    assert house.store.cancel(run, claim.tasks[2] + 1, reason="\ud800\0") is CancelAnswer.CERTAIN
+    assert house.store.cancel(run, claim.tasks[2] + 1, said=Said("\ud800\0")) is Settled.CERTAIN
     worker.end(claim, status=Status.CANCELLED)
     settle = Mark(run, Scope.TASK, None, Status.SKIPPED, "\ud800\0")
-    worker.reopen(run, claim.tasks, reason="\ud800\0", settle=settle)
+    worker.reopen(run, claim.tasks, said=Said("\ud800\0"), settle=settle)
     assert set(worker.take().marks) == set(claim.tasks)
     worker.store.leave(worker.process)
-    house.store.cancel(run, reason="\ud800\0" * 1_000)
+    house.store.cancel(run, said=Said("\ud800\0" * 1_000))
     assert house.settle(run).state is RunState.CANCELLED
 
 
@@ -196,11 +197,11 @@ def a_task_that_has_ended_has_ended(house: House) -> None:
     claim = worker.take()
     worker.done(claim, claim.tasks[:1])
     with house.nothing_changes():
-        assert house.store.cancel(run, claim.tasks[0]) is CancelAnswer.ENDED
+        assert house.store.cancel(run, claim.tasks[0]) is Settled.ENDED
     worker.release(claim)
     house.store.cancel(run, claim.tasks[1])
     with house.nothing_changes():
-        assert house.store.cancel(run, claim.tasks[1]) is CancelAnswer.ENDED
+        assert house.store.cancel(run, claim.tasks[1]) is Settled.ENDED
 
 
 @case("cancel")
@@ -211,9 +212,9 @@ def a_task_that_is_not_of_the_run_is_unknown(house: House) -> None:
     staged = house.tasks()
     worker.stage(claim, staged)
     with house.nothing_changes():
-        assert house.store.cancel(other, tasks.first) is CancelAnswer.UNKNOWN
-        assert house.store.cancel(run, house.store.reserve(1)) is CancelAnswer.UNKNOWN
-        assert house.store.cancel(claim.run, staged.first) is CancelAnswer.UNKNOWN
+        assert house.store.cancel(other, tasks.first) is Settled.UNKNOWN
+        assert house.store.cancel(run, house.store.reserve(1)) is Settled.UNKNOWN
+        assert house.store.cancel(claim.run, staged.first) is Settled.UNKNOWN
     with refused(UnknownRun):
         house.store.cancel(house.store.reserve(1), tasks.first)
 
@@ -223,7 +224,7 @@ def a_task_of_a_paused_run_can_be_cancelled(house: House) -> None:
     tasks = house.tasks(2)
     run = house.run(tasks)
     house.store.pause(run)
-    assert house.store.cancel(run, tasks.first) is CancelAnswer.CERTAIN
+    assert house.store.cancel(run, tasks.first) is Settled.CERTAIN
     house.store.resume(run)
     assert house.offered() == [tasks.last]
 
@@ -235,7 +236,7 @@ def queued_descendants_are_never_started(house: House) -> None:
     claim = worker.take()
     below, beside = house.tasks(2, parents=claim.tasks[0]), house.tasks(2, parents=claim.tasks[1])
     worker.done(claim, children=[below, beside])
-    house.store.cancel(run, claim.tasks[0], below=True, reason="branch")
+    house.store.cancel(run, claim.tasks[0], below=True, said=Said("branch"))
     assert house.offered() == list(beside.ids)
     assert house.finish(run).state is RunState.DONE
     assert {house.ended(task) for task in below.ids} == {Status.CANCELLED}
@@ -265,7 +266,7 @@ def a_held_task_and_all_below_it_is_a_request(house: House) -> None:
     run = house.any_run(house.tasks())
     worker = house.worker()
     root = worker.take()
-    assert house.store.cancel(run, root.tasks[0], below=True) is CancelAnswer.REQUESTED
+    assert house.store.cancel(run, root.tasks[0], below=True) is Settled.REQUESTED
     mark = only(worker.beat().marks)
     assert (mark.scope, mark.task, mark.status) == (Scope.SUBTREE, root.tasks[0], Status.CANCELLED)
     child = house.tasks(parents=root.tasks[0])

@@ -14,7 +14,7 @@ from ramify.errors import Reaped, StaleStamp
 from ramify.model.commit import Part
 from ramify.model.death import NO_DEATHS
 from ramify.model.event import UNTRIED
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.policy import PARKED
 from ramify.model.process import Stamp
 from ramify.model.run import RunState
@@ -215,7 +215,7 @@ def sent_again_after_its_row_was_taken_back_it_is_still_answered(house: House) -
     """Reopening a join's member takes the row of its task away from whoever holds it; the token is void."""
     waiting = house.tasks(kind="sum", waits=True)
     member = house.tasks(join=waiting.first)
-    run = house.any_run(member, waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.any_run(member, waiting, joins=[NewJoins.one(waiting.first, 1)])
     worker, other = house.worker(), house.worker()
     other.done(other.take())
     claim = worker.take()

@@ -15,7 +15,7 @@ from ramify.errors import BadPayload
 from ramify.model.claim import Claim
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.task import MAX_ID, MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
 from ramify.testing.conformance.house import House, Worker, refused
@@ -195,19 +195,23 @@ def a_range_is_published_or_discarded_once(house: House) -> None:
 def joins_that_do_not_fit_are_refused(house: House) -> None:
     run = house.queue()
     old, new = (house.tasks(kind="sum", waits=True) for _ in range(2))
-    house.add(run, old, joins=[NewJoin(old.first, 2, old.first)])
-    join, one, two = NewJoin(new.first, 1, new.first), house.tasks(), house.tasks(2)
+    house.add(run, old, joins=[NewJoins.one(old.first, 2)])
+    join, one, two = NewJoins.one(new.first, 1), house.tasks(), house.tasks(2)
     for wrong, act in {
         "a join twice": partial(house.add, run, new, joins=[join, join]),
-        "a join that exists": partial(house.add, run, joins=[NewJoin(old.first, 1, None, (old.first, 0))]),
-        "a join that needs less than nobody": partial(house.add, run, new, joins=[replace(join, needs=-1)]),
-        "a join that nothing follows": partial(house.add, run, joins=[NewJoin(house.store.reserve(1), 1)]),
+        "a join that exists": partial(
+            house.add, run, joins=[NewJoins.one(old.first, 1, task=False, outer=(old.first, 0))]
+        ),
+        "a join that needs less than nobody": partial(house.add, run, new, joins=[replace(join, needs=[-1])]),
+        "a join that nothing follows": partial(
+            house.add, run, joins=[NewJoins.one(house.store.reserve(1), 1, task=False)]
+        ),
         "more members than slots": partial(house.add, run, new, replace(two, join=new.first), joins=[join]),
         "more members than an old join has": partial(house.add, run, replace(two, join=old.first, slot=1)),
         "a slot before the first": partial(house.add, run, replace(one, join=old.first, slot=-1)),
-        "a waiter at no slot": partial(house.add, run, one, waiters=[NewWaiter(one.first, old.first, 2)]),
-        "a waiter at no join": partial(house.add, run, one, waiters=[NewWaiter(one.first, one.first, 0)]),
-        "a waiter for no task": partial(house.add, run, waiters=[NewWaiter(house.store.reserve(1), old.first, 0)]),
+        "a waiter at no slot": partial(house.add, run, one, waiters=[NewWaiters.one(one.first, old.first, 2)]),
+        "a waiter at no join": partial(house.add, run, one, waiters=[NewWaiters.one(one.first, one.first, 0)]),
+        "a waiter for no task": partial(house.add, run, waiters=[NewWaiters.one(house.store.reserve(1), old.first, 0)]),
     }.items():
         _is_refused(house, wrong, act)
 

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from ramify.model.claim import Claim, Claimed, Want
+from ramify.model.claim import Claim, Claimed, More, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.event import Event, Status
-from ramify.model.join import Join, NewJoin, NewWaiter
+from ramify.model.join import Join, NewJoins, NewWaiters
 from ramify.model.process import NewProcess, Reap, Stamp, new_process_id
 from ramify.model.run import NewRun, Order, Run
 from ramify.model.segment import LIVE_STATES, Segment
@@ -73,6 +73,12 @@ def only(found: Sequence[T]) -> T:
 def tasks_of(claims: Iterable[Claim]) -> list[int]:
     """All claimed tasks, sorted."""
     return sorted(task for claim in claims for task in claim.tasks)
+
+
+def members_and_broken(more: More) -> tuple[int, int]:
+    """How many members the join of a task had, and how many of them did not end well."""
+    assert more.members is not None
+    return more.members.all, more.members.broken
 
 
 def plain(claimed: Claimed) -> list[object]:
@@ -202,10 +208,22 @@ class House:
             bodies = [b"%d" % i for i in range(bodies)]
         return NewTasks(self.store.reserve(len(bodies) + 1), kind, bodies, **columns)
 
-    def run(self, *groups: NewTasks, joins: Sequence[NewJoin] = (), **columns: Any) -> int:
+    def run(self, *groups: NewTasks, joins: Sequence[NewJoins] = (), **columns: Any) -> int:
         """The id of a run that was started with these tasks."""
         run = self.store.reserve(1)
         assert self.store.start(NewRun(run, **columns), groups, joins).created
+        return run
+
+    def start_graph(self, groups: Sequence[NewTasks], edges: Sequence[tuple[int, int]]) -> int:
+        """The id of a run without a barrier whose waiting tasks are linked to others: (the awaited, who waits)."""
+        run = self.store.reserve(1)
+        slots: dict[int, int] = {task: 0 for tasks in groups if tasks.waits for task in tasks.ids}
+        waiters = []
+        for awaited, task in edges:
+            waiters.append(NewWaiters.one(awaited, task, slots[task]))
+            slots[task] += 1
+        joins = NewJoins(list(slots), list(slots.values()))
+        assert self.store.start(NewRun(run, order=Order.ANY), groups, [joins], waiters).created
         return run
 
     def queue(self, *groups: NewTasks) -> int:
@@ -217,7 +235,7 @@ class House:
         return self.run(*groups, order=Order.ANY, **columns)
 
     def add(
-        self, run: int, *groups: NewTasks, joins: Sequence[NewJoin] = (), waiters: Sequence[NewWaiter] = ()
+        self, run: int, *groups: NewTasks, joins: Sequence[NewJoins] = (), waiters: Sequence[NewWaiters] = ()
     ) -> Appended:
         """`append`."""
         return self.store.append(run, groups, joins, waiters)

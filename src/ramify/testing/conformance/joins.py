@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.model.join import PART_SLOTS, NewJoin, NewWaiter
+from ramify.model.join import PART_SLOTS, Ends, NewJoins, NewWaiters
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
-from ramify.testing.conformance.house import House, Worker, only, want
+from ramify.testing.conformance.house import House, Worker, members_and_broken, only, want
 from ramify.testing.conformance.registry import case
 
 
@@ -39,19 +39,20 @@ def its_claim_says_how_many_members_there_were_and_how_many_broke(house: House) 
     ends = [Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED]
     worker.commit(Part(claim.token, claim.tasks, ends))
     more = worker.take().mores[join]
-    assert (more.members, more.broken) == (5, 4)
+    assert members_and_broken(more) == (5, 4)
+    assert more.members == Ends(done=1, failed=2, skipped=1, cancelled=1)
 
 
 @case("joins")
 def a_join_that_needs_nobody_fires_at_once(house: House) -> None:
     """Started, appended or committed."""
     first = house.tasks(kind="sum", waits=True)
-    run = house.any_run(first, house.tasks(), joins=[NewJoin(first.first, 0, first.first)])
+    run = house.any_run(first, house.tasks(), joins=[NewJoins.one(first.first, 0)])
     second = house.tasks(kind="sum", waits=True)
-    house.add(run, second, joins=[NewJoin(second.first, 0, second.first)])
+    house.add(run, second, joins=[NewJoins.one(second.first, 0)])
     worker = house.worker()
     third = house.tasks(kind="sum", waits=True)
-    worker.done(worker.take(1, ["walk"]), children=[third], joins=[NewJoin(third.first, 0, third.first)])
+    worker.done(worker.take(1, ["walk"]), children=[third], joins=[NewJoins.one(third.first, 0)])
     assert house.offered() == [first.first, second.first, third.first]
     assert all(house.join(run, join.first).fired for join in (first, second, third))
 
@@ -100,7 +101,7 @@ def members_may_be_committed_with_the_join_as_children(house: House) -> None:
     root = worker.take()
     waiting = house.tasks(kind="sum", waits=True, parents=root.tasks[0])
     members = house.tasks(3, join=waiting.first, parents=root.tasks[0])
-    worker.done(root, children=[members, waiting], joins=[NewJoin(waiting.first, 3, waiting.first)])
+    worker.done(root, children=[members, waiting], joins=[NewJoins.one(waiting.first, 3)])
     house.settle(run)
     assert house.offered() == list(members.ids)
     assert house.finish(run).state is RunState.DONE
@@ -112,7 +113,7 @@ def several_groups_share_a_join_by_their_slots(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     one = house.tasks(2, join=waiting.first, slot=0)
     two = house.tasks(3, kind="copy", join=waiting.first, slot=2)
-    run = house.any_run(one, two, waiting, joins=[NewJoin(waiting.first, 5, waiting.first)])
+    run = house.any_run(one, two, waiting, joins=[NewJoins.one(waiting.first, 5)])
     worker = house.worker()
     worker.done(worker.take(kinds=["copy"]))
     assert house.join(run, waiting.first).arrived == 3
@@ -135,7 +136,7 @@ def a_join_of_several_parts_fires_with_its_last_member(house: House) -> None:
     assert not house.join(run, join).fired
     worker.end(held, status=Status.FAILED)
     more = worker.take().mores[join]
-    assert (more.members, more.broken) == (count, 1)
+    assert members_and_broken(more) == (count, 1)
 
 
 @case("joins")
@@ -168,7 +169,7 @@ def a_member_that_lives_again_arrives_once(house: House) -> None:
 def a_join_that_fires_late_does_not_grow_a_sealed_round(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     member = house.tasks(join=waiting.first)
-    run = house.run(house.tasks(kind="copy"), waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.run(house.tasks(kind="copy"), waiting, joins=[NewJoins.one(waiting.first, 1)])
     house.add(run, member)
     worker = house.worker()
     worker.done(worker.take())
@@ -186,8 +187,8 @@ def the_end_of_a_task_that_is_waited_for_is_an_arrival(house: House) -> None:
     house.add(
         run,
         waiting,
-        joins=[NewJoin(waiting.first, 2, waiting.first)],
-        waiters=[NewWaiter(task, waiting.first, slot) for slot, task in enumerate(awaited.ids)],
+        joins=[NewJoins.one(waiting.first, 2)],
+        waiters=[NewWaiters.one(task, waiting.first, slot) for slot, task in enumerate(awaited.ids)],
     )
     worker = house.worker()
     claim = worker.take()
@@ -195,7 +196,7 @@ def the_end_of_a_task_that_is_waited_for_is_an_arrival(house: House) -> None:
     assert house.offered() == []
     worker.done(claim, claim.tasks[1:])
     more = worker.take().mores[waiting.first]
-    assert (more.members, more.broken) == (2, 1)
+    assert members_and_broken(more) == (2, 1)
 
 
 @case("joins")
@@ -205,10 +206,10 @@ def a_task_that_has_already_ended_arrives_at_once(house: House) -> None:
     claim = worker.take()
     worker.commit(Part(claim.token, claim.tasks, [Status.DONE, Status.FAILED]))
     waiting = house.tasks(kind="sum", waits=True)
-    waiters = [NewWaiter(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)]
-    house.add(run, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)], waiters=waiters)
+    waiters = [NewWaiters.one(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)]
+    house.add(run, waiting, joins=[NewJoins.one(waiting.first, 2)], waiters=waiters)
     more = worker.take().mores[waiting.first]
-    assert (more.members, more.broken) == (2, 1)
+    assert members_and_broken(more) == (2, 1)
 
 
 @case("joins")
@@ -220,8 +221,8 @@ def a_part_may_wait_for_the_tasks_of_another_run(house: House) -> None:
     worker.done(
         worker.take(1, ["walk"]),
         children=[waiting],
-        joins=[NewJoin(waiting.first, 1, waiting.first)],
-        waiters=[NewWaiter(awaited.first, waiting.first, 0)],
+        joins=[NewJoins.one(waiting.first, 1)],
+        waiters=[NewWaiters.one(awaited.first, waiting.first, 0)],
     )
     assert house.offered(want(kinds=["sum"])) == []
     house.finish(other)
@@ -239,8 +240,8 @@ def a_part_may_wait_for_its_own_tasks(house: House) -> None:
         claim,
         claim.tasks[:1],
         children=[waiting],
-        joins=[NewJoin(waiting.first, 2, waiting.first)],
-        waiters=[NewWaiter(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)],
+        joins=[NewJoins.one(waiting.first, 2)],
+        waiters=[NewWaiters.one(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)],
     )
     assert house.offered() == []
     worker.done(claim, claim.tasks[1:])
@@ -251,7 +252,7 @@ def a_part_may_wait_for_its_own_tasks(house: House) -> None:
 def tasks_that_wait_side_by_side_are_offered_one_by_one(house: House) -> None:
     waiting = house.tasks(6, kind="sum", waits=True)
     members = [house.tasks(join=task) for task in waiting.ids]
-    run = house.any_run(waiting, *members, joins=[NewJoin(task, 1, task) for task in waiting.ids])
+    run = house.any_run(waiting, *members, joins=[NewJoins.one(task, 1) for task in waiting.ids])
     worker = house.worker()
     claims = {claim.tasks[0]: claim for claim in worker.claim(kinds=["walk"])}
     offered = []
@@ -268,8 +269,8 @@ def one_task_may_be_waited_for_by_many(house: House) -> None:
     joins = []
     for _ in range(3):
         waiting = house.tasks(kind="sum", waits=True)
-        join = NewJoin(waiting.first, 1, waiting.first)
-        house.add(run, waiting, joins=[join], waiters=[NewWaiter(awaited.first, waiting.first, 0)])
+        join = NewJoins.one(waiting.first, 1)
+        house.add(run, waiting, joins=[join], waiters=[NewWaiters.one(awaited.first, waiting.first, 0)])
         joins.append(waiting.first)
     worker = house.worker()
     worker.done(worker.take())
@@ -280,5 +281,5 @@ def fan(house: House, count: int) -> tuple[int, Worker, int]:
     """A run without a barrier, of `count` members and the task that waits for all of them; and a worker."""
     waiting = house.tasks(kind="sum", waits=True)
     members = house.tasks(count, join=waiting.first)
-    run = house.any_run(members, waiting, joins=[NewJoin(waiting.first, count, waiting.first)])
+    run = house.any_run(members, waiting, joins=[NewJoins.one(waiting.first, count)])
     return run, house.worker(), waiting.first

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from ramify.model.commit import Part
 from ramify.model.event import Status, Tally
-from ramify.model.join import NewJoin, NewWaiter
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.task import NewTasks
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House, only, want
+from ramify.testing.conformance.house import House, members_and_broken, only, want
 from ramify.testing.conformance.registry import case
 
 
@@ -185,7 +185,7 @@ def a_task_that_waits_keeps_its_own_join_when_its_neighbour_is_dropped(house: Ho
     run = house.queue(house.tasks(kind="sum", keys=[b"a"], hold=Hold.ONCE))
     waiting = house.tasks([b"a", b"b"], kind="sum", keys=[b"a", b"b"], hold=Hold.ONCE, waits=True)
     members = house.tasks(join=waiting.first), house.tasks(join=waiting.last)
-    joins = [NewJoin(task, 1, task) for task in waiting.ids]
+    joins = [NewJoins.one(task, 1) for task in waiting.ids]
     house.add(run, waiting, *members, joins=joins)
     worker = house.worker()
     worker.done(worker.take(1, ["sum"]))
@@ -200,8 +200,8 @@ def a_new_task_is_waited_for_although_its_neighbour_is_dropped(house: House) -> 
     run = house.queue(house.tasks(kind="copy", keys=[b"a"], hold=Hold.ONCE))
     tasks = house.tasks([b"a", b"b", b"c"], kind="copy", keys=[b"a", b"b", b"c"], hold=Hold.ONCE)
     waiting = house.tasks(kind="sum", waits=True)
-    join = NewJoin(waiting.first, 1, waiting.first)
-    house.add(run, tasks, waiting, joins=[join], waiters=[NewWaiter(tasks.first + 1, waiting.first, 0)])
+    join = NewJoins.one(waiting.first, 1)
+    house.add(run, tasks, waiting, joins=[join], waiters=[NewWaiters.one(tasks.first + 1, waiting.first, 0)])
     worker = house.worker()
     claims = [worker.take(1, ["copy"]) for _ in range(3)]
     by_body = {claim.bodies[0]: claim for claim in claims}
@@ -216,8 +216,8 @@ def a_new_task_is_waited_for_although_its_neighbour_is_dropped(house: House) -> 
 def whoever_waits_for_a_dropped_task_waits_for_the_one_that_holds_its_key(house: House) -> None:
     run = house.queue(house.tasks(keys=[b"a"], hold=Hold.ONCE))
     dropped, waiting = house.tasks(keys=[b"a"], hold=Hold.ONCE), house.tasks(kind="sum", waits=True)
-    join = NewJoin(waiting.first, 1, waiting.first)
-    house.add(run, dropped, waiting, joins=[join], waiters=[NewWaiter(dropped.first, waiting.first, 0)])
+    join = NewJoins.one(waiting.first, 1)
+    house.add(run, dropped, waiting, joins=[join], waiters=[NewWaiters.one(dropped.first, waiting.first, 0)])
     worker = house.worker()
     assert not house.join(run, waiting.first).fired
     worker.done(worker.take())
@@ -282,12 +282,12 @@ def a_dropped_child_that_a_join_counts_arrives_when_the_holder_ends(house: House
     held, root = worker.take(1, ["copy"]), worker.take(1, ["walk"])
     waiting = house.tasks(kind="sum", waits=True)
     child = house.tasks(kind="copy", keys=[b"k"], hold=Hold.ONCE, join=waiting.first)
-    worker.done(root, children=[child, waiting], joins=[NewJoin(waiting.first, 1, waiting.first)])
+    worker.done(root, children=[child, waiting], joins=[NewJoins.one(waiting.first, 1)])
     assert not house.join(run, waiting.first).fired
     assert house.offered() == []
     worker.end(held, status=Status.FAILED)
     more = worker.take(1, ["sum"]).mores[waiting.first]
-    assert (more.members, more.broken) == (1, 1)
+    assert members_and_broken(more) == (1, 1)
 
 
 @case("keys")
@@ -298,11 +298,9 @@ def a_dropped_child_whose_holder_has_ended_arrives_at_once(house: House) -> None
         worker.end(worker.take(1, ["copy"]), status=end)
         waiting = house.tasks(kind="sum", waits=True)
         child = house.tasks(kind="copy", keys=[b"k"], hold=Hold.ONCE, join=waiting.first)
-        worker.done(
-            worker.take(1, ["walk"]), children=[child, waiting], joins=[NewJoin(waiting.first, 1, waiting.first)]
-        )
+        worker.done(worker.take(1, ["walk"]), children=[child, waiting], joins=[NewJoins.one(waiting.first, 1)])
         assert house.join(run, waiting.first).fired
-        assert worker.take(1, ["sum"]).mores[waiting.first].broken == broken
+        assert members_and_broken(worker.take(1, ["sum"]).mores[waiting.first]) == (1, broken)
 
 
 @case("keys")
@@ -314,7 +312,7 @@ def a_staged_duplicate_that_a_join_counts_arrives_when_the_holder_ends(house: Ho
     waiting = house.tasks(kind="sum", waits=True)
     staged = house.tasks(2, kind="copy", keys=[b"k", b"other"], hold=Hold.ONCE, join=waiting.first)
     worker.stage(root, staged)
-    worker.done(root, children=[waiting], joins=[NewJoin(waiting.first, 2, waiting.first)], publish=[staged.first])
+    worker.done(root, children=[waiting], joins=[NewJoins.one(waiting.first, 2)], publish=[staged.first])
     worker.done(worker.take(1, ["copy"]))
     assert not house.join(run, waiting.first).fired
     worker.done(held)

@@ -7,31 +7,33 @@ want could take now is counted: no other kind, queue, run or lane, nothing gated
 from __future__ import annotations
 
 from ramify.model.death import Death
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, want
 from ramify.testing.conformance.registry import case
 
 
 @case("claim")
-def a_claim_names_the_join_of_its_tasks_and_their_slots(house: House) -> None:
+def a_claim_says_that_somebody_waits_for_its_tasks(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     one, two = house.tasks(2, join=waiting.first), house.tasks(3, join=waiting.first, slot=2)
-    house.any_run(one, two, waiting, joins=[NewJoin(waiting.first, 5, waiting.first)])
+    house.any_run(one, two, waiting, joins=[NewJoins.one(waiting.first, 5)])
     worker = house.worker()
-    slots: dict[int, int] = {}
     for _ in range(5):
         claim = worker.take(1)
-        assert claim.join == waiting.first
-        slots.update((task, task + claim.shift) for task in claim.tasks)
-    assert slots == dict(zip((*one.ids, *two.ids), range(5), strict=True))
+        assert claim.awaited is True
+    members = house.store.reads.members(waiting.first).rows
+    assert members == list(enumerate((*one.ids, *two.ids)))
 
 
 @case("claim")
-def a_claim_of_tasks_that_are_in_no_join_names_none(house: House) -> None:
+def a_claim_of_tasks_that_nobody_waits_for_says_so(house: House) -> None:
     house.run(house.tasks(3))
     claim = house.worker().take()
-    assert (claim.join, claim.shift) == (None, 0)
+    assert not claim.awaited
+    house.run(house.tasks(3, awaited=True))
+    claim = house.worker().take()
+    assert claim.awaited is True
 
 
 @case("claim")

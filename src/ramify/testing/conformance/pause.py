@@ -8,7 +8,7 @@ from __future__ import annotations
 from ramify.errors import UnknownRun
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.run import Order, RunState
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, refused, want
@@ -73,7 +73,7 @@ def what_becomes_due_waits(house: House) -> None:
 @case("pause")
 def the_task_of_a_join_that_fires_waits(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
-    run = house.any_run(house.tasks(join=waiting.first), waiting, joins=[NewJoin(waiting.first, 1, waiting.first)])
+    run = house.any_run(house.tasks(join=waiting.first), waiting, joins=[NewJoins.one(waiting.first, 1)])
     worker = house.worker()
     claim = worker.take()
     house.store.pause(run)

@@ -7,6 +7,9 @@ one client wrote, every other client sees, whatever became of the first.
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
 from ramify.errors import RamifyError, Reaped
 from ramify.model.death import NO_DEATHS
 from ramify.model.process import NewProcess, Stamp, new_process_id
@@ -18,9 +21,11 @@ from ramify.testing.conformance.registry import case
 @case("enter")
 def a_process_that_entered_is_listed_with_what_it_said(house: House) -> None:
     process = new_process_id()
-    house.store.enter(NewProcess(process, pid=17, host="mill", version="7.1", kinds=("walk", "größe"), queues=()))
+    what = ("walk", "größe"), ()
+    house.store.enter(NewProcess(process, 17, "mill", "7.1", 16, *what, boot="b-1", pids="pid:[9]"))
     seen = only(house.store.reads.processes())
     assert (seen.id, seen.pid, seen.host, seen.entered) == (process, 17, "mill", house.clock.now())
+    assert (seen.boot, seen.pids, seen.draining, seen.parent) == ("b-1", "pid:[9]", None, 16)
     assert (seen.kinds, seen.queues, seen.version) == (("walk", "größe"), (), "7.1")
     assert not seen.reaped
 
@@ -142,3 +147,15 @@ def a_store_says_what_it_is_and_what_it_keeps(house: House) -> None:
     assert said.place
     assert said.keeps
     assert said.lacks
+
+
+@case("describe")
+def what_a_store_says_it_can_do_is_so(house: House) -> None:
+    said = house.store.describe()
+    house.run(house.tasks(), name="crawl")
+    assert said.file is None or os.path.isfile(said.file)
+    assert hasattr(house.store.reads, "sql") == said.sql
+    if said.sql:
+        asking: Any = house.store.reads
+        assert list(asking.sql("SELECT :run", {"run": 7}).rows) == [(7,)]
+    assert house.client().describe() == said

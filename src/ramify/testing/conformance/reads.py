@@ -8,7 +8,7 @@ from __future__ import annotations
 from ramify.errors import BadPayload, UnknownRun
 from ramify.model.commit import Part
 from ramify.model.event import UNTRIED, History, Status, Tally
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
@@ -316,10 +316,10 @@ def segments_and_spans_are_paged(house: House) -> None:
 @case("reads")
 def joins_are_paged_and_filtered(house: House) -> None:
     groups = [house.tasks(kind="sum", waits=True) for _ in range(5)]
-    joins = [NewJoin(tasks.first, int(i > 1), tasks.first) for i, tasks in enumerate(groups)]
+    joins = [NewJoins.one(tasks.first, int(i > 1)) for i, tasks in enumerate(groups)]
     run = house.any_run(*groups, joins=joins)
     reads = house.store.reads
-    ids = [join.id for join in joins]
+    ids = [join.ids[0] for join in joins]
     assert [join.id for join in every(lambda after: reads.joins(run, after=after, limit=2))] == ids
     assert [join.id for join in reads.joins(run, fired=True).rows] == ids[:2]
     assert [join.id for join in reads.joins(run, fired=False).rows] == ids[2:]

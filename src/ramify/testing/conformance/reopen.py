@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from ramify.errors import BadPayload, Reaped, StaleStamp, UnknownRun
 from ramify.model.commit import Part
+from ramify.model.decision import Said
 from ramify.model.event import History, Status, Tally
-from ramify.model.join import NewJoin
+from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import Stamp
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.contract import REOPEN_LIMIT
-from ramify.testing.conformance.house import House, Worker, refused
+from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
 from ramify.testing.conformance.registry import case
 
 
@@ -176,7 +177,7 @@ def a_cancelled_run_stays_so_until_nothing_of_it_is_cancelled(house: House) -> N
     for into in (RunState.CANCELLED, RunState.HALTED):
         tasks = house.tasks(3)
         run = house.run(tasks)
-        house.store.cancel(run, reason="enough", into=into)
+        house.store.cancel(run, said=Said("enough"), into=into)
         worker = house.worker()
         for reopened, end in (([tasks.first], into), ([tasks.first + 1, tasks.last], RunState.DONE)):
             house.settle(run)
@@ -212,7 +213,7 @@ def a_mark_of_the_old_life_does_not_end_the_new_one(house: House) -> None:
 def a_settled_task_is_marked_to_end_as_told(house: House) -> None:
     run, worker, tasks = _ended(house, Status.FAILED)
     mark = Mark(run, Scope.TASK, None, Status.DONE, "by hand", b"42")
-    worker.reopen(run, tasks, settle=mark, reason="by hand")
+    worker.reopen(run, tasks, settle=mark, said=Said("by hand"))
     house.settle(run)
     assert house.offered() == []
     claim = worker.take()
@@ -270,7 +271,7 @@ def a_join_that_has_not_fired_forgets_a_reopened_member(house: House) -> None:
     assert house.join(run, join).fired
     house.settle(run)
     more = worker.take(kinds=["sum"]).mores[join]
-    assert (more.members, more.broken) == (2, 0)
+    assert members_and_broken(more) == (2, 0)
 
 
 @case("reopen")
@@ -387,5 +388,5 @@ def _fan(house: House) -> tuple[int, Worker, list[int], int]:
     """A run of two members and the task that waits for both."""
     waiting = house.tasks(kind="sum", waits=True)
     members = house.tasks(2, join=waiting.first)
-    run = house.run(members, waiting, joins=[NewJoin(waiting.first, 2, waiting.first)])
+    run = house.run(members, waiting, joins=[NewJoins.one(waiting.first, 2)])
     return run, house.worker(), list(members.ids), waiting.first

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from ramify.errors import BadPayload
 from ramify.model.commit import Part
 from ramify.model.event import Status
-from ramify.model.join import NewJoin, NewWaiter
-from ramify.testing.conformance.house import House, refused
+from ramify.model.join import NewJoins, NewWaiters
+from ramify.testing.conformance.house import House, members_and_broken, refused
 from ramify.testing.conformance.joins import fan
 from ramify.testing.conformance.registry import case
 
@@ -34,7 +34,7 @@ def a_member_may_add_members_with_its_own_end(house: House) -> None:
     assert not house.join(run, join).fired
     worker.done(worker.take())
     more = worker.take().mores[join]
-    assert (more.members, more.broken) == (4, 0)
+    assert members_and_broken(more) == (4, 0)
     slots = [slot for slot, _ in house.store.reads.members(join).rows]
     assert slots == sorted(set(slots))
     assert [task for _, task in house.store.reads.members(join).rows] == [*claim.tasks, *late.ids, *later.ids]
@@ -65,7 +65,7 @@ def late_members_beyond_a_part_are_waited_for(house: House) -> None:
             worker.done(claim)
     assert (house.join(run, join).needs, house.join(run, join).arrived) == (9_001, 9_000)
     worker.done(held)
-    assert worker.take().mores[join].members == 9_001
+    assert members_and_broken(worker.take().mores[join]) == (9_001, 0)
 
 
 @case("joins")
@@ -80,7 +80,7 @@ def a_withheld_member_leaves_its_slot_to_a_child(house: House) -> None:
     assert house.offered() == [heir.first]
     worker.end(worker.take(), status=Status.FAILED)
     more = worker.take().mores[join]
-    assert (more.members, more.broken) == (2, 1)
+    assert members_and_broken(more) == (2, 1)
     assert dict(house.store.reads.members(join).rows)[1] == heir.first
 
 
@@ -91,7 +91,7 @@ def a_withheld_member_still_arrives_where_others_wait_for_it(house: House) -> No
     claim = worker.take()
     other = house.tasks(kind="sum", waits=True)
     house.add(
-        run, other, joins=[NewJoin(other.first, 1, other.first)], waiters=[NewWaiter(claim.tasks[0], other.first, 0)]
+        run, other, joins=[NewJoins.one(other.first, 1)], waiters=[NewWaiters.one(claim.tasks[0], other.first, 0)]
     )
     heir = house.tasks(join=join, slot=0)
     worker.done(claim, withheld=frozenset(claim.tasks), children=[heir])
@@ -117,7 +117,12 @@ def a_full_inner_join_is_an_arrival_at_the_outer_one(house: House) -> None:
     claim = worker.take()
     inner = house.store.reserve(1)
     members = house.tasks(2, join=inner)
-    worker.done(claim, withheld=frozenset(claim.tasks), children=[members], joins=[NewJoin(inner, 2, None, (outer, 0))])
+    worker.done(
+        claim,
+        withheld=frozenset(claim.tasks),
+        children=[members],
+        joins=[NewJoins.one(inner, 2, task=False, outer=(outer, 0))],
+    )
     second = worker.take()
     worker.done(second, second.tasks[:1])
     assert (house.join(run, inner).arrived, house.join(run, outer).arrived) == (1, 0)
@@ -132,7 +137,12 @@ def a_member_of_an_inner_join_that_lives_again_is_waited_for_by_the_outer_task(h
     claim = worker.take()
     inner, members = house.store.reserve(1), house.tasks(2)
     members = replace(members, join=inner)
-    worker.done(claim, withheld=frozenset(claim.tasks), children=[members], joins=[NewJoin(inner, 2, None, (outer, 0))])
+    worker.done(
+        claim,
+        withheld=frozenset(claim.tasks),
+        children=[members],
+        joins=[NewJoins.one(inner, 2, task=False, outer=(outer, 0))],
+    )
     house.finish(run)
     worker.reopen(run, [members.first, outer])
     assert (house.join(run, inner).fired, house.join(run, outer).fired) == (False, False)
@@ -149,7 +159,7 @@ def an_inner_join_that_needs_nobody_arrives_at_once(house: House) -> None:
     run, worker, outer = fan(house, 1)
     claim = worker.take()
     inner = house.store.reserve(1)
-    worker.done(claim, withheld=frozenset(claim.tasks), joins=[NewJoin(inner, 0, None, (outer, 0))])
+    worker.done(claim, withheld=frozenset(claim.tasks), joins=[NewJoins.one(inner, 0, task=False, outer=(outer, 0))])
     assert house.join(run, outer).fired
     assert house.offered() == [outer]
 
@@ -166,7 +176,7 @@ def joins_nest_as_deep_as_they_are_made(house: House) -> None:
             claim,
             withheld=frozenset(claim.tasks),
             children=[house.tasks(join=inner)],
-            joins=[NewJoin(inner, 1, None, (joins[-1], 0))],
+            joins=[NewJoins.one(inner, 1, task=False, outer=(joins[-1], 0))],
         )
         joins.append(inner)
     worker.done(worker.take())
@@ -183,11 +193,11 @@ def a_broken_member_of_an_inner_join_breaks_the_outer_slot(house: House) -> None
         claim,
         withheld=frozenset(claim.tasks),
         children=[house.tasks(2, join=inner)],
-        joins=[NewJoin(inner, 2, None, (outer, 0))],
+        joins=[NewJoins.one(inner, 2, task=False, outer=(outer, 0))],
     )
     second = worker.take()
     worker.commit(Part(second.token, second.tasks, [Status.DONE, Status.FAILED]))
-    assert worker.take().mores[outer].broken == 1
+    assert members_and_broken(worker.take().mores[outer]) == (1, 1)
 
 
 @case("joins")
@@ -200,7 +210,7 @@ def published_staged_tasks_are_members_too(house: House) -> None:
     blocks = [house.tasks(3, join=waiting.first, slot=slot) for slot in (0, 3)]
     for block in blocks:
         worker.stage(claim, block)
-    join = NewJoin(waiting.first, 6, waiting.first)
+    join = NewJoins.one(waiting.first, 6)
     worker.done(claim, children=[waiting], joins=[join], publish=[block.first for block in blocks])
     one, two = worker.claim()
     worker.done(one)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from ramify.errors import BadPayload, RamifyError, UnknownRun
 from ramify.model.key import Hold
-from ramify.model.run import Follows, NewRun, Order, RunState
+from ramify.model.run import Follows, NewRun, Order, Owner, RunState
 from ramify.testing.conformance.house import House, refused
 from ramify.testing.conformance.registry import case
+from ramify.testing.paging import every
 
 
 @case("start")
@@ -25,14 +26,24 @@ def a_started_run_is_open_at_round_0_and_its_tasks_are_offered(house: House) -> 
 @case("start")
 def a_run_keeps_what_it_was_started_with(house: House) -> None:
     id = house.store.reserve(1)
-    new = NewRun(id, "crawl", 3, "dag", Order.DEPTH_FIRST, None, True, b"\0params", b"roots\xff")
+    new = NewRun(
+        id, "crawl", 3, "dag", Order.DEPTH_FIRST, None, True, b"\0params", b"digest\xff", "walk('é')",
+        Owner("host", "boot", 7, "123", stays=False), max_tasks=5,
+    )  # fmt: skip
     run = house.store.start(new).run
     assert run == house.store.reads.run(id)
-    assert (run.id, run.name, run.generation, run.shape, run.order) == (id, "crawl", 3, "dag", Order.DEPTH_FIRST)
-    assert (run.follows, run.endless, run.params, run.roots) == (None, True, b"\0params", b"roots\xff")
-    assert (run.created, run.ended, run.reason) == (house.clock.now(), None, None)
-    empty = house.store.start(NewRun(house.store.reserve(1), params=b"", roots=None)).run
-    assert (empty.name, empty.params, empty.roots) == (None, b"", None)
+    assert NewRun(**{field: getattr(run, field) for field in NewRun.__struct_fields__}) == new
+    assert (run.created, run.ended, run.reason, run.since) == (house.clock.now(), None, None, 0)
+    empty = house.store.start(NewRun(house.store.reserve(1), params=b"", digest=b"")).run
+    assert (empty.name, empty.params, empty.digest, empty.owner) == (None, b"", b"", None)
+
+
+@case("start")
+def a_run_knows_since_which_commit_a_tail_finds_its_events(house: House) -> None:
+    house.finish(house.run(house.tasks()))
+    before = house.store.reads.head()
+    assert before
+    assert house.store.reads.run(house.run(house.tasks())).since == before
 
 
 @case("start")
@@ -138,3 +149,23 @@ def a_first_task_whose_key_is_taken_is_dropped_and_answered_with_its_holder(hous
     assert started.added.taken == {(0, 1)}
     again = house.store.start(NewRun(started.run.id), [tasks])
     assert (again.created, again.added.ids) == (False, ())
+
+
+@case("start")
+def an_unnamed_run_is_found_by_its_digest_and_its_owner_until_it_has_ended(house: House) -> None:
+    mine, other = Owner("host", "boot", 7, "1"), Owner("host", "boot", 8, "2", stays=False)
+    runs = [house.run(house.tasks(), digest=b"d", owner=owner) for owner in (mine, other, mine, mine)]
+    house.run(house.tasks(), digest=b"d", owner=mine, name="named")
+    house.run(house.tasks(), digest=b"e", owner=mine)
+    house.run(house.tasks(), digest=b"d")
+    reads = house.store.reads
+    assert sorted(reads.owners(b"d"), key=lambda owner: owner.pid) == [mine, other]
+    assert (list(reads.owners(b"x")), list(reads.owners(b""))) == ([], [])
+    house.store.pause(runs[2])
+    found = every(lambda after: reads.unnamed(b"d", mine, after=after, limit=2))
+    assert [run.id for run in found] == [runs[0], runs[2], runs[3]]
+    assert found[0] == reads.run(runs[0])
+    house.store.cancel(runs[0])
+    house.store.cancel(runs[1])
+    assert list(reads.owners(b"d")) == [mine]
+    assert [run.id for run in reads.unnamed(b"d", mine).rows] == runs[2:]

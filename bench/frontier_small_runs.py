@@ -1,0 +1,76 @@
+"""Many small runs: what a run costs that is hardly more than its start and its end.
+
+5,000 runs of five steps each, where a step makes the next; `frontier_small.py` says what is inside the clock. Against
+the tree of `frontier/one-process`, whose one run has all tasks, and the starts alone against durable transactions of
+one row (`bare.py`), because a start is durable too before it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from bench.contest import Contender, Rates, hold
+from bench.figure import Bar, Figure, Setting, Suite, significant
+from bench.frontier_turn import Bare, Grow, Report, Small, Turns, levels, take
+from bench.scratch import KEEPS
+
+NAME = "frontier/small-runs"
+RUNS, STEPS = 5_000, 5
+REPEAT = 3
+LEAST_STEPS, LEAST_SHARE, LEAST_STARTS = 5_000, 0.02, 0.25
+
+STEPPING, STARTING, ONE, BARE = "small runs", "starts", "one process", "bare transactions"
+
+
+def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
+    """The three in turns; the starts are those of the small runs."""
+    runs = setting.sized(RUNS, least=20)
+    reports: list[Report] = []
+    contenders: dict[str, Contender] = {
+        STEPPING: partial(_kept, Small(runs, STEPS), setting.folder, reports),
+        ONE: partial(_rate, Grow(levels(setting.scale)), setting.folder),
+        BARE: partial(_rate, Bare(runs), setting.folder),
+    }
+    turns = hold(contenders, setting.turns(REPEAT)).turns
+    yield figure(setting, Rates({**turns, STARTING: [runs / report.starting for report in reports]}), runs)
+
+
+def figure(setting: Setting, rates: Rates, runs: int) -> Figure:
+    """The figure that follows from the rates of all four."""
+    steps, share, starts = rates.middle(STEPPING), rates.ratio(STEPPING, ONE), rates.ratio(STARTING, BARE)
+    is_quick = steps >= LEAST_STEPS or share.median >= LEAST_SHARE
+    return Figure(
+        name=NAME,
+        value=steps,
+        unit="steps/s",
+        ratios={ONE: share, f"{BARE}: starts": starts},
+        durability=dict.fromkeys((STEPPING, ONE, BARE), KEEPS["power"]),
+        scale=setting.scale,
+        repeat=len(rates.turns[STEPPING]),
+        bar=Bar(
+            f"at least {LEAST_STEPS:,} steps/s or {LEAST_SHARE} of one process; starts at least {LEAST_STARTS} of bare "
+            "transactions",
+            is_quick and starts.median >= LEAST_STARTS,
+        ),
+        more={
+            "runs": runs,
+            "steps": runs * STEPS,
+            "starts_per_s": significant(rates.middle(STARTING)),
+            "bare_per_s": significant(rates.middle(BARE)),
+            "one_process": significant(rates.middle(ONE)),
+        },
+    )
+
+
+def _rate(turn: Turns, folder: Path) -> float:
+    return take(turn, folder).rate
+
+
+def _kept(turn: Small, folder: Path, reports: list[Report]) -> float:
+    reports.append(take(turn, folder))
+    return reports[-1].rate
+
+
+SUITE = Suite({NAME: "5,000 runs of five steps each: steps, and starts against bare transactions"}, measure)

@@ -1,0 +1,97 @@
+"""Continuations: the forks of one claim as rows for a commit. Pure but for the ids that it takes.
+
+Forks of a claim share rows: the continuations of all of them lie next to each other, and so do their members, each of
+which is linked to its join and slot by a waiter. A fork with very many members has a row of its own for them instead,
+which knows the slots of all. The continuation of a task arrives wherever that task is waited for, so that whoever waits
+for it gets the final result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from ramify.kernel.handler import Handler
+from ramify.kernel.offspring import Brood, Fork, new_tasks, rows_of
+from ramify.model.call import Call, Extra, Group
+from ramify.model.join import SMALL, NewJoins, NewWaiters, Rule
+from ramify.model.task import NewTasks
+
+Take = Callable[[int], int]
+
+
+class Continuations:
+    """What forks come to: `children`, `joins`, `waiters`, and for each task that forked its heir."""
+
+    def __init__(self, forks: Iterable[Fork], take: Take, now: int) -> None:
+        self._take = take
+        self._now = now
+        self.children: list[NewTasks] = []
+        self.joins: list[NewJoins] = []
+        self.waiters: list[NewWaiters] = []
+        self.heirs: dict[int, int] = {}
+        alike: dict[tuple[Group, Rule], list[Fork]] = {}
+        for fork in forks:
+            alike.setdefault((fork.then.group, _rule_of(fork.then)), []).append(fork)
+        joined = [pair for (group, rule), some in alike.items() for pair in self._continue(group, rule, some)]
+        self._gather([pair for pair in joined if len(pair[1].members) <= SMALL])
+        for join, fork in joined:
+            if len(fork.members) > SMALL:
+                self._spread(join, fork)
+
+    def _continue(self, group: Group, rule: Rule, forks: Sequence[Fork]) -> Iterator[tuple[int, Fork]]:
+        """The continuations of forks that are alike, each under a join of its own."""
+        brood = Brood()
+        for fork in forks:
+            brood.add(fork.parent, fork.then)
+        for positions in rows_of(group, brood):
+            first = self._take(len(positions))
+            ids, chosen = range(first, first + len(positions)), [forks[i] for i in positions]
+            self.children.append(new_tasks(group, first, brood.chosen(positions), self._now, waits=True))
+            self.joins.append(NewJoins(ids, [len(fork.members) for fork in chosen], rule, brings=_reads_results(group)))
+            for join, fork in zip(ids, chosen, strict=True):
+                self.heirs[fork.parent] = join
+                yield join, fork
+
+    def _gather(self, joined: Sequence[tuple[int, Fork]]) -> None:
+        """The members of small forks, all together, and their slots."""
+        broods: dict[Group, Brood] = {}
+        places: dict[Group, list[tuple[int, int]]] = {}
+        for join, fork in joined:
+            for slot, call in enumerate(fork.members):
+                if (brood := broods.get(call.group)) is None:
+                    brood = broods[call.group] = Brood()
+                    places[call.group] = []
+                brood.add(fork.parent, call)
+                places[call.group].append((join, slot))
+        for group, brood in broods.items():
+            for positions in rows_of(group, brood):
+                first = self._take(len(positions))
+                self.children.append(new_tasks(group, first, brood.chosen(positions), self._now, awaited=True))
+                joins, slots = zip(*(places[group][i] for i in positions), strict=True)
+                self.waiters.append(NewWaiters(range(first, first + len(positions)), joins, slots))
+
+    def _spread(self, join: int, fork: Fork) -> None:
+        """The members of a large fork, in call order."""
+        slot = 0
+        for (group, _), calls in groupby(fork.members, key=_row_of):
+            brood = Brood()
+            for call in calls:
+                brood.add(fork.parent, call)
+            first = self._take(len(brood.bodies))
+            self.children.append(new_tasks(group, first, brood, self._now, join=join, slot=slot))
+            slot += len(brood.bodies)
+
+
+def _reads_results(group: Group) -> bool:
+    """Whether tasks of a group take the results of those they waited for. Of one nobody here knows: perhaps."""
+    return not isinstance(group.handler, Handler) or group.handler.stream is not None
+
+
+def _rule_of(then: Call[Any]) -> Rule:
+    return Rule.ALWAYS if Extra.decode(then.extra).always else Rule.ALL_DONE
+
+
+def _row_of(call: Call[Any]) -> tuple[Group, str | None]:
+    return call.group, call.in_lane

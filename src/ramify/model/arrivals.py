@@ -1,0 +1,227 @@
+"""Arrivals: what the ends of members mean to joins. Which joins fire, what that means to others, and how one forgets.
+
+Pure: the joins are values that a store brings and takes back. All arrivals of a commit are settled together, so that
+what fires together is published together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ramify.model.event import Status
+from ramify.model.join import PART_SLOTS, Ends, NewJoins, Rule, part_sizes
+
+NOBODY = Ends()
+#: A join, a slot of it, and how its member ended.
+Arrival = tuple[int, int, Status]
+
+
+class Arrivals(NamedTuple):
+    """Members ended. What fires because of them goes to round `round` of `run`."""
+
+    run: int
+    round: int
+    members: Sequence[Arrival]
+
+
+@dataclass(slots=True)
+class Bits:
+    """Some slots of a join: who arrived, and who of them not as done."""
+
+    size: int
+    arrived: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+
+    def arrive(self, slots: int, others: Iterable[tuple[int, Status]] = ()) -> None:
+        """Set the bits of slots. Members are done, but for the others; one that had arrived stays as it first did."""
+        for slot, status in others:
+            bit = 1 << slot & ~self.arrived
+            match status:
+                case Status.DONE:
+                    pass
+                case Status.SKIPPED:
+                    self.skipped |= bit
+                case Status.CANCELLED:
+                    self.cancelled |= bit
+                case _:
+                    self.failed |= bit
+            self.arrived |= bit
+        self.arrived |= slots
+
+    def forget(self, slot: int) -> None:
+        """Clear the bit of a slot."""
+        keep = ~(1 << slot)
+        self.arrived &= keep
+        self.failed &= keep
+        self.skipped &= keep
+        self.cancelled &= keep
+
+    @property
+    def is_full(self) -> bool:
+        """Whether everybody arrived."""
+        return self.arrived.bit_count() == self.size
+
+    @property
+    def ends(self) -> Ends:
+        """How those that arrived ended."""
+        failed, skipped, cancelled = self.failed.bit_count(), self.skipped.bit_count(), self.cancelled.bit_count()
+        return Ends(self.arrived.bit_count() - failed - skipped - cancelled, failed, skipped, cancelled)
+
+
+@dataclass(slots=True)
+class Standing:
+    """A join while it is worked on. Of its `total` parts only those that are needed are in `parts`; `full` counts the
+    full ones, also among the others, and `elsewhere` is how members ended whose parts are not here.
+    """
+
+    id: int
+    run: int
+    task: int | None
+    outer_join: int | None
+    outer_slot: int
+    rule: Rule
+    brings: bool
+    needs: int
+    total: int
+    full: int = 0
+    instance: int = 1
+    fired: bool = False
+    parts: dict[int, Bits] = field(default_factory=dict)
+    elsewhere: Ends = NOBODY
+
+    @property
+    def outer(self) -> tuple[int, int] | None:
+        """The join and slot to which its fullness is passed on."""
+        return None if self.outer_join is None else (self.outer_join, self.outer_slot)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether everybody arrived."""
+        return self.full == self.total
+
+    def arrive(self, number: int, slots: int, others: Iterable[tuple[int, Status]] = ()) -> None:
+        """Members arrived in slots of a part; slots that the join does not have are nobody's."""
+        bits = self.parts.get(number)
+        if bits is not None and not bits.is_full:
+            bits.arrive(slots, others)
+            self.full += bits.is_full
+
+    def set_back(self, slot: int) -> None:
+        """Forget who arrived in a slot; a join that has fired becomes a new instance, which will fire again."""
+        bits = self.parts[slot // PART_SLOTS]
+        self.full -= bits.is_full
+        bits.forget(slot % PART_SLOTS)
+        self.full += bits.is_full
+        self.instance += self.fired
+        self.fired = False
+
+    @property
+    def ends(self) -> Ends:
+        """How those that arrived ended."""
+        return sum((bits.ends for bits in self.parts.values()), self.elsewhere)
+
+
+#: Joins by id, with the parts that are named; those that do not exist are left out.
+Load = Callable[[Mapping[int, Collection[int]]], Mapping[int, Standing]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The joins that changed, and the tasks of those that fired, with the run and round that made them."""
+
+    changed: Sequence[Standing]
+    fired: Mapping[int, tuple[int, int]]
+
+
+def created(run: int, joins: NewJoins) -> Iterator[Standing]:
+    """The joins as they are when they are new."""
+    outers = joins.outers or [None] * len(joins.ids)
+    for join, needs, outer in zip(joins.ids, joins.needs, outers, strict=True):
+        parts = {number: Bits(size) for number, size in enumerate(part_sizes(needs))}
+        outer_join, outer_slot = outer or (None, 0)
+        task, rule = join if joins.tasks else None, joins.rule
+        yield Standing(join, run, task, outer_join, outer_slot, rule, joins.brings, needs, len(parts), parts=parts)
+
+
+def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], load: Load) -> Settled:
+    """Let members arrive, pass what is full on to outer joins, and say what fires.
+
+    `empty` are new joins that wait for nobody, each with the run and round in which it was made. One loop, no
+    recursion: a chain of nested joins may be as long as it likes.
+    """
+    known: dict[int, Standing] = {}
+    changed: dict[int, Standing] = {}
+    fired: dict[int, tuple[int, int]] = {}
+    queue, firing = list(arrivals), dict(empty)
+    while queue or firing:
+        masks, others, where = _by_part(queue)
+        _fetch(masks, firing, known, load)
+        for part, slots_of in masks.items():
+            for number, slots in slots_of.items():
+                join = known.get(number)
+                if join is None or join.fired:
+                    continue
+                join.arrive(part, slots, others.get((number, part), ()) if others else ())
+                changed[number] = join
+                if join.is_full:
+                    firing[number] = where[number]
+        queue = []
+        for number, at in firing.items():
+            join = known[number]
+            join.fired = True
+            changed[number] = join
+            if join.outer_join is not None:
+                queue.append(Arrivals(*at, [(join.outer_join, join.outer_slot, join.ends.worst)]))
+            if join.task is not None:
+                fired[join.task] = at
+        firing = {}
+    return Settled(list(changed.values()), fired)
+
+
+#: By the number of a part: slots as a mask, by join.
+Masks = dict[int, dict[int, int]]
+#: By join and part: members that did not end well, one by one.
+Others = dict[tuple[int, int], list[tuple[int, Status]]]
+
+
+def _by_part(arrivals: Sequence[Arrivals]) -> tuple[Masks, Others, Mapping[int, tuple[int, int]]]:
+    """Members by part, and where what fires goes: to the latest round."""
+    masks: Masks = {}
+    others: Others = {}
+    where: dict[int, tuple[int, int]] = {}
+    for run, round, members in arrivals:
+        for join, slot, status in members:
+            part, slot = (0, slot) if slot < PART_SLOTS else divmod(slot, PART_SLOTS)
+            if (slots_of := masks.get(part)) is None:
+                slots_of = masks[part] = {}
+            if status is Status.DONE:
+                slots_of[join] = slots_of.get(join, 0) | 1 << slot
+            else:
+                slots_of.setdefault(join, 0)
+                others.setdefault((join, part), []).append((slot, status))
+        at = (run, round)
+        for join in {join for join, _, _ in members}:
+            where[join] = max(at, where.get(join, at))
+    return masks, others, where
+
+
+def _fetch(masks: Masks, new: Iterable[int], known: dict[int, Standing], load: Load) -> None:
+    """Bring in what is not there yet."""
+    wanted: dict[int, Collection[int]] = {join: () for join in new if join not in known}
+    for part, slots_of in masks.items():
+        just = (part,)
+        for join in slots_of:
+            there = known.get(join)
+            if there is None:
+                wanted[join] = (*wanted[join], part) if join in wanted else just
+            elif part not in there.parts and part < there.total:
+                wanted[join] = (*wanted.get(join, ()), part)
+    for number, found in load(wanted).items() if wanted else ():
+        there = known.setdefault(number, found)
+        if there is not found:
+            there.parts = {**found.parts, **there.parts}
+            there.elsewhere = there.elsewhere - sum((bits.ends for bits in found.parts.values()), NOBODY)

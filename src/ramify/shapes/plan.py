@@ -1,0 +1,96 @@
+"""What a shape is: it makes a plan of what somebody wants to run, and the plan becomes the beginning of a run.
+
+A shape is a function that looks at a root and gives its plan, or None for a root of another shape. All that is
+particular about a shape is in its plans: with which tasks, joins and waiters a run begins, what makes two starts the
+same one, and how it is shown. The rule at a join goes with the join. What follows the end of a run is a task that joins
+its ends. So nobody who works on a run, waits for it or shows it has to ask which shape it has.
+
+Does not start anything: `start.py` does, for every shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from types import CodeType
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from ramify.kernel.offspring import Brood, new_tasks, sorted_out
+from ramify.model.call import Call, Group
+from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.task import Appended, NewTasks
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Added(msgspec.Struct, frozen=True):
+    """What became of one call: the task it is now, or, when it was not `created`, the task that has its key.
+
+    `task` is None when that one has given up the key since.
+    """
+
+    task: int | None
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first tasks of a run, with the joins and waiters among them.
+
+    `order` has the place of each task, group after group, among the calls of its plan.
+    """
+
+    tasks: Sequence[NewTasks]
+    joins: Sequence[NewJoins] = ()
+    waiters: Sequence[NewWaiters] = ()
+    order: Sequence[int] = ()
+
+    def added(self, appended: Appended) -> tuple[Added, ...]:
+        """What became of each call, in the order of the calls; nothing when that is not known."""
+        became = [
+            Added(task or None, (g, i) not in appended.taken)
+            for g, tasks in enumerate(appended.ids)
+            for i, task in enumerate(tasks)
+        ]
+        return tuple(each for _, each in sorted(zip(self.order, became, strict=bool(became)), key=itemgetter(0)))
+
+
+class Plan(Protocol[R_co]):
+    """What somebody wants to run, as its shape understands it. Its `str` is how it is shown."""
+
+    @property
+    def calls(self) -> Sequence[Call[R_co]]:
+        """The calls that become its first tasks."""
+
+    @property
+    def size(self) -> int:
+        """How many ids its beginning takes: one for each task, and one for each join without a task."""
+
+    def identities(self, older: Mapping[str, Sequence[str]]) -> Iterable[bytes]:
+        """What tells this plan from others of its shape: with its kinds as they are called now, then by older names."""
+
+    def beginning(self, first: int, now: int) -> Beginning:
+        """Its tasks, joins and waiters, with ids from `first` on; delays count from `now`."""
+
+
+#: From a root to its plan; None for a root of another shape. Generators of these functions are no roots: somebody
+#: called a task.
+Shape = Callable[[object, Container[CodeType]], Plan[Any] | None]
+
+
+def laid_out(calls: Sequence[Call[Any]], first: int, now: int) -> Beginning:
+    """Calls as columns, with ids from `first` on, those of one group next to each other."""
+    broods: dict[Group, Brood] = {}
+    for place, call in enumerate(calls):
+        # Nobody is their parent: in that column is the place of each among the calls.
+        broods.setdefault(call.group, Brood()).add(place, call)
+    tasks: list[NewTasks] = []
+    order: list[int] = []
+    for group, brood in sorted_out(broods):
+        tasks.append(msgspec.structs.replace(new_tasks(group, first, brood, now), parents=None))
+        order += brood.parents
+        first += len(brood.bodies)
+    return Beginning(tasks, order=order)

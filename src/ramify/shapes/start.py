@@ -1,0 +1,343 @@
+"""Starts: how runs of every shape begin, and when the same start goes on with one that exists.
+
+    named     unfinished, same roots   -> go on with it
+              unfinished, other roots  -> refused, both shown
+              finished, same roots     -> say so, and give the finished one; with `again`, the next generation
+    unnamed   unfinished, same roots, and the program that began it is gone -> go on with it; else a new one
+
+Promises: a start is safe to send again: it has its ids first, so that a run is created once however often the store
+has to be asked. Two programs that start the same name at the same moment get the same run. What was asked for and
+cannot be had of a run that exists (other parameters, another order) is refused and never silently dropped.
+
+A crash before `start` returns leaves unused ids; after it, a run that the same line goes on with.
+
+Does not work on the run, and does not know what its shape is like: that is in its plan.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from hashlib import blake2b
+from itertools import islice
+from typing import Any, TypeVar, assert_never
+
+from ramify.errors import BadPayload, ConfigError, StoreUnavailable
+from ramify.model.call import Call
+from ramify.model.codec.refusal import explain
+from ramify.model.codec.wire import Wire
+from ramify.model.policy import SECOND
+from ramify.model.run import Follows, NewRun, Order, Owner, Run, RunState, seconds_left
+from ramify.model.task import check_name
+from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
+from ramify.shapes.plan import Added, Plan, laid_out
+from ramify.store.contract import Store
+
+T = TypeVar("T")
+
+#: How many tasks that hold keys of roots are named.
+_NAMED = 3
+#: How long a start waits for a store that is away, before it says so.
+_PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
+#: The bounds that are numbers.
+_NUMBERS = ("max_running", "max_tasks")
+#: The states in which a run may be gone on with; one that drains is on its way to its end.
+_UNFINISHED = (RunState.OPEN, RunState.PAUSED)
+
+_anything = Wire(Any)
+
+
+class How(Enum):
+    """What a start came to."""
+
+    NEW = "new"
+    CONTINUED = "continued"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The run that is there now, what the start came to, that in words, and what became of the roots of a new one."""
+
+    run: Run
+    how: How
+    said: str
+    roots: tuple[Added, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many tasks of a run may run at a time, how many it may have, and until when it may go on."""
+
+    max_running: int | None = None
+    max_tasks: int | None = None
+    deadline: timedelta | datetime | None = None
+
+    def check(self, roots: int) -> None:
+        """Refuse bounds that make no sense for a run with so many roots."""
+        for option, value in (("max_running", self.max_running), ("max_tasks", self.max_tasks)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ConfigError(f"{option}={value!r}: give a whole number, 1 or more")
+        if self.max_tasks is not None and self.max_tasks < roots:
+            raise ConfigError(f"max_tasks={self.max_tasks}: the run has {roots} roots; give at least as many")
+        match self.deadline:
+            case None:
+                pass
+            case timedelta():
+                if self.deadline <= timedelta(0):
+                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
+            case datetime() if self.deadline.utcoffset() is not None:
+                pass
+            case _:
+                raise ConfigError(
+                    f"deadline={self.deadline!r}: give a timedelta, or a datetime with a time zone, such as "
+                    "datetime.now(timezone.utc) + timedelta(hours=1)"
+                )
+
+    def moment(self, now: int) -> int | None:
+        """The deadline by the store's clock, for a run that begins now."""
+        match self.deadline:
+            case None:
+                return None
+            case timedelta():
+                return now + self.deadline // timedelta(microseconds=1)
+            case datetime():
+                return round(self.deadline.timestamp() * SECOND)
+            case _:
+                assert_never(self.deadline)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
+    program works on now.
+
+    `stays` when the asking program does the work itself.
+    """
+
+    shape: str
+    plan: Plan[Any]
+    name: str | None = None
+    again: bool = False
+    order: Order = Order.ROUNDS
+    params: object = None
+    follows: Follows | None = None
+    bounds: Bounds = Bounds()
+    stays: bool = True
+    older: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    busy: Collection[int] = ()
+
+    def digests(self) -> Iterator[bytes]:
+        """What tells this start from others: as kinds are called now, then by older names."""
+        for identity in self.plan.identities(self.older):
+            yield blake2b(b"%b\0%b" % (self.shape.encode(), identity), digest_size=16).digest()
+
+
+def begin(store: Store, ask: Ask, take: Callable[[int], int] | None = None) -> Begun:
+    """Start the run, or go on with the one that exists; ConfigError when that one is another.
+
+    `take` gives so many ids that follow on; without it they are reserved for this start.
+    """
+    _check(ask)
+    known = store.reads.find_run(ask.name) if ask.name is not None else _orphan(store, ask)
+    if known is not None and (not known.state.is_end or not ask.again):
+        return _existing(store, ask, known)
+    take = take if take is not None else lambda many: until_answered(lambda: store.reserve(many))
+    return _start(store, ask, take, generation=1 if known is None else known.generation + 1)
+
+
+def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int, int], int]) -> tuple[Added, ...]:
+    """Add tasks from outside to an unfinished run, and say what became of each; `take` gives ids, so many, above one.
+
+    Above that of the run, so that what is added comes after its roots.
+    """
+    new = laid_out(calls, take(len(calls), run), store.now())
+    return new.added(until_answered(lambda: store.append(run, new.tasks, new.joins, new.waiters)))
+
+
+def chain(store: Store, run: Run) -> list[Run]:
+    """The run, the one it follows, the one that follows, and so on."""
+    found = [run]
+    while (follows := found[-1].follows) is not None and len(found) < 1_000:
+        found.append(store.reads.run(follows.run))
+    return found
+
+
+def until_answered(verb: Callable[[], T]) -> T:
+    """The answer of a verb that may be sent again, waiting a while for a store that is away."""
+    for pause in _PAUSES:
+        try:
+            return verb()
+        except StoreUnavailable:
+            time.sleep(pause)
+    return verb()
+
+
+def encode_params(params: object) -> bytes | None:
+    """Parameters of a run as bytes; BadPayload names what JSON cannot hold."""
+    if params is None:
+        return None
+    try:
+        return _anything.seal(params)
+    except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
+        raise BadPayload(f"params: {explain([('params', Any, params)], error)}") from None
+
+
+def decode_params(raw: bytes | None) -> Any:
+    """The inverse of `encode_params`."""
+    return None if raw is None else _anything.read(raw)
+
+
+def _check(ask: Ask) -> None:
+    if ask.name is not None:
+        try:
+            check_name("run name", ask.name)
+        except BadPayload as error:
+            raise ConfigError(str(error)) from None
+    elif ask.again:
+        raise ConfigError("again=True is for a run with a name; one without a name begins anew by itself")
+    if ask.follows is not None and ask.order is not Order.ROUNDS:
+        # Without rounds nothing would hold it back after its first tasks, and it would ask for what is not there yet.
+        raise ConfigError(f'follows=... needs order="rounds"; a run with order="{ask.order.value}" keeps no step')
+    ask.bounds.check(len(ask.plan.calls))
+
+
+def _start(store: Store, ask: Ask, take: Callable[[int], int], generation: int) -> Begun:
+    params = encode_params(ask.params)
+    now = store.now()
+    deadline = ask.bounds.moment(now)
+    if deadline is not None and deadline <= now:
+        raise ConfigError(f"deadline={ask.bounds.deadline!r}: that moment has passed, so the run could not begin")
+    run = take(1 + ask.plan.size)
+    new = NewRun(
+        id=run,
+        name=ask.name,
+        generation=generation,
+        shape=ask.shape,
+        order=ask.order,
+        follows=ask.follows,
+        params=params,
+        digest=next(ask.digests()),
+        shown=str(ask.plan),
+        owner=this_program(stays=ask.stays),
+        max_running=ask.bounds.max_running,
+        max_tasks=ask.bounds.max_tasks,
+        deadline=deadline,
+    )
+    beginning = ask.plan.beginning(run + 1, now)
+    started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins, beginning.waiters))
+    if started.run.id != run:
+        # Somebody else started this name since we looked.
+        return _existing(store, ask, started.run)
+    added = beginning.added(started.added)
+    said = f"{_called(started.run)} begins{' anew' if generation > 1 else ''}"
+    holders = [str(each.task) for each in added if not each.created]
+    if holders:
+        others = ", ".join(holders[:_NAMED]) + (", …" if len(holders) > _NAMED else "")
+        said += f" without {len(holders)} of its {len(added)} roots, whose keys are taken by task {others}"
+    return Begun(started.run, How.NEW, said, added)
+
+
+def _existing(store: Store, ask: Ask, run: Run) -> Begun:
+    _check_same(store, ask, run)
+    what = _called(run)
+    if not run.state.is_end:
+        match run.state:
+            case RunState.PAUSED:
+                said = "is paused; resume() lets it go on"
+            case RunState.DRAINING:
+                said = f"is being stopped ({run.reason or 'no reason given'})"
+            case _:
+                left = seconds_left(run.deadline, RunState.OPEN, store.now())
+                said = "goes on where it was" + ("" if left is None else f", with {left:,.0f} seconds to its deadline")
+        return Begun(run, How.CONTINUED, f"{what} {said}")
+    why = f" ({run.reason})" if run.reason else ""
+    advice = "again=True (`--again`) starts it anew"
+    match run.state:
+        case RunState.FAILED:
+            advice = f"retry() tries its failed tasks again, {advice}"
+        case RunState.CANCELLED | RunState.HALTED:
+            advice = f"retry(cancelled=True) takes up what was cancelled, {advice}"
+        case _:
+            pass
+    return Begun(run, How.FINISHED, f"{what} had ended as {run.state.value}{why}; {advice}")
+
+
+def _check_same(store: Store, ask: Ask, run: Run) -> None:
+    """Refuse to take a run for what was asked when it is something else."""
+    what = _called(run)
+    if ask.follows is not None and run.id in [each.id for each in chain(store, store.reads.run(ask.follows.run))]:
+        raise ConfigError(f"{what} cannot follow run {ask.follows.run}: that one follows it already, or is itself")
+    if run.digest not in set(ask.digests()):
+        raise ConfigError(
+            f"{what} exists with other roots. It was started with {run.shown}; asked for is {ask.plan}. {_way_out(run)}"
+        )
+    given: list[tuple[str, object, object]] = [("order", ask.order.value, run.order.value)]
+    if ask.params is not None:
+        given.append(("params", decode_params(encode_params(ask.params)), decode_params(run.params)))
+    if ask.follows is not None:
+        given.append(("follows", ask.follows, run.follows))
+    bounds = ask.bounds
+    given += ((name, value, getattr(run, name)) for name in _NUMBERS if (value := getattr(bounds, name)) is not None)
+    # A timedelta counts from the beginning of the run, which was then.
+    if isinstance(bounds.deadline, datetime):
+        given.append(("deadline", _in_utc(bounds.moment(0)), _in_utc(run.deadline)))
+    for option, asked_for, stored in given:
+        if asked_for != stored:
+            raise ConfigError(
+                f"{what} exists with {option}={stored!r}; asked for is {option}={asked_for!r}. "
+                f"What a run was started with does not change. {_way_out(run)}"
+            )
+
+
+def _in_utc(moment: int | None) -> str | None:
+    return None if moment is None else datetime.fromtimestamp(moment / SECOND, UTC).isoformat()
+
+
+def _way_out(run: Run) -> str:
+    if run.state.is_end:
+        return "Start it anew with again=True (`--again`), or give the new one another name"
+    return "Give the new one another name, or cancel this one first and start it anew with again=True (`--again`)"
+
+
+def _orphan(store: Store, ask: Ask) -> Run | None:
+    """The oldest unfinished unnamed run with these roots whose program is gone."""
+    left: list[Run] = []
+    for digest in ask.digests():
+        # Of what this very program left to others, another start is another run: it may start thousands alike.
+        owners = [o for o in store.reads.owners(digest) if o.stays == ask.stays and (o.stays or not is_here(o))]
+        sessions = store.reads.processes() if owners else ()
+        if not ask.stays and any(is_at_work(each) for each in sessions):
+            # Workers are there, and an unnamed run that was left to them is theirs.
+            return None
+        for owner in owners:
+            if is_here(owner) or is_gone(owner, sessions):
+                left += islice((run for run in _unnamed(store, digest, owner) if _is_left(store, ask, run)), 1)
+    return min(left, key=lambda run: run.id, default=None)
+
+
+def _is_left(store: Store, ask: Ask, run: Run) -> bool:
+    """Whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
+    if run.id in ask.busy or run.state not in _UNFINISHED:
+        return False
+    try:
+        _check_same(store, ask, run)
+    except ConfigError:
+        return False
+    return True
+
+
+def _unnamed(store: Store, digest: bytes, owner: Owner) -> Iterator[Run]:
+    after, more = 0, True
+    while more:
+        page = store.reads.unnamed(digest, owner, after=after)
+        yield from page.rows
+        after, more = page.after, page.more
+
+
+def _called(run: Run) -> str:
+    generation = f", generation {run.generation}" if run.generation > 1 else ""
+    return f"run {run.id}{generation}" if run.name is None else f"run {run.name!r} ({run.id}{generation})"

@@ -1,0 +1,26 @@
+"""The only table of shapes: a new one is a module beside this and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from types import CodeType
+from typing import Any
+
+from ramify.errors import ConfigError
+from ramify.model.stray import instead_of_call
+from ramify.shapes import frontier
+from ramify.shapes.plan import Plan, Shape
+
+#: By the names that are stored with runs, for people.
+SHAPES: dict[str, Shape] = {
+    "frontier": frontier.plan_of,
+}
+
+
+def plan_of(root: object, functions: Container[CodeType] = ()) -> tuple[str, Plan[Any]]:
+    """The name of the shape that a root is of, and its plan; ConfigError for what is no root at all."""
+    for name, shape in SHAPES.items():
+        plan = shape(root, functions)
+        if plan is not None:
+            return name, plan
+    raise ConfigError(f"a run begins with a call, or several in a list, and was given {instead_of_call(root)}")

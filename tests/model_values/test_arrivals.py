@@ -1,0 +1,102 @@
+"""Members arrive once, a join fires once everybody has, and what is full is passed on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ramify.model.arrivals import Arrivals, Bits, Standing, created, settle
+from ramify.model.event import Status
+from ramify.model.join import PART_SLOTS, Ends, NewJoins, Rule
+
+AT = (7, 3)
+
+
+class Shelf:
+    """Joins in a dict, of which only the parts that are asked for are given away."""
+
+    def __init__(self, *joins: NewJoins) -> None:
+        self.joins = {join.id: join for new in joins for join in created(AT[0], new)}
+
+    def load(self, wanted: Mapping[int, Collection[int]]) -> dict[int, Standing]:
+        return {number: self.joins[number] for number in wanted if number in self.joins}
+
+    def arrive(self, *members: tuple[int, int, Status], at: tuple[int, int] = AT) -> Mapping[int, tuple[int, int]]:
+        return settle([Arrivals(*at, members)], {}, self.load).fired
+
+
+def test_a_join_fires_when_the_last_member_has_arrived() -> None:
+    shelf = Shelf(NewJoins.one(1, 2))
+    assert shelf.arrive((1, 0, Status.DONE)) == {}
+    assert shelf.arrive((1, 1, Status.DONE)) == {1: AT}
+    assert shelf.joins[1].fired
+
+
+def test_a_member_that_arrives_twice_counts_once_and_as_it_did_first() -> None:
+    shelf = Shelf(NewJoins.one(1, 2))
+    assert shelf.arrive((1, 0, Status.FAILED), (1, 0, Status.DONE)) == {}
+    assert shelf.arrive((1, 0, Status.DONE)) == {}
+    assert shelf.joins[1].ends == Ends(failed=1)
+
+
+def test_members_are_told_apart_by_how_they_ended() -> None:
+    shelf = Shelf(NewJoins.one(1, 5))
+    ends = [Status.DONE, Status.FAILED, Status.QUARANTINED, Status.SKIPPED, Status.CANCELLED]
+    assert shelf.arrive(*((1, slot, status) for slot, status in enumerate(ends))) == {1: AT}
+    assert shelf.joins[1].ends == Ends(1, 2, 1, 1)
+
+
+def test_what_fires_goes_to_the_latest_round_of_those_that_filled_it() -> None:
+    shelf = Shelf(NewJoins.one(1, 2))
+    late, early = Arrivals(7, 5, [(1, 0, Status.DONE)]), Arrivals(7, 4, [(1, 1, Status.DONE)])
+    assert settle([late, early], {}, shelf.load).fired == {1: (7, 5)}
+
+
+def test_a_full_join_without_a_task_arrives_at_its_outer_one_as_its_worst_member_ended() -> None:
+    inner = NewJoins((2, 3), (1, 1), tasks=False, outers=((1, 0), (1, 1)))
+    shelf = Shelf(NewJoins.one(1, 2), inner)
+    assert shelf.arrive((2, 0, Status.CANCELLED), (3, 0, Status.DONE)) == {1: AT}
+    assert shelf.joins[1].ends == Ends(done=1, cancelled=1)
+
+
+def test_a_chain_of_joins_may_be_as_long_as_it_likes() -> None:
+    length = 5_000
+    links = NewJoins(range(2, length), [1] * (length - 2), tasks=False, outers=[(n - 1, 0) for n in range(2, length)])
+    shelf = Shelf(NewJoins.one(1, 1), links)
+    assert shelf.arrive((length - 1, 0, Status.DONE)) == {1: AT}
+
+
+def test_a_join_that_waits_for_nobody_fires_at_once() -> None:
+    shelf = Shelf(NewJoins.one(1, 0))
+    assert settle([], {1: AT}, shelf.load).fired == {1: AT}
+
+
+def test_arrivals_at_a_join_that_is_not_there_or_has_fired_change_nothing() -> None:
+    shelf = Shelf(NewJoins.one(1, 1))
+    shelf.arrive((1, 0, Status.DONE))
+    settled = settle([Arrivals(*AT, [(1, 0, Status.FAILED), (9, 0, Status.DONE)])], {}, shelf.load)
+    assert (list(settled.changed), settled.fired) == ([], {})
+
+
+@given(st.lists(st.sampled_from([status for status in Status if status.is_end]), min_size=1, max_size=40))
+def test_a_large_join_of_which_only_some_parts_are_here_knows_how_all_ended(ends: list[Status]) -> None:
+    whole = Bits(len(ends))
+    whole.arrive(0, list(enumerate(ends)))
+    elsewhere = Bits(3, arrived=0b111, failed=0b010)
+    join = Standing(
+        1, 7, 1, None, 0, Rule.ALL_DONE, False, len(ends) + 3, 2, 2, parts={0: whole}, elsewhere=elsewhere.ends
+    )
+    assert join.ends.all == len(ends) + 3
+    assert join.ends.failed == 1 + sum(status in (Status.FAILED, Status.QUARANTINED) for status in ends)
+
+
+def test_a_join_that_is_set_back_fires_again_as_a_new_instance() -> None:
+    shelf = Shelf(NewJoins.one(1, PART_SLOTS + 1))
+    everybody = [(1, slot, Status.DONE) for slot in range(PART_SLOTS + 1)]
+    assert shelf.arrive(*everybody) == {1: AT}
+    shelf.joins[1].set_back(PART_SLOTS)
+    assert (shelf.joins[1].fired, shelf.joins[1].instance, shelf.joins[1].is_full) == (False, 2, False)
+    assert shelf.arrive((1, PART_SLOTS, Status.SKIPPED)) == {1: AT}
+    assert shelf.joins[1].ends == Ends(done=PART_SLOTS, skipped=1)

@@ -1,0 +1,42 @@
+"""The rule of a join says for every mixture of ends whether its task runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from ramify.model.event import Status
+from ramify.model.join import Ends, Rule, part_sizes
+
+#: Ends, and the rules that let the task run.
+CELLS = [
+    (Ends(), {Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ALWAYS}),
+    (Ends(done=2), {Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
+    (Ends(done=1, failed=1), {Rule.ANY_DONE, Rule.ANY_FAILED, Rule.ALWAYS}),
+    (Ends(failed=2), {Rule.ANY_FAILED, Rule.ALWAYS}),
+    (Ends(done=1, skipped=1), {Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
+    (Ends(skipped=2), {Rule.NONE_FAILED, Rule.ALWAYS}),
+    (Ends(done=1, cancelled=1), {Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
+    (Ends(cancelled=1, failed=1), {Rule.ANY_FAILED, Rule.ALWAYS}),
+]
+
+
+@pytest.mark.parametrize(("ends", "allowed"), CELLS)
+def test_the_rule_says_whether_the_task_runs(ends: Ends, allowed: set[Rule]) -> None:
+    assert {rule for rule in Rule if rule.allows(ends)} == allowed
+
+
+@pytest.mark.parametrize("rule", [rule for rule in Rule if rule is not Rule.ALWAYS])
+def test_a_task_that_does_not_run_is_told_why(rule: Rule) -> None:
+    assert "of the 3 tasks it waits for" in rule.refusal(Ends(done=1, failed=1, skipped=1))
+
+
+def test_a_join_arrives_elsewhere_as_its_worst_member_ended() -> None:
+    assert Ends(done=9).worst is Status.DONE
+    assert Ends(done=9, skipped=1).worst is Status.SKIPPED
+    assert Ends(done=9, skipped=1, cancelled=1).worst is Status.CANCELLED
+    assert Ends(done=9, skipped=1, cancelled=1, failed=1).worst is Status.FAILED
+
+
+@pytest.mark.parametrize(("needs", "sizes"), [(0, []), (1, [1]), (8192, [8192]), (8193, [8192, 1])])
+def test_a_join_has_parts_of_a_bounded_size(needs: int, sizes: list[int]) -> None:
+    assert part_sizes(needs) == sizes
