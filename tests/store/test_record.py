@@ -14,7 +14,7 @@ import pytest
 
 from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.store import record as records
-from ramify.store.record import DEADLINE, MOST, SECOND, Record, death_of, overdue
+from ramify.store.record import DEADLINE, MOST, SECOND, Record, death_of, excuse, overdue
 
 PROCESS = 17
 BEGIN = """
@@ -56,6 +56,17 @@ def test_a_program_that_uses_faulthandler_for_itself_keeps_it(tmp_path: Path) ->
 def test_a_process_that_was_asked_to_stop_is_nobodys_fault(tmp_path: Path) -> None:
     die(tmp_path, "record.stopping(); os.kill(os.getpid(), signal.SIGSEGV)")
     assert death_of(tmp_path, PROCESS, evidence=True) == NOBODYS_FAULT
+
+
+def test_a_process_that_was_ended_by_who_asked_it_to_stop_is_nobodys_fault(tmp_path: Path) -> None:
+    die(tmp_path, "os.kill(os.getpid(), signal.SIGKILL)")
+    excuse(tmp_path, PROCESS)
+    assert death_of(tmp_path, PROCESS) == NOBODYS_FAULT
+
+
+def test_an_excuse_for_a_process_without_a_record_leaves_none(tmp_path: Path) -> None:
+    excuse(tmp_path, PROCESS)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_a_record_it_is_nobodys_fault(tmp_path: Path) -> None:

@@ -181,11 +181,13 @@ class Crew:
         threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
 
     def kill(self) -> None:
-        """End every child at once. Claims of theirs are offered again."""
+        """End every child at once, blamed for nothing. Claims of theirs are offered again."""
         with self._changed:
             self._is_stopping = True
             members = list(self._members)
         for member in members:
+            # Whoever buries it reads only this, and a child may not have heard yet that it was asked to stop.
+            member.obituary.excuse(member.process)
             _send(member, signal.SIGKILL)
 
     def orphan(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ramify.kernel.pressure import out_of_memory_kills
 from ramify.model.death import NOBODYS_FAULT, Death
-from ramify.store.record import death_of, overdue
+from ramify.store.record import death_of, excuse, overdue
 
 #: Signals that a process brings on itself.
 OWN_DOING = frozenset(getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"))
@@ -38,6 +38,11 @@ class Obituary:
     def was_killed(self) -> None:
         """We kill it."""
         self._killed = True
+
+    def excuse(self, process: int | None) -> None:
+        """It is about to be ended because the whole program is."""
+        if self._records is not None and process is not None:
+            excuse(self._records, process)
 
     def find_late(self, process: int) -> int | None:
         """A task over whose time limit it must be killed, which is then what it died of."""

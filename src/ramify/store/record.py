@@ -16,6 +16,7 @@ import contextlib
 import faulthandler
 import mmap
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -112,6 +113,13 @@ def overdue(folder: Path, process: int, patience: float) -> int | None:
     limit = (time.monotonic() - patience) * SECOND
     late = (words[at] for at in _slots(words) if words[at] and 0 < words[at + DEADLINE] < limit) if words else ()
     return next(iter(late), None)
+
+
+def excuse(folder: Path, process: int) -> None:
+    """Note in the record of another process that it was asked to stop, for it may not get to it."""
+    with contextlib.suppress(OSError), open(folder / f"{process:016x}{RECORD}", "r+b", buffering=0) as file:
+        file.seek(_STOPPING_AT * _WORD)
+        file.write((1).to_bytes(_WORD, sys.byteorder))
 
 
 def remove(folder: Path, process: int) -> None:

@@ -124,6 +124,18 @@ def waiting_run(scene: Scene) -> int:
     return run.id
 
 
+def test_children_that_are_ended_at_once_are_blamed_for_nothing_though_nobody_asked_them_to_stop(
+    scene: Scene, waiting_run: int
+) -> None:
+    watched = Watched(scene, waiting_run)
+    watched.crew.start()
+    wait_until(lambda: len(scene.said(Said.START)) == 2, "both to work")
+    watched.crew.kill()
+    watched.crew.wait()
+    assert sum(watched.offered) >= 2
+    assert scene.crashes() == 0
+
+
 def test_a_dead_child_is_noticed_at_once_and_replaced(scene: Scene, waiting_run: int) -> None:
     watched = Watched(scene, waiting_run)
     watched.crew.start()
