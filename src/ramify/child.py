@@ -123,7 +123,7 @@ def main(argv: Sequence[str]) -> int:
     _stop_on_signals(kernel)
     threading.Thread(target=_stop_with_the_crew, args=(kernel, report), daemon=True).start()
     try:
-        with engine.using_resources():
+        with engine._inside.using_resources():
             # Beside this thread, which hears signals and must not be caught in a task.
             kernel.start()
             kernel.join()
@@ -143,10 +143,11 @@ def _load(orders: Orders) -> Engine:
 
 def _engine(orders: Orders, url: str, report: Report) -> Engine:
     engine = _load(orders)
-    engine.url, engine.durability = url, orders.durability
+    inside = engine._inside
+    inside.url, inside.durability = url, orders.durability
     # The crew has it open: where there is none, it was taken away.
-    engine.creates = False
-    engine.say, engine.teller = report.relay, report
+    inside.creates = False
+    inside.say, inside.teller = report.relay, report
     return engine
 
 
@@ -162,7 +163,7 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         supervisor=os.getppid(),
         on_beat=lambda: report.say(f"beat {kernel.core.leases.adapters[False].target}"),
     )
-    kernel = engine.kernel(settings)
+    kernel = engine._inside.kernel(settings)
     return kernel
 
 

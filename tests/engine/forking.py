@@ -35,7 +35,7 @@ waited = threading.Event()
 
 
 def folder() -> Path:
-    return Path(os.fspath(engine.url)).parent
+    return Path(os.fspath(engine._inside.url)).parent
 
 
 def enter(label: str) -> None:
@@ -215,7 +215,7 @@ def logged(how: str) -> str:
 
 
 def main(mode: str, place: str) -> None:
-    engine.url = f"{place}/forking.db"
+    engine._inside.url = f"{place}/forking.db"
     ways: dict[Task[[str], str, Any], Sequence[str]] = dict.fromkeys((plain, generator, coroutine, stream), WAYS)
     ways |= {signals: ("",), terminated: ("",), logged: ("",), wide: ("return",)}
     if mode != "inline":

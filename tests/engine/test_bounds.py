@@ -81,7 +81,7 @@ def test_a_run_fails_at_its_deadline_although_a_task_goes_on(make: Make, deadlin
     engine = make(jobs)
     run = engine.run([patient.of(), patient.of().delay(3600)], deadline=deadline() if callable(deadline) else deadline)
     assert run.state is RunState.FAILED
-    assert "deadline passed" in str(run.stored.reason)
+    assert "deadline passed" in str(run.reason)
     with pytest.raises(RunFailed, match="deadline passed"):
         list(run.results())
 
@@ -90,7 +90,7 @@ def test_a_run_that_only_waits_fails_at_its_deadline(make: Make) -> None:
     engine = make(jobs)
     run = engine.run(patient.of().delay(3600), deadline=timedelta(seconds=0.2))
     assert (run.state, run.counts.cancelled) == (RunState.FAILED, 1)
-    assert (run.stored.ended or 0) - (run.stored.deadline or 0) < 1_000_000
+    assert (run._stored.ended or 0) - (run._stored.deadline or 0) < 1_000_000
 
 
 def test_a_run_that_was_out_of_time_may_be_tried_again(make: Make) -> None:
@@ -109,9 +109,9 @@ def test_going_on_does_not_move_a_deadline(make: Make) -> None:
     moment = datetime.now(UTC) + timedelta(hours=1)
     first = engine.start(patient.of(), name="x", deadline=moment, max_running=2)
     again = engine.start(patient.of(), name="x", deadline=moment)
-    assert again.stored.deadline == first.stored.deadline == round(moment.timestamp() * 1_000_000)
+    assert again._stored.deadline == first._stored.deadline == round(moment.timestamp() * 1_000_000)
     said: list[str] = []
-    engine.say = said.append
+    engine._inside.say = said.append
     engine.start(patient.of(), name="x", deadline=timedelta(hours=2))
     assert "goes on where it was, with 3,6" in said[0] or "with 3,5" in said[0]
     with pytest.raises(ConfigError, match=r"exists with deadline='20.*asked for is deadline='20"):

@@ -82,7 +82,7 @@ if __name__ == "__main__":
         child = os.fork()
         if not child:
             signal.pause()
-        worker = next(each.pid for each in engine.store.reads.processes() if not each.reaped)
+        worker = next(each.pid for each in engine._inside.store.reads.processes() if not each.reaped)
         print(worker, child, flush=True)
         signal.pause()
 """
@@ -115,9 +115,9 @@ class Watched:
     def result_of(self, kind: str) -> Any:
         """What a task of the module returned when the crew had worked on it."""
         engine = load_engine(self.place)
-        engine.use(open_store(self.folder / "crew.db"))
+        engine._inside.use(open_store(self.folder / "crew.db"))
         try:
-            run = engine.start(engine.table()[kind].of())
+            run = engine.start(engine._inside.table()[kind].of())
             assert run.wait(timeout=LONG / 2)
             return next(iter(run.results()))
         finally:
@@ -234,8 +234,8 @@ def test_a_child_that_hears_of_a_stop_twice_still_finishes_what_runs(
 ) -> None:
     watched = watch(MODULE, grace=LONG)
     engine = load_engine(f"{tmp_path / 'staff.py'}:engine")
-    engine.use(open_store(tmp_path / "crew.db"))
-    run = engine.start(engine.table()["work"].of(str(tmp_path)))
+    engine._inside.use(open_store(tmp_path / "crew.db"))
+    run = engine.start(engine._inside.table()["work"].of(str(tmp_path)))
     wait_until((tmp_path / "began").exists, "the task to begin")
     (child,) = watched.crew.pids
     # As a service manager does it: to the crew, and to its children as well.
@@ -354,10 +354,10 @@ def test_a_child_that_a_late_task_lets_do_nothing_is_killed_and_the_task_timed_o
     monkeypatch.setattr(obituary, "PATIENCE", 0.2)
     watched = watch(HOLDING, beat_every=0.1)
     engine = load_engine(watched.place)
-    engine.use(open_store(watched.folder / "crew.db"))
-    beside = engine.start(engine.table()["beside"].of())
+    engine._inside.use(open_store(watched.folder / "crew.db"))
+    beside = engine.start(engine._inside.table()["beside"].of())
     wait_until((watched.folder / "began").exists, "the task beside it to begin")
-    run = engine.start(engine.table()[kind].of())
+    run = engine.start(engine._inside.table()[kind].of())
     assert run.wait(timeout=LONG)
     (watched.folder / "go").touch()
     assert beside.wait(timeout=LONG)

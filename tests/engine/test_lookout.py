@@ -127,10 +127,10 @@ def test_a_task_that_was_renamed_between_two_starts_is_said(make: Make) -> None:
     first = make(old)
     run = first.start(work.of(1), name="renamed")
     second = make(new)
-    if first.store.describe().name == "memory":
-        second.use(first.store)
+    if first._inside.store.describe().name == "memory":
+        second._inside.use(first._inside.store)
     said: list[str] = []
-    second.say = said.append
+    second._inside.say = said.append
     with second.working(threads=1):
         wait_until(lambda: WORDS in said, "the words")
     assert run.counts.pending == 1
@@ -138,9 +138,9 @@ def test_a_task_that_was_renamed_between_two_starts_is_said(make: Make) -> None:
 
 def test_what_keeps_work_from_going_on_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     engine = Engine("memory:", include=[new])
-    engine.teller(NobodyKnows((("work", 1),)))
-    engine.teller(StoreAway("disk full"))
-    engine.teller(StoreBack(3.0))
+    engine._inside.teller(NobodyKnows((("work", 1),)))
+    engine._inside.teller(StoreAway("disk full"))
+    engine._inside.teller(StoreBack(3.0))
     found = [(record.levelname, record.message) for record in caplog.records]
     assert found[0] == ("WARNING", WORDS)
     assert found[1][0] == "WARNING"
@@ -149,7 +149,7 @@ def test_what_keeps_work_from_going_on_is_a_warning(caplog: pytest.LogCaptureFix
 
 def test_many_unknown_kinds_are_not_a_flood() -> None:
     engine, said = Engine("memory:"), list[str]()
-    engine.say = said.append
-    engine.teller(NobodyKnows(tuple((f"kind{n}", 1) for n in range(100))))
+    engine._inside.say = said.append
+    engine._inside.teller(NobodyKnows(tuple((f"kind{n}", 1) for n in range(100))))
     assert len(said) == 6
     assert said[-1] == "and so do tasks of 95 more kinds; `ramify doctor` names them"

@@ -35,7 +35,7 @@ def test_a_file_is_loaded_without_its_main_part_and_with_its_folder_on_the_path(
         "    raise SystemExit('the main part ran')\n"
     )
     engine = load_engine(f"{tmp_path / 'walk_here.py'}:engine")
-    assert engine.url == "other.db"
+    assert engine._inside.url == "other.db"
     assert place_of(engine) == f"{(tmp_path / 'walk_here.py').resolve()}:engine"
     assert load_engine(f"{tmp_path / 'walk_here.py'}:engine") is engine
 
@@ -103,7 +103,7 @@ try:
     engine.run(double.of(1), processes=2)
 except ConfigError as error:
     print("refused:", error)
-print(len(engine.store.reads.runs().rows), "runs")
+print(len(engine._inside.store.reads.runs().rows), "runs")
 """
     done = subprocess.run(
         [sys.executable, "-"], input=program, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True

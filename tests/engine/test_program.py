@@ -20,7 +20,7 @@ import os, sys
 from ramify import Engine, Spawns
 
 engine = Engine("chain.db")
-engine.say = lambda text: print("said:", text, flush=True)
+engine._inside.say = lambda text: print("said:", text, flush=True)
 
 @engine.task
 def step(n: int) -> Spawns[int]:
@@ -114,13 +114,13 @@ def test_a_signal_finishes_what_runs_saves_it_and_ends_the_program(
     assert process.returncode == (-signal.SIGINT if number == signal.SIGINT else 128 + signal.SIGTERM)
 
     def check(engine: Engine) -> None:
-        run = engine.store.reads.find_run("chain")
+        run = engine._inside.store.reads.find_run("chain")
         assert run is not None
         assert run.state is RunState.OPEN
         # The task that ran was finished and saved, and nobody is left holding anything.
-        assert engine.store.reads.counts(run.id)["step"][1] == 21
-        assert [each for each in engine.store.reads.segments(run=run.id).rows if each.owner is not None] == []
-        assert [each for each in engine.store.reads.processes() if not each.reaped] == []
+        assert engine._inside.store.reads.counts(run.id)["step"][1] == 21
+        assert [each for each in engine._inside.store.reads.segments(run=run.id).rows if each.owner is not None] == []
+        assert [each for each in engine._inside.store.reads.processes() if not each.reaped] == []
 
     with_engine(tmp_path, check)
     text, _ = program(CHAIN).communicate(timeout=60)
@@ -193,7 +193,7 @@ import threading
 from ramify import Engine
 
 engine = Engine("renamed.db")
-engine.say = lambda text: print("said:", text, flush=True)
+engine._inside.say = lambda text: print("said:", text, flush=True)
 
 @engine.task(name="after")
 def step(n: int) -> int:
@@ -202,7 +202,7 @@ def step(n: int) -> int:
 if __name__ == "__main__":
     before = Engine("renamed.db")
     before.task(name="before")(step.fn)
-    before.start(before.table()["before"].of(1), name="chain")
+    before.start(before._inside.table()["before"].of(1), name="chain")
     before.close()
     with engine.working(processes=2):
         threading.Event().wait()
@@ -305,7 +305,7 @@ def test_an_engine_can_be_made_where_there_is_no_folder_any_more(
     os.chdir("gone")
     (tmp_path / "gone").rmdir()
     engine = Engine(tmp_path / "kept.db")
-    assert engine.store.describe().place == str(tmp_path / "kept.db")
+    assert engine._inside.store.describe().place == str(tmp_path / "kept.db")
     engine.close()
 
 
@@ -333,6 +333,6 @@ def with_engine(folder: Path, look: Callable[[Engine], None]) -> None:
 
 
 def assert_done(engine: Engine, runs: int) -> None:
-    found = engine.store.reads.runs().rows
+    found = engine._inside.store.reads.runs().rows
     assert [run.state for run in found] == [RunState.DONE] * runs
-    assert [engine.store.reads.counts(run.id)["step"][1] for run in found] == [41] * runs
+    assert [engine._inside.store.reads.counts(run.id)["step"][1] for run in found] == [41] * runs

@@ -50,8 +50,8 @@ def test_results_and_errors_come_page_by_page(engine: Engine) -> None:
     run = engine.run(several.of(*"abcdefg"))
     assert sorted(run.results(partial=True)) == ["", "a", "c", "f", "g"]
     assert [error.arguments[0] for error in run.errors()] == ["b", "d", "e"]
-    counted: Any = Counted(engine.store.reads)
-    pages = reading.Reading(counted, engine.handlers()).results(run.id, "fragile")
+    counted: Any = Counted(engine._inside.store.reads)
+    pages = reading.Reading(counted, engine._inside.handlers()).results(run.id, "fragile")
     assert next(pages) == ["a", "c"]
     assert counted.asked.count("results") == 1
 
@@ -90,8 +90,8 @@ def test_a_continuation_learns_that_a_member_was_cancelled(engine: Engine) -> No
 @pytest.mark.usefixtures("small")
 def test_where_nothing_broke_no_member_is_read_for_its_failures(engine: Engine) -> None:
     run = engine.run(fork.of(*"abcde"))
-    row = next(row for row in engine.store.reads.tasks(run.id).rows if row.kind == "collect")
-    counted: Any = Counted(engine.store.reads)
+    row = next(row for row in engine._inside.store.reads.tasks(run.id).rows if row.kind == "collect")
+    counted: Any = Counted(engine._inside.store.reads)
     stream: Stream[str] = Stream(reading.Members(reading.Reading(counted, {}), row.id, str))
     assert list(stream.failures) == []
     assert "members" not in counted.asked
@@ -100,8 +100,8 @@ def test_where_nothing_broke_no_member_is_read_for_its_failures(engine: Engine) 
 @pytest.mark.usefixtures("small")
 def test_a_stream_can_be_gone_through_twice_and_reads_when_asked(engine: Engine) -> None:
     run = engine.run(fork.of(*"abcde"))
-    row = next(row for row in engine.store.reads.tasks(run.id).rows if row.kind == "collect")
-    counted: Any = Counted(engine.store.reads)
+    row = next(row for row in engine._inside.store.reads.tasks(run.id).rows if row.kind == "collect")
+    counted: Any = Counted(engine._inside.store.reads)
     stream: Stream[str] = Stream(reading.Members(reading.Reading(counted, {}), row.id, str))
     assert counted.asked == []
     assert next(iter(stream)) == "a"
@@ -109,7 +109,7 @@ def test_a_stream_can_be_gone_through_twice_and_reads_when_asked(engine: Engine)
     assert list(stream) == list(stream) == list("abcde")
     assert (len(stream), stream.broken, bool(stream)) == (5, 0, True)
     assert repr(stream) == "<Stream of 5 results, 0 broken>"
-    supplied = Library(engine.store, engine.handlers()).members(row.id, str)
+    supplied = Library(engine._inside.store, engine._inside.handlers()).members(row.id, str)
     assert list(supplied) == list("abcde")
 
 
@@ -175,7 +175,7 @@ def test_an_engine_that_does_not_know_a_kind_reads_it_as_plain_json(tmp_path: Pa
     knowing, stranger = Engine(tmp_path / "t.db", include=[jobs]), Engine(tmp_path / "t.db", include=[Tasks()])
     try:
         run = knowing.run(several.of("x", "y"))
-        seen: Run[object] = Run(stranger, run.id)
+        seen: Run[object] = Run(stranger._inside, run.id)
         assert sorted(map(str, seen.results(partial=True))) == ["", "y"]
         assert [(error.kind, error.arguments) for error in seen.errors()] == [("fragile", ("x",))]
     finally:
@@ -211,7 +211,7 @@ def test_errors_are_told_also_when_a_call_no_longer_decodes(tmp_path: Path) -> N
     new.task(name="weigh", retries=0)(weight_on)
     second = Engine(tmp_path / "t.db", include=[new])
     try:
-        seen: Run[object] = Run(second, run.id)
+        seen: Run[object] = Run(second._inside, run.id)
         with second.working(threads=1):
             assert seen.wait(20)
         assert sorted((error.arguments, error.failure.type) for error in seen.errors()) == [

@@ -62,7 +62,7 @@ def test_a_cancelled_run_does_not_end_as_done_because_one_of_its_tasks_was_retri
     assert run.retry().tasks == 1
     with engine.working(threads=1):
         assert run.wait(20)
-    assert (run.state, run.stored.reason, run.counts.done, run.counts.cancelled) == (
+    assert (run.state, run.reason, run.counts.done, run.counts.cancelled) == (
         RunState.CANCELLED, "enough", 1, 1
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def test_each_task_is_given_one_new_life_however_quickly_it_ends_again(engine: E
     with engine.working(threads=1):
         run.retry(*(failed if named else ()))
         run.wait()
-    assert [engine.store.reads.history(task).life for task in failed] == [2, 2]
+    assert [engine._inside.store.reads.history(task).life for task in failed] == [2, 2]
 
 
 def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engine) -> None:
@@ -165,7 +165,7 @@ def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engi
     assert "retry(cancelled=True)" in said_by(engine, lambda: engine.start(calls, name="r"))
     assert run.retry(cancelled=True, reason="on with it").tasks == 2
     assert engine.run(calls, name="r").begun is How.CONTINUED
-    assert (run.state, run.stored.reason, sorted(run.results())) == (RunState.DONE, None, ["x", "y"])
+    assert (run.state, run.reason, sorted(run.results())) == (RunState.DONE, None, ["x", "y"])
 
 
 @pytest.mark.parametrize("limit", [2, 3, 8192])
@@ -193,7 +193,7 @@ def test_continuations_that_were_cancelled_wait_for_their_members_again(
 def said_by(engine: Engine, act: Callable[[], object]) -> str:
     """What the engine says meanwhile."""
     heard: list[str] = []
-    before, engine.say = engine.say, heard.append
+    before, engine._inside.say = engine._inside.say, heard.append
     act()
-    engine.say = before
+    engine._inside.say = before
     return " ".join(heard)

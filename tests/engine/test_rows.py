@@ -53,7 +53,7 @@ def test_rows_of_an_ended_run_come_to_an_end_while_others_go_on_writing(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = engine.run(tree.of("a", 1))
-    reads, looks = engine.store.reads, iter(range(20))
+    reads, looks = engine._inside.store.reads, iter(range(20))
     tail = reads.tail
 
     def beside_others(after: int, *, limit: int = 100) -> Tail:
@@ -131,7 +131,7 @@ def test_arguments_that_no_longer_fit_the_function_are_given_as_they_were_stored
     run = first.run(before.of(3), name="w")
     new.task(name="weigh")(weigh_on)
     second = make(new)
-    second.use(first.store)
+    second._inside.use(first._inside.store)
     found = second.find("w")
     assert found is not None
     assert [(row.arguments, row.result) for row in found.results(rows=True)] == [((3,), 3)]

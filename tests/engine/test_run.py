@@ -56,7 +56,7 @@ def engine(make: Make) -> Iterator[Engine]:
 def said(engine: Engine) -> list[str]:
     """What the engine says."""
     heard: list[str] = []
-    engine.say = heard.append
+    engine._inside.say = heard.append
     return heard
 
 
@@ -87,7 +87,7 @@ def test_several_roots_and_results_by_kind(engine: Engine) -> None:
 
 def test_a_finished_name_gives_its_results_and_again_runs_anew(engine: Engine) -> None:
     said: list[str] = []
-    engine.say = said.append
+    engine._inside.say = said.append
     engine.run(tree.of("a", 1), name="t")
     finished = engine.run(tree.of("a", 1), name="t")
     assert finished.begun is How.FINISHED
@@ -209,7 +209,7 @@ def test_retry_takes_the_tasks_it_is_given_and_no_others(engine: Engine) -> None
 def test_no_session_of_a_retry_stays_behind(engine: Engine) -> None:
     run = engine.run(fragile.of("x"))
     run.retry()
-    assert [each for each in engine.store.reads.processes() if not each.reaped] == []
+    assert [each for each in engine._inside.store.reads.processes() if not each.reaped] == []
 
 
 # fork and join
@@ -265,7 +265,7 @@ def test_who_has_the_key_of_a_call_that_was_left_out_is_told(engine: Engine, sai
     )
     added = run.add(fragile.of("a"), fragile.of("x").unique("k"), tree.of("t", 0), fragile.of("b"))
     assert added[1] == held
-    reads = engine.store.reads
+    reads = engine._inside.store.reads
     bodies = [row.body for each in (y, z, added[0], added[2], added[3]) if (row := reads.task(each.task or 0))]
     assert bodies == [b'["y"]', b'["z"]', b'["a"]', b'["t",0]', b'["b"]']
     assert engine.start([fragile.of("y"), fragile.of("x").unique("k"), fragile.of("z")], name="r").roots == ()
@@ -297,13 +297,13 @@ def stray() -> None: ...
 def test_a_cancelled_run_ends_with_its_reason(engine: Engine) -> None:
     run = engine.start(tree.of("a", 2))
     run.cancel("not today")
-    assert (run.state, run.stored.reason) == (RunState.CANCELLED, "not today")
+    assert (run.state, run.reason) == (RunState.CANCELLED, "not today")
     assert run.counts.cancelled == 1
 
 
 def test_a_task_is_cancelled_alone(engine: Engine) -> None:
     run = engine.start([fragile.of("x"), fragile.of("y")], name="r")
-    first = engine.store.reads.tasks(run.id).rows[0].id
+    first = engine._inside.store.reads.tasks(run.id).rows[0].id
     run.cancel("no", task=first)
     engine.run([fragile.of("x"), fragile.of("y")], name="r")
     assert list(run.results()) == ["y"]
@@ -313,7 +313,7 @@ def test_a_task_is_cancelled_alone(engine: Engine) -> None:
 
 def test_a_task_is_cancelled_with_all_below_it(engine: Engine) -> None:
     run = engine.start([tree.of("a", 1), tree.of("b", 0)], name="r")
-    first = engine.store.reads.tasks(run.id).rows[0].id
+    first = engine._inside.store.reads.tasks(run.id).rows[0].id
     run.cancel("no", task=first, below=True)
     engine.run([tree.of("a", 1), tree.of("b", 0)], name="r")
     assert list(run.results()) == [1]
@@ -322,7 +322,7 @@ def test_a_task_is_cancelled_with_all_below_it(engine: Engine) -> None:
 
 def test_a_task_that_failed_or_was_never_tried_is_resolved_by_hand(engine: Engine) -> None:
     run = engine.start([fragile.of("x"), fragile.of("y"), fragile.of("z")], name="r")
-    first, second, third = (row.id for row in engine.store.reads.tasks(run.id).rows)
+    first, second, third = (row.id for row in engine._inside.store.reads.tasks(run.id).rows)
     assert run.resolve(first, result="by hand", reason="known", by="ann").settled is Settled.CERTAIN
     assert run.resolve(second, skip=True, reason="no need").settled is Settled.CERTAIN
     assert run.resolve(third, result=None).settled is Settled.CERTAIN
@@ -340,13 +340,13 @@ def test_a_task_that_failed_or_was_never_tried_is_resolved_by_hand(engine: Engin
 def test_a_decision_is_kept_with_who_made_it_and_why(engine: Engine) -> None:
     run = engine.start(fragile.of("x"))
     run.pause("holiday")
-    decision = run.stored.decision
+    decision = run._stored.decision
     assert decision is not None
     assert (decision.n, decision.what.value, decision.reason) == (1, "paused", "holiday")
     assert decision.by == person()
     run.resume(by="bob")
     run.cancel("enough", by="eve")
-    decision = run.stored.decision
+    decision = run._stored.decision
     assert decision is not None
     assert (decision.n, decision.by, decision.reason) == (3, "eve", "enough")
 
@@ -354,7 +354,7 @@ def test_a_decision_is_kept_with_who_made_it_and_why(engine: Engine) -> None:
 def test_a_cancel_that_another_decision_overtook_is_decided_anew(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, store = engine.start(fragile.of("x")), engine.store
+    run, store = engine.start(fragile.of("x")), engine._inside.store
     cancel = store.cancel
     asked: list[Settled] = []
 
@@ -388,14 +388,14 @@ def test_params_reach_every_task(engine: Engine) -> None:
 
 def test_a_handler_may_stop_its_run(engine: Engine) -> None:
     run = engine.run(stop_at.of(0))
-    assert (run.state, run.stored.reason) == (RunState.HALTED, "found it")
+    assert (run.state, run.reason) == (RunState.HALTED, "found it")
     assert {0, 1, 2} <= set(run.results())
 
 
 def test_max_tasks_stops_a_run_that_does_not_end(engine: Engine) -> None:
     run = engine.run(endless.of(0), max_tasks=100)
     assert run.state is RunState.HALTED
-    assert "max_tasks=100 exceeded" in str(run.stored.reason)
+    assert "max_tasks=100 exceeded" in str(run.reason)
     assert run.counts.added > 100
 
 
@@ -422,8 +422,8 @@ def test_a_run_that_follows_reads_what_its_leader_found(engine: Engine) -> None:
 
 def test_what_can_be_followed(engine: Engine) -> None:
     leader = engine.start(keyed_tree.of("a", 1), name="leader")
-    assert engine.start(follow.of("a", 1), follows="leader").stored.follows == leader_of(leader, 1)
-    assert engine.start(follow.of("a", 1), follows=(leader.id, 0)).stored.follows == leader_of(leader, 0)
+    assert engine.start(follow.of("a", 1), follows="leader")._stored.follows == leader_of(leader, 1)
+    assert engine.start(follow.of("a", 1), follows=(leader.id, 0))._stored.follows == leader_of(leader, 0)
     with pytest.raises(ConfigError, match="lead"):
         engine.start(follow.of("a", 1), follows=(leader, -1))
     with pytest.raises(ConfigError, match="give a run"):
@@ -488,7 +488,7 @@ def test_whoever_waits_hears_that_the_workers_broke(engine: Engine, monkeypatch:
     for wait in (run.wait, lambda: list(run.results()), lambda: asyncio.run(await_it(run))):
         with pytest.raises(StoreBroken, match="the disk is gone"), engine.working():
             wait()
-    assert engine.workers == set()
+    assert engine._inside.workers == set()
 
 
 async def await_it(run: Run[str]) -> None:
@@ -567,7 +567,7 @@ def test_the_store_is_opened_once_by_many_threads_and_again_after_close(engine: 
 
     def ask() -> None:
         barrier.wait(10)
-        found.append(engine.store)
+        found.append(engine._inside.store)
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -575,9 +575,9 @@ def test_the_store_is_opened_once_by_many_threads_and_again_after_close(engine: 
     for thread in threads:
         thread.join(10)
     assert len(set(map(id, found))) == 1
-    first = engine.store
+    first = engine._inside.store
     engine.close()
-    assert engine.store is not first
+    assert engine._inside.store is not first
 
 
 def test_nothing_is_started_while_a_worker_imports_the_module(engine: Engine) -> None:
@@ -585,7 +585,7 @@ def test_nothing_is_started_while_a_worker_imports_the_module(engine: Engine) ->
         for start in (lambda: engine.run(tree.of("a", 1)), lambda: engine.start(tree.of("a", 1)), engine.working):
             with pytest.raises(ConfigError, match=r"imports walk\.py.*__main__"):
                 start()
-    assert engine.store.reads.runs().rows == []
+    assert engine._inside.store.reads.runs().rows == []
 
 
 def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
@@ -607,12 +607,12 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
     for attempt, says in refused:
         with pytest.raises(ConfigError, match=says):
             attempt()
-    assert engine.store.reads.runs().rows == []
+    assert engine._inside.store.reads.runs().rows == []
 
 
 def test_sql_reads_and_never_writes(engine: Engine) -> None:
     run = engine.run(tree.of("a", 2))
-    if engine.store.describe().name != "sqlite":
+    if engine._inside.store.describe().name != "sqlite":
         with pytest.raises(ConfigError, match="takes no SQL"):
             run.sql("SELECT 1")
         return
@@ -638,7 +638,7 @@ def test_how_much_of_what_tasks_log_is_stored_is_the_engines_to_say(tmp_path_fac
         engine = Engine(folder / "logs.db", include=[jobs], log_level=level, log_lines=count)
         run = engine.run(chatty.of(3))
         # One line more than allowed says that there were more.
-        assert len(engine.store.reads.logs(run.id).rows) == expected
+        assert len(engine._inside.store.reads.logs(run.id).rows) == expected
         engine.close()
     with pytest.raises(ConfigError, match="log_level='loud': give the name of a level"):
         Engine(log_level="loud")
@@ -651,7 +651,7 @@ def test_how_much_of_what_tasks_log_is_stored_is_the_engines_to_say(tmp_path_fac
 def test_the_version_of_a_program_is_shown_with_its_processes(
     tmp_path_factory: pytest.TempPathFactory, processes: int
 ) -> None:
-    versioned.url = tmp_path_factory.mktemp("version") / "version.db"
+    versioned._inside.url = tmp_path_factory.mktemp("version") / "version.db"
     versioned.run(tree.of("a", 1), processes=processes)
-    assert {process.version for process in versioned.store.reads.processes()} == {"7.1"}
+    assert {process.version for process in versioned._inside.store.reads.processes()} == {"7.1"}
     versioned.close()

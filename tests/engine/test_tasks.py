@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from ramify import ConfigError, Engine, Tasks
+from ramify.engine.tasks import table_of
 
 
 def first(x: int) -> int:
@@ -22,8 +23,8 @@ def test_an_engine_knows_what_it_includes_also_what_comes_later() -> None:
     jobs = Tasks()
     engine = Engine("memory:", include=[jobs])
     task = jobs.task(first)
-    assert engine.table() == {"first": task}
-    assert engine.handlers()["first"] is task.handler
+    assert engine._inside.table() == {"first": task}
+    assert engine._inside.handlers()["first"] is task.handler
 
 
 def test_a_kind_twice_is_refused_with_both_places() -> None:
@@ -31,9 +32,9 @@ def test_a_kind_twice_is_refused_with_both_places() -> None:
     jobs.task(first)
     others.task(name="first")(second)
     engine = Engine("memory:", include=[jobs])
-    with pytest.raises(ConfigError, match=r"test_tasks\.py:13.*test_tasks\.py:17"):
+    with pytest.raises(ConfigError, match=r"test_tasks\.py:14.*test_tasks\.py:18"):
         engine.include(others)
-    assert set(engine.table()) == {"first"}
+    assert set(engine._inside.table()) == {"first"}
     with pytest.raises(ConfigError, match="called 'first'"):
         engine.task(name="first")(second)
     with pytest.raises(ConfigError, match="called 'first'"):
@@ -46,13 +47,13 @@ def test_a_kind_twice_is_found_also_when_it_came_after_the_include() -> None:
     jobs.task(first)
     others.task(name="first")(second)
     with pytest.raises(ConfigError, match="called 'first'"):
-        engine.handlers()
+        engine._inside.handlers()
 
 
 def test_an_older_name_leads_to_the_same_function() -> None:
     jobs = Tasks()
     task = jobs.task(aliases=["ancient"])(first)
-    assert jobs.table() == {"first": task, "ancient": task}
+    assert table_of(jobs) == {"first": task, "ancient": task}
 
 
 def test_a_set_may_be_included_twice_but_never_in_itself() -> None:
@@ -60,7 +61,7 @@ def test_a_set_may_be_included_twice_but_never_in_itself() -> None:
     jobs.task(first)
     outer.include(jobs)
     engine = Engine("memory:", include=[jobs, outer])
-    assert set(engine.table()) == {"first"}
+    assert set(engine._inside.table()) == {"first"}
     with pytest.raises(ConfigError, match="itself"):
         jobs.include(outer)
     with pytest.raises(ConfigError, match=r"Tasks\(\)"):
@@ -73,7 +74,7 @@ def test_the_same_function_decorated_again_is_a_module_loaded_again() -> None:
     jobs = Tasks()
     jobs.task(first)
     again = jobs.task(retries=0)(first)
-    assert jobs.table() == {"first": again}
+    assert table_of(jobs) == {"first": again}
 
 
 class Notebook:
@@ -110,7 +111,7 @@ def test_a_task_that_is_defined_again_in_a_notebook_replaces_the_one_before(note
     assert notebook.value("found") == [7]
     engine = notebook.value("engine")
     assert isinstance(engine, Engine)
-    assert set(engine.table().values()) == {notebook.value("double")}
+    assert set(engine._inside.table().values()) == {notebook.value("double")}
 
 
 def test_another_function_of_that_name_is_refused_in_a_notebook_too(notebook: Notebook) -> None:

@@ -52,7 +52,7 @@ def test_it_knows_everything_about_its_task(shop: Shop, colour: str) -> None:
             "attempt": here.attempt,
             "idempotency_key": here.idempotency_key,
             "params": here.params,
-            "context": dict(here.context),
+            "headers": dict(here.headers),
             "cancelled": here.cancelled,
         }
 
@@ -73,8 +73,8 @@ def test_it_knows_everything_about_its_task(shop: Shop, colour: str) -> None:
         assert each["idempotency_key"] == f"{run}-{each['task']}"
         assert each["params"] == {"depth": 3}
         assert each["cancelled"] is False
-    assert (bare["key"], bare["lane"], bare["context"]) == (None, None, {})
-    assert (full["key"], full["lane"], full["context"]) == ("ключ", "host", {"trace": "t1", "span": "s2"})
+    assert (bare["key"], bare["lane"], bare["headers"]) == (None, None, {})
+    assert (full["key"], full["lane"], full["headers"]) == ("ключ", "host", {"trace": "t1", "span": "s2"})
 
 
 @COLOURS

@@ -26,7 +26,7 @@ def charge(order: str, cents: int) -> dict[str, object]:
         "attempt": me.attempt,
         "run": me.run.name,
         "currency": me.params["currency"],
-        "trace": me.context["trace"],
+        "trace": me.headers["trace"],
         "pay_once": me.idempotency_key,  # the same in both attempts: give it to the bank
     }
 
@@ -34,15 +34,14 @@ def charge(order: str, cents: int) -> dict[str, object]:
 def test_an_attempt_knows_itself() -> None:
     call = charge.of("order 7", 1250).headers(trace="abc")
     run = engine.run(call, name="bills", params={"currency": "EUR"})
-    (found,) = run.results()
-    task = engine.store.reads.tasks(run.id).rows[0].id
-    assert found == {
+    (row,) = run.results(rows=True)
+    assert row.result == {
         "key": "order 7",
         "attempt": 2,
         "run": "bills",
         "currency": "EUR",
         "trace": "abc",
-        "pay_once": f"{run.id}-{task}",
+        "pay_once": f"{run.id}-{row.task}",
     }
 
 
@@ -56,7 +55,7 @@ def pack(count: int) -> None:
 
 def test_what_a_task_logs_is_kept_with_its_run(caplog: pytest.LogCaptureFixture) -> None:
     run = engine.run(pack.of(3))
-    kept = [stored.line.text for stored in engine.store.reads.logs(run.id).rows]
+    kept = [text for (text,) in run.sql("SELECT text FROM note WHERE run = :run ORDER BY seq").rows]
     assert kept[0] == "the box is small"
     assert kept[-2:] == ["3 of 3 things", "packed 3 things"]
     # And whoever handles log records elsewhere sees where they came from.
@@ -73,5 +72,5 @@ def search(n: int) -> int:
 
 def test_a_task_can_end_its_run() -> None:
     run = engine.run([search.of(n) for n in range(1000)], threads=1)
-    assert (run.state, run.stored.reason) == (RunState.HALTED, "found it")
+    assert (run.state, run.reason) == (RunState.HALTED, "found it")
     assert run.counts.cancelled > 0

@@ -26,7 +26,7 @@ def engine_at(place: str, url: str | None) -> Engine:
             tell(line)
         tell(f"ramify: {place.rpartition(':')[0]} could not be imported; its own error is above")
         raise click.exceptions.Exit(TROUBLE) from error
-    engine.say = tell
+    engine._inside.say = tell
     if url is not None:
-        engine.url = url
+        engine._inside.url = url
     return engine

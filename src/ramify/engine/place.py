@@ -30,7 +30,7 @@ def folder_now() -> str | None:
         return None
 
 
-def place_of(engine: Engine) -> str:
+def place_of(engine: object) -> str:
     """The place of an engine in this program; ConfigError when another process could not find it."""
     for name, module in list(sys.modules.items()):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):

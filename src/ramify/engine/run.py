@@ -35,7 +35,7 @@ from ramify.shapes.start import How, add, decode_params
 from ramify.store.reads import ErrorGroup, Table
 
 if TYPE_CHECKING:
-    from ramify.engine.engine import Engine
+    from ramify.engine.inside import Inside
 
 R_co = TypeVar("R_co", covariant=True)
 T = TypeVar("T")
@@ -53,28 +53,28 @@ class Run(Generic[R_co]):
     `roots` names has its key (`.unique()`, `.once()`).
     """
 
-    def __init__(self, engine: Engine, id: int, begun: How | None = None, roots: Sequence[Added] = ()) -> None:
+    def __init__(self, inside: Inside, id: int, begun: How | None = None, roots: Sequence[Added] = ()) -> None:
         self.id = id
         self.begun = begun
         self.roots = tuple(roots)
-        self._engine = engine
+        self._engine = inside
 
     # what it is
 
     @property
-    def stored(self) -> StoredRun:
-        """The run as it is stored now."""
-        return self._engine.store.reads.run(self.id)
-
-    @property
     def name(self) -> str | None:
         """Its name, if it has one."""
-        return self.stored.name
+        return self._stored.name
 
     @property
     def state(self) -> RunState:
         """Where it stands: open, paused, draining, or ended as done, failed, cancelled or halted."""
-        return self.stored.state
+        return self._stored.state
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was paused or cancelled, or why it was halted or failed; None when there is nothing to say."""
+        return self._stored.reason
 
     @property
     def phase(self) -> Phase:
@@ -84,12 +84,12 @@ class Run(Generic[R_co]):
     @property
     def round(self) -> int:
         """Its present round; -1 before the first."""
-        return self.stored.round
+        return self._stored.round
 
     @property
     def params(self) -> Any:
         """What it was started with."""
-        return decode_params(self.stored.params)
+        return decode_params(self._stored.params)
 
     @property
     def counts(self) -> Counts:
@@ -101,8 +101,13 @@ class Run(Generic[R_co]):
         """Whether it has ended, in whatever way."""
         return self.state.is_end
 
+    @property
+    def _stored(self) -> StoredRun:
+        """The run as it is stored now."""
+        return self._engine.store.reads.run(self.id)
+
     def __repr__(self) -> str:
-        name = "" if (found := self.stored).name is None else f"{found.name!r} "
+        name = "" if (found := self._stored).name is None else f"{found.name!r} "
         return f"<run {name}({self.id}): {found.state.value}, round {found.round}>"
 
     # what came of it
@@ -184,13 +189,13 @@ class Run(Generic[R_co]):
                 found, came = reading.tail(self.id, kind, after)
                 return [found], came
 
-            return self._follow(tail, self.stored.since, partial)
+            return self._follow(tail, self._stored.since, partial)
         if not partial:
             self._check_whole()
         return reading.results(self.id, kind)
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
-        since = self.stored.since
+        since = self._stored.since
         place = (since, 0) if cursor is None else place_of(cursor)
         if self.ended and not partial:
             self._check_whole()
@@ -217,7 +222,7 @@ class Run(Generic[R_co]):
             self._check_whole()
 
     def _check_whole(self) -> None:
-        found, counts = self.stored, self.counts
+        found, counts = self._stored, self.counts
         is_lacking = counts.failures and found.tolerates is Tolerance.NONE
         if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
             raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)

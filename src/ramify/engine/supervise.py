@@ -19,23 +19,23 @@ from ramify.engine.telling import StopTeller
 from ramify.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ramify.engine.engine import Engine
+    from ramify.engine.inside import Inside
 
 
-def place_for_others(engine: Engine) -> str:
+def place_for_others(inside: Inside) -> str:
     """Where worker processes find this engine; ConfigError when they could not, or could not share its store."""
-    about = engine.store.describe()
+    about = inside.store.describe()
     if not about.shared:
         raise ConfigError(
             f"processes=...: a {about.name} store cannot be shared between processes; give a file, or use threads"
         )
-    place = place_of(engine)
+    place = place_of(inside.tasks)
     check_guarded(place.rpartition(":")[0])
     return place
 
 
 def crew_of(
-    engine: Engine,
+    inside: Inside,
     processes: int,
     threads: int | None,
     *,
@@ -44,28 +44,28 @@ def crew_of(
 ) -> Crew:
     """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
     orders = Orders(
-        place=place_for_others(engine),
+        place=place_for_others(inside),
         path=tuple(each for each in sys.path if os.path.isabs(each)),
-        durability=engine.durability,
+        durability=inside.durability,
         runs=None if runs is None else tuple(sorted(runs)),
         until_ended=runs is not None,
         queues=None if queues is None else tuple(sorted(queues)),
         threads=threads,
     )
     # A file not as it was given: this process may have moved to another folder since, and a child begins there.
-    url = engine.store.describe().file or os.fspath(engine.url)
-    return Crew(orders, processes, engine.store, engine.signals(), url=url, say=engine.say)
+    url = inside.store.describe().file or os.fspath(inside.url)
+    return Crew(orders, processes, inside.store, inside.signals(), url=url, say=inside.say)
 
 
-def supervise(engine: Engine, runs: Iterable[int], processes: int, threads: int | None) -> Stopped:
+def supervise(inside: Inside, runs: Iterable[int], processes: int, threads: int | None) -> Stopped:
     """Let worker processes work on runs until these have ended, or a signal stops them."""
-    return attend(engine, crew_of(engine, processes, threads, runs=runs))
+    return attend(inside, crew_of(inside, processes, threads, runs=runs))
 
 
-def attend(engine: Engine, crew: Crew) -> Stopped:
+def attend(inside: Inside, crew: Crew) -> Stopped:
     """Look after a crew until it has ended by itself, or a signal stops it."""
-    with stopping_well(crew.stop, engine.say, crew.kill) as stopped:
-        crew.signals.listen(StopTeller(engine.say, stopped.was_asked))
+    with stopping_well(crew.stop, inside.say, crew.kill) as stopped:
+        crew.signals.listen(StopTeller(inside.say, stopped.was_asked))
         crew.start()
         crew.wait()
     return stopped

@@ -111,33 +111,15 @@ class Tasks:
             raise ConfigError("include: a set of tasks cannot include itself, not by way of others either")
         self._included.append(tasks)
         try:
-            self.table()
+            table_of(self)
         except ConfigError:
             self._included.remove(tasks)
             raise
 
-    def table(self) -> dict[str, AnyTask]:
-        """Every task by its kind and its older names; ConfigError when a name means two functions."""
-        found: dict[str, AnyTask] = {}
-        for each in self._sets():
-            for task in each._own.values():
-                for name in (task.kind, *task.aliases):
-                    _check_free(found, name, task)
-                    found[name] = task
-        return found
-
-    def handlers(self) -> dict[str, Handler]:
-        """What a kernel needs to run them."""
-        return {name: task.handler for name, task in self.table().items()}
-
-    def resources(self) -> list[AnyResource]:
-        """Every resource of this set and of those it includes."""
-        return [resource for each in self._sets() for resource in each._resources]
-
     def _add(self, task: AnyTask) -> None:
         before = self._own.get(task.kind)
         is_edited = before is not None and redefines(task.fn, before.fn)
-        known = {name: each for name, each in self.table().items() if not (is_edited and each is before)}
+        known = {name: each for name, each in table_of(self).items() if not (is_edited and each is before)}
         for name in (task.kind, *task.aliases):
             _check_free(known, name, task)
         self._own[task.kind] = task
@@ -151,6 +133,27 @@ class Tasks:
                 found.append(each)
                 waiting.extend(reversed(each._included))
         return found
+
+
+def table_of(tasks: Tasks) -> dict[str, AnyTask]:
+    """Every task of a set by its kind and its older names; ConfigError when a name means two functions."""
+    found: dict[str, AnyTask] = {}
+    for each in tasks._sets():
+        for task in each._own.values():
+            for name in (task.kind, *task.aliases):
+                _check_free(found, name, task)
+                found[name] = task
+    return found
+
+
+def handlers_of(tasks: Tasks) -> dict[str, Handler]:
+    """What a kernel needs to run the tasks of a set."""
+    return {name: task.handler for name, task in table_of(tasks).items()}
+
+
+def resources_of(tasks: Tasks) -> list[AnyResource]:
+    """Every resource of a set and of those it includes."""
+    return [resource for each in tasks._sets() for resource in each._resources]
 
 
 def _check_free(known: dict[str, AnyTask], name: str, task: AnyTask) -> None:

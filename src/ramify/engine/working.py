@@ -19,15 +19,15 @@ from ramify.store import forks
 
 if TYPE_CHECKING:
     from ramify.engine.crew import Crew
-    from ramify.engine.engine import Engine
+    from ramify.engine.inside import Inside
     from ramify.kernel.kernel import Kernel
 
 
 class Working(AbstractContextManager["Working"]):
     """Workers for as long as a block runs: threads of this process, or with `processes` so many processes."""
 
-    def __init__(self, engine: Engine, settings: Settings, processes: int = 0) -> None:
-        self._engine = engine
+    def __init__(self, inside: Inside, settings: Settings, processes: int = 0) -> None:
+        self._engine = inside
         self._settings = settings
         self._processes = processes
         self._workers: Kernel | _Watched | None = None

@@ -57,7 +57,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     words[slot + MOST] = handler.policy.max_crashes or 0
     words[slot + DEADLINE] = int((chunk.deadline or 0.0) * SECOND)
     current = Current(chunk, workplace)
-    current.set()
+    current._set()
     box: list[Any] = []
     streamed: Nursery | None = None
     began, busy = time.perf_counter(), time.thread_time()
@@ -68,7 +68,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             ran.others.append((task, Interrupted()))
             continue
         words[slot] = task
-        current.place = place
+        current._place = place
         streamed = None
         try:
             try:
@@ -86,12 +86,12 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 else:
                     result = box.pop()
                     if calls:
-                        check_children(calls, handler, current.number)
+                        check_children(calls, handler, current._number)
             value = encode_result(result) if result is not None else None
         except BaseException as error:  # whatever a handler raises is the outcome of its task
             if forks.depth != depth:
                 end_child(error)
-            current.forget()
+            current._forget()
             box.clear()
             if streamed is not None:
                 ran.offspring.discarded += streamed.ranges
@@ -112,7 +112,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             elif streamed is not None:
                 ran.offspring.published += streamed.ranges
                 ran.offspring.staged += streamed.count
-            if current.made:
+            if current._made:
                 _adopt(ran, task, current)
             if value is None and ran.values is None:
                 done.append(task)
@@ -154,9 +154,9 @@ def _stream(
 
 def _adopt(ran: Ran, task: int, current: Current) -> None:
     """Children that were spawned by a call instead of a yield."""
-    ran.offspring.add(task, current.spawned)
-    ran.offspring.forks += current.forks
-    current.forget()
+    ran.offspring.add(task, current._spawned)
+    ran.offspring.forks += current._forks
+    current._forget()
 
 
 def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) -> None:

@@ -262,7 +262,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         ran.others.append((task, Interrupted()))
         return ran
     current = Current(chunk, workplace, place)
-    current.set()
+    current._set()
     began = time.perf_counter()
     limit = chunk.limit
     record = workplace.record
@@ -316,8 +316,8 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     else:
         result = await handler.fn(*args, **kwargs)
     value = handler.signature.encode_result(result) if result is not None else None
-    ran.offspring.add(task, current.spawned)
-    ran.offspring.forks += current.forks
+    ran.offspring.add(task, current._spawned)
+    ran.offspring.forks += current._forks
     if value is not None:
         ran.values = [value]
     ran.done.append(task)
@@ -343,7 +343,7 @@ async def _collect(stream: Any, chunk: Chunk, current: Current, workplace: Workp
             if count:
                 count = await _put(calls, count, chunk, nursery)
             else:
-                check_children(calls, chunk.handler, current.number)
+                check_children(calls, chunk.handler, current._number)
                 ran.offspring.add(task, calls)
     finally:
         # An attempt that fails in here, or later, discards what it would have published.

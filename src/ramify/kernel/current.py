@@ -76,18 +76,18 @@ class CurrentRun:
 class Current:
     """One attempt, seen from inside."""
 
-    __slots__ = ("_chunk", "_progress", "_workplace", "forks", "made", "place", "spawned")
+    __slots__ = ("_chunk", "_forks", "_made", "_place", "_progress", "_spawned", "_workplace")
 
     def __init__(self, chunk: Chunk, workplace: Workplace, place: int = 0) -> None:
         self._chunk = chunk
         self._workplace = workplace
-        self.place = place
+        self._place = place
         #: The place that last said how far it is, and when: a chunk's next task has its own say.
         self._progress = (-1, 0.0)
-        self.spawned: list[Call[Any]] = []
-        self.forks: list[Fork] = []
+        self._spawned: list[Call[Any]] = []
+        self._forks: list[Fork] = []
         #: Whether anything was spawned.
-        self.made = False
+        self._made = False
 
     # who am I
 
@@ -104,7 +104,7 @@ class Current:
     @property
     def task(self) -> int:
         """The id of its task."""
-        return self._chunk.claim.tasks[self.place]
+        return self._chunk.claim.tasks[self._place]
 
     @property
     def kind(self) -> str:
@@ -124,17 +124,17 @@ class Current:
     @property
     def lane(self) -> str | None:
         """The lane of its task."""
-        return self._chunk.claim.lane_of(self.place)
+        return self._chunk.claim.lane_of(self._place)
 
     @property
     def parent(self) -> int | None:
         """The task that made this one; None for a root."""
-        return self._chunk.claim.parents[self.place]
+        return self._chunk.claim.parents[self._place]
 
     @property
     def attempt(self) -> int:
         """The number of this try, from 1."""
-        return self._chunk.attempts.get(self.place, 1)
+        return self._chunk.attempts.get(self._place, 1)
 
     @property
     def idempotency_key(self) -> str:
@@ -149,7 +149,7 @@ class Current:
         return self._workplace.library.facts(self.run_id).params
 
     @property
-    def context(self) -> Mapping[str, str]:
+    def headers(self) -> Mapping[str, str]:
         """The headers its call was given."""
         return Extra.decode(self._more.extra).headers or {}
 
@@ -185,36 +185,36 @@ class Current:
             if not isinstance(call, Call):
                 raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
         self._check_number(len(calls) + (then is not None))
-        self.made = True
+        self._made = True
         if then is None:
-            self.spawned += calls
+            self._spawned += calls
             return
         if then.group.delay is not None or then.group.due is not None:
             raise BadPayload("a continuation starts when its members have ended; it cannot have a delay or a time")
-        if self.forks and self._chunk.claim.awaited:
+        if self._forks and self._chunk.claim.awaited:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
-        self.forks.append(Fork(self.task, calls, then))
+        self._forks.append(Fork(self.task, calls, then))
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far this task is; stored with its log, at most once a second."""
         now = time.monotonic()
         place, at = self._progress
-        if place == self.place and now - at < 1.0 and done != total:
+        if place == self._place and now - at < 1.0 and done != total:
             return
-        self._progress = (self.place, now)
+        self._progress = (self._place, now)
         share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
         self._workplace.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
 
     @property
-    def number(self) -> int:
+    def _number(self) -> int:
         """How many children were spawned so far."""
-        return len(self.spawned) + sum(len(fork.members) + 1 for fork in self.forks) if self.made else 0
+        return len(self._spawned) + sum(len(fork.members) + 1 for fork in self._forks) if self._made else 0
 
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
         if most is None:
             return
-        if self.number + more > most:
+        if self._number + more > most:
             raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
 
     @property
@@ -224,15 +224,15 @@ class Current:
     # for the kernel only
 
     @property
-    def notes(self) -> Notes:
+    def _notes(self) -> Notes:
         """Where its log lines go."""
         return self._workplace.notes
 
-    def forget(self) -> None:
+    def _forget(self) -> None:
         """What was spawned is taken over, or does not count."""
-        self.spawned, self.forks, self.made = [], [], False
+        self._spawned, self._forks, self._made = [], [], False
 
-    def set(self) -> None:
+    def _set(self) -> None:
         """Make this the current attempt of the thread or coroutine."""
         _current.set(self)
 

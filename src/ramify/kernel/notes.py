@@ -38,7 +38,7 @@ class Whose(Protocol):
     """The attempt a record belongs to."""
 
     @property
-    def notes(self) -> Notes:
+    def _notes(self) -> Notes:
         """Where its lines go."""
 
     @property
@@ -120,10 +120,10 @@ class Capture(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep one record; one that cannot be put into words is said to be so."""
         whose = self.whose()
-        if whose is None or not whose.notes.are_kept:
+        if whose is None or not whose._notes.are_kept:
             self._pass_on(record)
             return
-        if whose.notes is not self._notes:
+        if whose._notes is not self._notes:
             # An attempt of another kernel of this process, perhaps on another store: that one keeps it.
             return
         try:

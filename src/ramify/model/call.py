@@ -169,7 +169,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         return self._with(timeout=float(seconds))
 
     def headers(self, **headers: str) -> Call[R_co]:
-        """Small texts that travel with it, for tracing; seen as `current().context`."""
+        """Small texts that travel with it, for tracing; seen as `current().headers`."""
         for name, value in headers.items():
             if not isinstance(value, str):
                 raise BadPayload(f"headers({name}={value!r}): give text, not {type(value).__name__}")

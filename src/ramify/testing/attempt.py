@@ -228,7 +228,7 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
 
     def plain(*args: Any, **kwargs: Any) -> Any:
         result = fn(*args, **kwargs)
-        seen.extend(current().spawned)
+        seen.extend(current()._spawned)
         return result
 
     def generator(*args: Any, **kwargs: Any) -> Any:
@@ -237,14 +237,14 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
             try:
                 child = next(children)
             except StopIteration as end:
-                seen.extend(current().spawned)
+                seen.extend(current()._spawned)
                 return end.value
             seen.append(child)
             yield child
 
     async def coroutine(*args: Any, **kwargs: Any) -> Any:
         result = await fn(*args, **kwargs)
-        seen.extend(current().spawned)
+        seen.extend(current()._spawned)
         return result
 
     async def async_generator(*args: Any, **kwargs: Any) -> Any:
@@ -252,7 +252,7 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
             if not isinstance(child, Return):
                 seen.append(child)
             yield child
-        seen.extend(current().spawned)
+        seen.extend(current()._spawned)
 
     match handler.colour:
         case Colour.PLAIN:

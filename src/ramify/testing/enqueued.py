@@ -51,8 +51,8 @@ class Enqueued:
 
 def enqueued(engine: Engine, now: int) -> list[Enqueued]:
     """Everything that waits, by id."""
-    reads = engine.store.reads
-    reading = Reading(reads, engine.handlers())
+    reads = engine._inside.store.reads
+    reading = Reading(reads, engine._inside.handlers())
     found = []
     for segment in rows_of(reads, None):
         if wait_of(segment, now) not in _WAITING:
@@ -73,13 +73,13 @@ def check_known(engine: Engine, what: object) -> None:
     """Refuse what is neither a task function of this engine nor a call of one: it could never be found."""
     if not isinstance(what, Call | Task):
         raise ConfigError(f"{what!r} is neither a task function nor a call of one; give task or task.of(...)")
-    if what.kind not in engine.table():
+    if what.kind not in engine._inside.table():
         raise ConfigError(f"this engine has no task {what.kind!r}")
 
 
 def matches(engine: Engine, waiting: Enqueued, what: Call[Any] | Task[..., Any, Any]) -> bool:
     """Whether that is what waits."""
-    table = engine.table()
+    table = engine._inside.table()
     task = table[what.kind]
     if table.get(waiting.kind) is not task:
         return False

@@ -65,19 +65,19 @@ def using(
     if now is not None and now.utcoffset() is None:
         raise ConfigError(f"using(now={now!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
     clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
-    own, work_on = engine.url, engine.work_on
+    own, work_on = engine._inside.url, engine._inside.work_on
     opened = open_store(store, durability="process", clock=clock)
     bench = Workbench(engine, clock)
     engine.close()
-    engine.use(opened)
-    engine.url, engine.work_on = store, bench.finish
+    engine._inside.use(opened)
+    engine._inside.url, engine._inside.work_on = store, bench.finish
     _in_use.add(engine)
     try:
         with overridden(resources):
             yield bench
     finally:
         _in_use.discard(engine)
-        engine.url, engine.work_on = own, work_on
+        engine._inside.url, engine._inside.work_on = own, work_on
         engine.close()
 
 
@@ -98,7 +98,7 @@ class Workbench:
     def advance(self, seconds: float | timedelta) -> None:
         """Let time pass: what is due by then is ready for the next `drain`."""
         self.clock.advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
-        self.engine.store.wake()
+        self.engine._inside.store.wake()
 
     # work
 
@@ -125,8 +125,8 @@ class Workbench:
             due = self._next_due(chosen)
             if due is None:
                 break
-            self.clock.advance(max(0, due - self.engine.store.now()) / SECOND)
-        stuck = [run for run in runs or () if not self.engine.store.reads.run(run).state.is_end]
+            self.clock.advance(max(0, due - self.engine._inside.store.now()) / SECOND)
+        stuck = [run for run in runs or () if not self.engine._inside.store.reads.run(run).state.is_end]
         if stuck:
             raise ConfigError(
                 f"run {stuck[0]} cannot end: nothing of it can run, now or later. "
@@ -134,10 +134,10 @@ class Workbench:
             )
 
     def _drain(self, runs: frozenset[int] | None, raising: bool) -> int:
-        if any(handler.colour.is_async for handler in self.engine.handlers().values()):
+        if any(handler.colour.is_async for handler in self.engine._inside.handlers().values()):
             check_no_event_loop("drain()", "await bench.adrain()")
         count = 0
-        with self.engine.using_resources():
+        with self.engine._inside.using_resources():
             while True:
                 done, moved, raised = self._pass(runs, raising)
                 count += done
@@ -173,14 +173,14 @@ class Workbench:
             threads=0,
             memory_wait=_AT_ONCE,
         )
-        kernel = self.engine.kernel(settings, clock=lambda: self.clock.monotonic() / SECOND, on_raise=on_raise)
+        kernel = self.engine._inside.kernel(settings, clock=lambda: self.clock.monotonic() / SECOND, on_raise=on_raise)
         kernel.signals.listen(hear)
         kernel.run()
         return done, moved, raised
 
     def _next_due(self, runs: frozenset[int] | None) -> int | None:
-        now = self.engine.store.now()
-        rows = rows_of(self.engine.store.reads, None)
+        now = self.engine._inside.store.now()
+        rows = rows_of(self.engine._inside.store.reads, None)
         due = [row.due for row in rows if wait_of(row, now) == "later" and (runs is None or row.run in runs)]
         return min((moment for moment in due if moment is not None), default=None)
 
@@ -188,7 +188,7 @@ class Workbench:
 
     def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
         """The tasks that wait to be run, by id; with a task function or a call, only those of it."""
-        found = enqueued(self.engine, self.engine.store.now())
+        found = enqueued(self.engine, self.engine._inside.store.now())
         if what is None:
             return found
         check_known(self.engine, what)

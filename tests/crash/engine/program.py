@@ -76,11 +76,11 @@ def gate(name: str, outer: None = None) -> Spawns[int]:
     """A node that is leased alone. The first of them pauses the run until its process has heard of it."""
     _begin()
     if name.endswith(".0"):
-        engine.store.pause(current().run_id)
+        engine._inside.store.pause(current().run_id)
         with _beats:
             heard = _reached["after-beat"] + 2
             _beats.wait_for(lambda: _reached["after-beat"] >= heard, LONG)
-        engine.store.resume(current().run_id)
+        engine._inside.store.resume(current().run_id)
     yield from ()
     return 1
 
@@ -100,7 +100,7 @@ def _begin() -> None:
 def _set_back(self: Node) -> None:
     """What the node does at this try; its earlier tries are in the log, or this one would not have begun."""
     task = current().task
-    match self.events[len(engine.store.reads.events(task, task))]:
+    match self.events[len(engine._inside.store.reads.events(task, task))]:
         case Status.RETRYING:
             raise RuntimeError("not this time")
         case Status.DEFERRED:
@@ -188,7 +188,7 @@ def _kernel(options: Options, *runs: int) -> Kernel:
         dead_after=float(options.get("dead_after", "60")),
         claim_at_most=int(options.get("claim_at_most", "10000")),
     )
-    kernel = engine.kernel(settings)
+    kernel = engine._inside.kernel(settings)
     kernel.signals.listen(engine.hear)
     return kernel
 
@@ -393,7 +393,7 @@ def forking(folder: str) -> int:
 
 def wait_for_a_word(seed: int, options: Options) -> None:
     """`seed` tasks that wait, run as a user would."""
-    folder = str(Path(os.fspath(engine.url)).parent)
+    folder = str(Path(os.fspath(engine._inside.url)).parent)
     threads, processes = int(options.get("threads", "2")), int(options.get("processes", "0"))
     roots = [waiting.of(folder, number) for number in range(seed)]
     engine.run(roots, name=RUN_NAME, threads=threads, processes=processes)
@@ -402,14 +402,14 @@ def wait_for_a_word(seed: int, options: Options) -> None:
 
 def fork_and_wait(seed: int, options: Options) -> None:
     """One task that forks."""
-    engine.run(forking.of(str(Path(os.fspath(engine.url)).parent)), name=RUN_NAME, threads=1)
+    engine.run(forking.of(str(Path(os.fspath(engine._inside.url)).parent)), name=RUN_NAME, threads=1)
     engine.witness.say(Said.FINISHED, os.getpid())
 
 
 @engine.task(retries=1, backoff=Backoff(first=1.5, jitter=False))
 def second_try() -> int:
     """Fail at first. The witness hears when it began, by the store's clock."""
-    engine.witness.say(Said.START, os.getpid(), tasks=(current().task,), seq=engine.store.now())
+    engine.witness.say(Said.START, os.getpid(), tasks=(current().task,), seq=engine._inside.store.now())
     if current().attempt == 1:
         raise ConnectionError("not yet")
     return current().attempt
@@ -445,11 +445,11 @@ def open_at(file: str, witness: str | None, options: Options) -> None:
     """Put the engine on a store."""
     durability: Literal["power", "process"] = "process" if options.get("durability") == "process" else "power"
     engine.close()
-    engine.url, engine.durability = file, durability
+    engine._inside.url, engine._inside.durability = file, durability
     engine.witness_file = None if witness is None else Path(witness)
-    engine.say = engine.note_stop
+    engine._inside.say = engine.note_stop
     if "busy" in options:
-        engine.use(SqliteStore(file, durability=durability, busy_timeout=float(options["busy"])))
+        engine._inside.use(SqliteStore(file, durability=durability, busy_timeout=float(options["busy"])))
 
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:

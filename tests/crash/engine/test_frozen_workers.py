@@ -43,7 +43,7 @@ HERE = Settings(until_ended=True, threads=1, beat_every=0.05, dead_after=DEAD_AF
 def freezers(tmp_path: Path, clients: Clients) -> Iterator[list[Client]]:
     """Programs that work on what they are told, and this process's own engine on the same store."""
     program.open_at(str(tmp_path / STORE), str(tmp_path / WITNESS), {"durability": "process"})
-    _ = engine.store
+    _ = engine._inside.store
     made = [clients.next() for _ in range(TOGETHER)]
     for client in made:
         client.begin("freeze", tmp_path, 0, *SHORT)
@@ -58,10 +58,10 @@ def freeze_together(freezers: list[Client], stops: list[str]) -> None:
         client.tell(f"{run.id} {stop}")
     for client in freezers:
         client.wait_stopped()
-    before = {process.id for process in engine.store.reads.processes() if process.reaped}
+    before = {process.id for process in engine._inside.store.reads.processes() if process.reaped}
     # Whoever finishes must first have watched the frozen ones for as long as it takes.
-    engine.kernel(replace(HERE, runs=frozenset(run.id for run in runs))).run()
-    buried = {process.id: process for process in engine.store.reads.processes() if process.reaped}
+    engine._inside.kernel(replace(HERE, runs=frozenset(run.id for run in runs))).run()
+    buried = {process.id: process for process in engine._inside.store.reads.processes() if process.reaped}
     frozen = {process.pid: process.id for id, process in buried.items() if id not in before}
     events = {run.id: _events(run.id) for run in runs}
     said = len(engine.witness.lines())
@@ -71,19 +71,19 @@ def freeze_together(freezers: list[Client], stops: list[str]) -> None:
         assert client.hear() == "over"
     late = engine.witness.lines()[said:]
     assert not [line for line in late if line.said is Said.COMMIT_ACK and line.tasks]
-    refused = Counter(refusal.process for refusal in engine.store.reads.refusals())
+    refused = Counter(refusal.process for refusal in engine._inside.store.reads.refusals())
     for client, run, stop in zip(freezers, runs, stops, strict=True):
         assert client.pid in frozen, f"the process frozen at {stop} was not buried"
         assert run.state is RunState.DONE
         assert _events(run.id) == events[run.id], f"a late commit after {stop} changed the log"
-        found = audit(engine.store.reads, run.id)
+        found = audit(engine._inside.store.reads, run.id)
         assert (found.tasks, found.ended, found.lost, found.recorded_twice) == (11, 11, 0, 0), f"{stop}: {found}"
         if STOPS[stop]:
             assert refused[frozen[client.pid]] == 1, f"the late commit after {stop} left no trace"
 
 
 def _events(run: int) -> list[tuple[int, Status]]:
-    reads = engine.store.reads
+    reads = engine._inside.store.reads
     return [
         (event.task, event.status)
         for span in reads.spans(run=run).rows
@@ -97,7 +97,7 @@ def freeze_often(times: int, freezers: list[Client], luck: random.Random) -> int
         stops = list(STOPS)
         luck.shuffle(stops)
         freeze_together(freezers, stops)
-    assert oracle.check(engine.store) == []
+    assert oracle.check(engine._inside.store) == []
     return times
 
 

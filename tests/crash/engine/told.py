@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from ramify import Engine
+from ramify.engine.inside import Inside
 from ramify.errors import Reaped, StoreUnavailable
 from ramify.kernel.signals import Buried, Signal, StoreAway, StoreBack
 from ramify.model.claim import Claimed, Want
@@ -95,32 +96,49 @@ class ToldStore:
             self._witness.say(Said.CLAIM, stamp.process, token=claim.token, tasks=tuple(claim.tasks))
 
 
-class ToldEngine(Engine):
-    """An engine with a witness, which is beside the store unless told otherwise."""
+class _ToldInside(Inside):
+    """The inside of an engine, with a store that tells."""
 
-    witness_file: Path | None = None
-    _told: tuple[Store, Store] | None = None
-    _witness: Witness | None = None
+    def __init__(self, tasks: ToldEngine, url: str | os.PathLike[str]) -> None:
+        super().__init__(tasks, url)
+        self._engine = tasks
+        self._told: tuple[Store, Store] | None = None
 
     @property
-    def witness(self) -> Witness:
-        """The witness."""
-        file = self.witness_file or Path(os.fspath(self.url)).parent / WITNESS
-        if self._witness is None or self._witness.path != file:
-            self._witness = Witness(file)
-        return self._witness
+    def silent(self) -> Store:
+        """The store itself."""
+        return super().store
 
     @property
     def store(self) -> Store:
         """The store, telling."""
-        inner = super().store
+        inner = self.silent
         if self._told is None or self._told[0] is not inner:
-            self._told = inner, cast(Store, ToldStore(inner, self.witness))
+            self._told = inner, cast(Store, ToldStore(inner, self._engine.witness))
         return self._told[1]
+
+
+class ToldEngine(Engine):
+    """An engine with a witness, which is beside the store unless told otherwise."""
+
+    witness_file: Path | None = None
+    _witness: Witness | None = None
+
+    def __init__(self, store: str | os.PathLike[str]) -> None:
+        super().__init__(store)
+        self._inside: _ToldInside = _ToldInside(self, store)
+
+    @property
+    def witness(self) -> Witness:
+        """The witness."""
+        file = self.witness_file or Path(os.fspath(self._inside.url)).parent / WITNESS
+        if self._witness is None or self._witness.path != file:
+            self._witness = Witness(file)
+        return self._witness
 
     def warm_up(self) -> None:
         """Open every connection now: a process frozen while it opens one holds up the others as well."""
-        store = super().store
+        store = self._inside.silent
         store.reserve(1)
         store.reads.processes()
         store.wait(0)

@@ -17,7 +17,8 @@ from ramify.cli.numbers import COUNT, PROCESSES, THREADS
 from ramify.cli.out import Out, tell
 from ramify.cli.progress import progress_on
 from ramify.cli.visit import Wrong
-from ramify.engine.engine import Engine, OrderName
+from ramify.engine.engine import OrderName
+from ramify.engine.inside import Inside
 from ramify.engine.run import Run
 from ramify.engine.stopping import Terminated
 from ramify.errors import BadPayload
@@ -54,18 +55,19 @@ def run(
     annotations; put -- before those that begin with a dash. After a kill the same command goes on where it was.
     """
     engine = engine_at(place, url or context.obj)
-    call = _call(_task(engine, place, task), args, given)
+    inside = engine._inside
+    call = _call(_task(inside, place, task), args, given)
     out = Out(as_json=as_json)
     try:
         with ExitStack() as showing:
 
             def show(begun: Run[Any]) -> None:
                 # A debugger needs the terminal for itself when everything runs in this thread.
-                showing.enter_context(progress_on(engine.store, begun.id, out, beside=True, in_place=threads != 0))
+                showing.enter_context(progress_on(inside.store, begun.id, out, beside=True, in_place=threads != 0))
 
-            engine.on_begun = show
+            inside.on_begun = show
             done = engine.run(call, threads=threads, **_checked(options))
-        _conclude(engine, done, out)
+        _conclude(inside, done, out)
     except (KeyboardInterrupt, Terminated):
         tell("interrupted; the same command goes on where it was")
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -85,8 +87,8 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "order": order}
 
 
-def _task(engine: Engine, place: str, wanted: str) -> AnyTask:
-    table: Mapping[str, AnyTask] = engine.table()
+def _task(inside: Inside, place: str, wanted: str) -> AnyTask:
+    table: Mapping[str, AnyTask] = inside.table()
     if wanted in table:
         return table[wanted]
     names = sorted(table)
@@ -97,18 +99,18 @@ def _task(engine: Engine, place: str, wanted: str) -> AnyTask:
     raise Wrong(f"no task {wanted!a} in {place}; there {'is' if len(close) == 1 else 'are'} {', '.join(close)}{rest}")
 
 
-def _conclude(engine: Engine, done: Run[Any], out: Out) -> None:
+def _conclude(inside: Inside, done: Run[Any], out: Out) -> None:
     """Say what failed, if anything did, and end with the code that tells."""
-    stored = done.stored
+    stored = done._stored
     if not out.as_json:
         if stored.reason:
             out.say("because: ", stored.reason)
-        groups = engine.store.reads.errors(stored.id).groups
+        groups = inside.store.reads.errors(stored.id).groups
         for group in groups[:GROUPS]:
             out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", group.error)
         if groups:
             out.say(
-                ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(engine.store.describe().place)}  says more")
+                ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(inside.store.describe().place)}  says more")
             )
     if stored.state is not RunState.DONE:
         raise click.exceptions.Exit(FAILED)

@@ -8,7 +8,7 @@ from ramify.cli.loading import engine_at
 from ramify.cli.main import INTERRUPTED
 from ramify.cli.numbers import PROCESSES
 from ramify.cli.out import tell
-from ramify.engine.engine import Engine
+from ramify.engine.inside import Inside
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import StopTeller
@@ -32,15 +32,15 @@ def worker(
     Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once.
     """
     engine = engine_at(place, url or context.obj)
-    engine.say = tell
+    inside = engine._inside
     chosen = frozenset(queues) or None
-    about = engine.store.describe()
+    about = inside.store.describe()
     tell(f"working on {about.place} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
     try:
         if processes:
-            attend(engine, crew_of(engine, processes, threads, queues=chosen)).raise_it()
+            attend(inside, crew_of(inside, processes, threads, queues=chosen)).raise_it()
         else:
-            _here(engine, threads, chosen).raise_it()
+            _here(inside, threads, chosen).raise_it()
     except (KeyboardInterrupt, Terminated):
         tell("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -48,11 +48,11 @@ def worker(
         engine.close()
 
 
-def _here(engine: Engine, threads: int | None, queues: frozenset[str] | None) -> Stopped:
-    with engine.using_resources():
-        kernel = engine.kernel(Settings(queues=queues, threads=threads))
-        with stopping_well(kernel.stop, engine.say) as stopped:
-            kernel.signals.listen(StopTeller(engine.say, stopped.was_asked))
+def _here(inside: Inside, threads: int | None, queues: frozenset[str] | None) -> Stopped:
+    with inside.using_resources():
+        kernel = inside.kernel(Settings(queues=queues, threads=threads))
+        with stopping_well(kernel.stop, inside.say) as stopped:
+            kernel.signals.listen(StopTeller(inside.say, stopped.was_asked))
             kernel.start()
             kernel.join()
     return stopped

@@ -1,0 +1,211 @@
+"""The inside of an engine: its store, and what workers, handles of runs, the command line and tests need of it.
+
+Promises: the store is opened when it is first needed, once; so a setting changed before that (`url`, `durability`,
+`creates`) holds. Resources are closed when the last one who runs tasks is through.
+
+Users do not meet it: what they may call is in `engine.py`. It decides nothing about runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from ramify.engine.library import Library
+from ramify.engine.lookout import Lookout
+from ramify.engine.place import folder_now
+from ramify.engine.resource import AnyResource, close_all
+from ramify.engine.stir import Stir
+from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
+from ramify.engine.telling import Teller, say
+from ramify.errors import ConfigError
+from ramify.kernel.handler import Handler
+from ramify.kernel.ids import Ids
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Listener, Signals
+from ramify.model.call import Call
+from ramify.model.stray import instead_of_call
+from ramify.shapes.start import chain, until_answered
+from ramify.store.contract import Store
+from ramify.store.open import Durability, open_store
+
+if TYPE_CHECKING:
+    from ramify.engine.run import Run
+    from ramify.engine.working import Working
+    from ramify.kernel.kernel import Kernel
+
+
+class Inside:
+    """One engine from inside. `tasks` is the engine itself, as the set of tasks that it is."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        url: str | os.PathLike[str],
+        *,
+        durability: Durability = "power",
+        version: str | None = None,
+        log_level: int = logging.INFO,
+        log_lines: int = 1_000,
+    ) -> None:
+        self.tasks = tasks
+        self.url = url
+        #: Where a relative file is, whatever becomes the folder of the process before it is opened.
+        self._folder = folder_now()
+        self._version = version
+        self.durability: Durability = durability
+        self._log_level, self._log_lines = log_level, log_lines
+        #: Whether a store that is not there is made; a worker process makes none.
+        self.creates = True
+        #: Where an engine says which store it is on and what a start came to: the log, and a terminal if there is one.
+        self.say: Callable[[str], None] = say
+        #: Hears of the run that `run` is about to work on, before the work begins.
+        self.on_begun: Callable[[Run[Any]], None] | None = None
+        #: For tests: does the work of `run` on these runs, in place of threads and processes.
+        self.work_on: Callable[[Sequence[int]], None] | None = None
+        #: What waits of this engine sleep on.
+        self.stir = Stir()
+        #: Workers inside this program, while there are any.
+        self.workers: set[Working] = set()
+        self._opened: list[Store] = []
+        self._ids: Ids | None = None
+        #: Puts signals into words; a worker process hands them to its crew instead.
+        self.teller: Listener = Teller(lambda text: self.say(text), self._warn)
+        self._listeners: list[Listener] = []
+        self._lock = threading.RLock()
+        self._users = 0
+        self._let_go = weakref.finalize(self, _close, self._opened)
+
+    # its tasks
+
+    def table(self) -> dict[str, AnyTask]:
+        """Every task by its kind and its older names."""
+        return table_of(self.tasks)
+
+    def handlers(self) -> dict[str, Handler]:
+        """What a kernel needs to run them."""
+        return handlers_of(self.tasks)
+
+    def resources(self) -> list[AnyResource]:
+        """Every resource of its tasks."""
+        return resources_of(self.tasks)
+
+    def check_known(self, calls: Iterable[Call[Any]]) -> None:
+        """Refuse calls of tasks that this engine does not have."""
+        known = self.table()
+        for call in calls:
+            if not isinstance(call, Call):
+                raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")
+            if call.kind not in known:
+                raise ConfigError(f"this engine has no task {call.kind!r}; include its set: Engine(include=[...])")
+
+    # the store
+
+    @property
+    def store(self) -> Store:
+        """The store, opened on first use."""
+        with self._lock:
+            if not self._opened:
+                opened = open_store(self.url, durability=self.durability, create=self.creates, folder=self._folder)
+                self._opened.append(opened)
+                self._ids = None
+            return self._opened[0]
+
+    def take_ids(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+        """The first of so many contiguous ids of the store, for what comes from outside; see `Ids.take`."""
+        with self._lock:
+            store = self.store
+            if self._ids is None:
+                self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
+            ids = self._ids
+        return ids.take(many, above, younger)
+
+    def close(self) -> None:
+        """Close the store and the resources. It is opened again when it is next needed."""
+        close_all(self.resources())
+        with self._lock:
+            _close(self._opened)
+
+    def use(self, store: Store) -> None:
+        """Work on this store from now on, whatever the engine was made with; for tests."""
+        with self._lock:
+            _close(self._opened)
+            self._opened.append(store)
+            self._ids = None
+
+    # at work
+
+    def kernel(
+        self,
+        settings: Settings,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        on_raise: Callable[[BaseException], None] = lambda error: None,
+    ) -> Kernel:
+        """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
+        from ramify.kernel.kernel import Kernel
+
+        settings = replace(settings, version=self._version or "", log_level=self._log_level, log_lines=self._log_lines)
+        handlers = self.handlers()
+        library = Library(self.store, handlers, self.resources())
+        made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
+        made.signals.listen(self.stir)
+        for listener in (self.teller, *self._listeners):
+            made.signals.listen(listener)
+        made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
+        return made
+
+    def listen(self, listener: Listener) -> None:
+        """Hear every signal of the kernels that this engine makes from now on, in their threads."""
+        self._listeners.append(listener)
+
+    def signals(self) -> Signals:
+        """Signals that this engine's listeners hear, for workers in other processes."""
+        made = Signals()
+        for listener in (self.teller, *self._listeners):
+            made.listen(listener)
+        return made
+
+    @contextmanager
+    def using_resources(self) -> Iterator[None]:
+        """Whoever runs tasks does so inside this; when the last one is through, resources are closed."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                is_last = not self._users
+            if is_last:
+                close_all(self.resources())
+
+    def lend_a_hand(self, run: Run[Any]) -> None:
+        """In tests: somebody waits for a run, and nobody works on it, so it is worked on here."""
+        if self.work_on is not None and not self._users:
+            self.work_on([each.id for each in chain(self.store, run._stored) if not each.state.is_end])
+
+    def _warn(self, text: str) -> None:
+        if self.say is say:
+            say(text, logging.WARNING)
+        else:
+            self.say(text)
+
+    @property
+    def identity(self) -> object:
+        """Its store, as something to compare with that of other engines in this process."""
+        about = self.store.describe()
+        return (about.name, about.place) if about.shared else id(self.store)
+
+
+def _close(opened: list[Store]) -> None:
+    while opened:
+        opened.pop().close()
