@@ -6,33 +6,63 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ramify.engine.deciding import Resolved as Resolved
     from ramify.engine.engine import Engine as Engine
     from ramify.engine.resource import AsyncResource as AsyncResource
     from ramify.engine.resource import Resource as Resource
+    from ramify.engine.retrying import Retried as Retried
     from ramify.engine.rows import ResultRow as ResultRow
     from ramify.engine.run import Run as Run
+    from ramify.engine.stopping import Terminated as Terminated
     from ramify.engine.task import AsyncSpawns as AsyncSpawns
     from ramify.engine.task import Spawns as Spawns
     from ramify.engine.task import Task as Task
+    from ramify.engine.task import TaskDecorator as TaskDecorator
     from ramify.engine.tasks import Tasks as Tasks
+    from ramify.engine.working import Working as Working
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
+    from ramify.errors import NotInstalled as NotInstalled
     from ramify.errors import RamifyError as RamifyError
+    from ramify.errors import Reaped as Reaped
     from ramify.errors import RunCancelled as RunCancelled
     from ramify.errors import RunEnded as RunEnded
     from ramify.errors import RunFailed as RunFailed
+    from ramify.errors import SchemaTooNew as SchemaTooNew
+    from ramify.errors import StaleClaim as StaleClaim
+    from ramify.errors import StaleStamp as StaleStamp
+    from ramify.errors import StoreBroken as StoreBroken
+    from ramify.errors import StoreError as StoreError
+    from ramify.errors import StoreRefused as StoreRefused
+    from ramify.errors import StoreUnavailable as StoreUnavailable
+    from ramify.errors import UnknownRun as UnknownRun
+    from ramify.inspect.history import UnknownTask as UnknownTask
+    from ramify.inspect.status import Counts as Counts
+    from ramify.inspect.status import Phase as Phase
     from ramify.kernel.control import Defer as Defer
     from ramify.kernel.control import Fatal as Fatal
     from ramify.kernel.control import Return as Return
     from ramify.kernel.current import Current as Current
+    from ramify.kernel.current import CurrentRun as CurrentRun
+    from ramify.kernel.current import OutsideTask as OutsideTask
     from ramify.kernel.current import current as current
+    from ramify.kernel.stream import Source as Source
     from ramify.kernel.stream import Stream as Stream
+    from ramify.kernel.workplace import Child as Child
+    from ramify.kernel.workplace import Leader as Leader
     from ramify.model.call import Call as Call
+    from ramify.model.event import Status as Status
+    from ramify.model.mark import Settled as Settled
+    from ramify.model.outcome import Failure as Failure
     from ramify.model.outcome import TaskError as TaskError
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
     from ramify.shapes.plan import Added as Added
+    from ramify.shapes.plan import Plan as Plan
+    from ramify.shapes.start import How as How
+    from ramify.store.reads import ErrorGroup as ErrorGroup
+    from ramify.store.reads import Table as Table
 
 __version__ = "0.1.0"
 
@@ -43,47 +73,144 @@ __all__ = [
     "Backoff",
     "BadPayload",
     "Call",
+    "Child",
     "ConfigError",
+    "Counts",
     "Current",
+    "CurrentRun",
     "Defer",
     "Engine",
+    "ErrorGroup",
+    "Failure",
     "Fatal",
+    "How",
+    "Leader",
+    "NotInstalled",
+    "OutsideTask",
+    "Phase",
+    "Plan",
     "RamifyError",
     "Rate",
+    "Reaped",
+    "Resolved",
     "Resource",
     "ResultRow",
+    "Retried",
     "Return",
     "Run",
     "RunCancelled",
     "RunEnded",
     "RunFailed",
     "RunState",
+    "SchemaTooNew",
+    "Settled",
+    "Source",
     "Spawns",
+    "StaleClaim",
+    "StaleStamp",
+    "Status",
+    "StoreBroken",
+    "StoreError",
+    "StoreRefused",
+    "StoreUnavailable",
     "Stream",
+    "Table",
     "Task",
+    "TaskDecorator",
     "TaskError",
     "Tasks",
+    "Terminated",
+    "UnknownRun",
+    "UnknownTask",
+    "Working",
     "__version__",
     "current",
 ]
 
 # Where each name lives. They are imported when they are first used, so that `import ramify` alone costs nothing.
 _HOMES = {
+    "ramify.engine.deciding": ("Resolved",),
     "ramify.engine.engine": ("Engine",),
-    "ramify.engine.resource": ("AsyncResource", "Resource"),
+    "ramify.engine.resource": (
+        "AsyncResource",
+        "Resource",
+    ),
+    "ramify.engine.retrying": ("Retried",),
     "ramify.engine.rows": ("ResultRow",),
     "ramify.engine.run": ("Run",),
-    "ramify.engine.task": ("AsyncSpawns", "Spawns", "Task"),
+    "ramify.engine.stopping": ("Terminated",),
+    "ramify.engine.task": (
+        "AsyncSpawns",
+        "Spawns",
+        "Task",
+        "TaskDecorator",
+    ),
     "ramify.engine.tasks": ("Tasks",),
-    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunCancelled", "RunEnded", "RunFailed"),
-    "ramify.kernel.control": ("Defer", "Fatal", "Return"),
-    "ramify.kernel.current": ("Current", "current"),
-    "ramify.kernel.stream": ("Stream",),
+    "ramify.engine.working": ("Working",),
+    "ramify.errors": (
+        "BadPayload",
+        "ConfigError",
+        "NotInstalled",
+        "RamifyError",
+        "Reaped",
+        "RunCancelled",
+        "RunEnded",
+        "RunFailed",
+        "SchemaTooNew",
+        "StaleClaim",
+        "StaleStamp",
+        "StoreBroken",
+        "StoreError",
+        "StoreRefused",
+        "StoreUnavailable",
+        "UnknownRun",
+        "UnknownTask",
+    ),
+    "ramify.inspect.history": ("UnknownTask",),
+    "ramify.inspect.status": (
+        "Counts",
+        "Phase",
+    ),
+    "ramify.kernel.control": (
+        "Defer",
+        "Fatal",
+        "Return",
+    ),
+    "ramify.kernel.current": (
+        "Current",
+        "CurrentRun",
+        "OutsideTask",
+        "current",
+    ),
+    "ramify.kernel.stream": (
+        "Source",
+        "Stream",
+    ),
+    "ramify.kernel.workplace": (
+        "Child",
+        "Leader",
+    ),
     "ramify.model.call": ("Call",),
-    "ramify.model.outcome": ("TaskError",),
-    "ramify.model.policy": ("Backoff", "Rate"),
+    "ramify.model.event": ("Status",),
+    "ramify.model.mark": ("Settled",),
+    "ramify.model.outcome": (
+        "Failure",
+        "TaskError",
+    ),
+    "ramify.model.policy": (
+        "Backoff",
+        "Rate",
+    ),
     "ramify.model.run": ("RunState",),
-    "ramify.shapes.plan": ("Added",),
+    "ramify.shapes.plan": (
+        "Added",
+        "Plan",
+    ),
+    "ramify.shapes.start": ("How",),
+    "ramify.store.reads": (
+        "ErrorGroup",
+        "Table",
+    ),
 }
 _LAZY = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from ramify import Current, Engine, Run, Tasks
+import ast
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin, get_overloads, get_type_hints
+
+import ramify
+from ramify import Backoff, Call, Current, Defer, Engine, Plan, RamifyError, Rate, Run, Stream, Tasks, signals
 
 
 def seen(thing: object) -> set[str]:
@@ -26,3 +35,74 @@ def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
 def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None:
     who = {"attempt", "idempotency_key", "key", "kind", "lane", "parent", "round", "run", "run_id", "task"}
     assert seen(Current) == who | {"cancelled", "headers", "leader", "log", "params", "progress", "spawn"}
+
+
+def test_every_type_that_a_public_call_takes_or_returns_is_exported() -> None:
+    exported = [getattr(ramify, name) for name in ramify.__all__] + [getattr(signals, name) for name in signals.__all__]
+    missing = {
+        f"{owner.__name__}.{name}: {found.__module__}.{found.__qualname__}"
+        for owner in exported
+        if isinstance(owner, type)
+        for name, hint in hints_of(owner)
+        for found in classes_in(hint)
+        if found not in exported
+    }
+    assert sorted(missing) == []
+
+
+def test_every_error_that_a_public_call_raises_is_exported() -> None:
+    for module in pkgutil.walk_packages(ramify.__path__, "ramify."):
+        if module.name not in ("ramify.__main__", "ramify.testing.fixture"):
+            importlib.import_module(module.name)
+    raised, waiting = set(), [RamifyError]
+    while waiting:
+        error = waiting.pop()
+        raised.add(error.__name__)
+        # A backend's own errors are caught as what they are a kind of.
+        waiting += [each for each in error.__subclasses__() if not each.__module__.startswith("ramify.store.")]
+    assert sorted((raised | {"Defer", "Fatal", "Terminated"}) - set(ramify.__all__)) == []
+
+
+def test_every_signal_is_exported() -> None:
+    assert sorted({each.__name__ for each in classes_in(signals.Signal)} - set(signals.__all__)) == []
+
+
+def hints_of(owner: type) -> Iterator[tuple[str, object]]:
+    """What the public calls and attributes of a class are annotated with."""
+    if owner is Plan:
+        # Users pass it on; what it is made of is between a shape and `start`.
+        return
+    # The fields of a call are how it is stored.
+    for name, hint in () if owner is Call else resolved(owner).items():
+        if not name.startswith("_"):
+            yield name, hint
+    made_by_users = owner in (Backoff, Defer, Engine, Rate, Stream, Tasks)
+    for name in sorted(seen(owner) | ({"__init__"} if made_by_users else set())):
+        found = inspect.getattr_static(owner, name)
+        found = found.fget if isinstance(found, property) else getattr(found, "__func__", found)
+        if inspect.isfunction(found):
+            for each in get_overloads(found) or [found]:
+                yield from ((name, hint) for hint in resolved(each).values())
+
+
+def resolved(annotated: Any) -> dict[str, Any]:
+    """Annotations as types, also of names that a module imports for type checkers only."""
+    module = sys.modules[annotated.__module__]
+    known = dict(vars(module))
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("ramify"):
+            source = importlib.import_module(node.module)
+            known |= {each.asname or each.name: getattr(source, each.name) for each in node.names}
+    return get_type_hints(annotated, known)
+
+
+def classes_in(hint: object) -> Iterator[type]:
+    """The classes of ours that a type is put together from."""
+    if isinstance(hint, list | tuple):
+        for each in hint:
+            yield from classes_in(each)
+        return
+    origin = get_origin(hint) or hint
+    if isinstance(origin, type) and origin.__module__.startswith("ramify."):
+        yield origin
+    yield from classes_in(get_args(hint))

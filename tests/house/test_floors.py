@@ -31,6 +31,7 @@ SOUND = {
     "shapes/__init__": "",
     "shapes/dag": "from ramify.kernel import loop",
     "engine/__init__": "from ramify.shapes import dag",
+    "signals": "from ramify.kernel import loop",
     "testing/__init__": "",
     "testing/kit": "from ramify.store.open import open",
     "testing/conformance/__init__": "from ramify.store.contract import A",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from ramify.engine.deciding import halt
 from ramify.engine.reading import Members, Reading
@@ -20,7 +20,7 @@ from ramify.errors import ConfigError
 from ramify.inspect.find import open_runs
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
-from ramify.kernel.workplace import Leader, RunFacts
+from ramify.kernel.workplace import Child, Leader, RunFacts
 from ramify.model.event import Status
 from ramify.model.key import key_bytes, key_text
 from ramify.model.task import Row
@@ -30,14 +30,6 @@ from ramify.store.contract import Store
 #: Facts of more runs than this are not remembered; they are read again.
 _KEPT = 10_000
 _PAGE = 1_000
-
-
-class Child(NamedTuple):
-    """A child of a leader's task: its kind, its key and its arguments by name."""
-
-    kind: str
-    key: str | None
-    arguments: dict[str, Any]
 
 
 class Library:

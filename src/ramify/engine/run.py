@@ -53,6 +53,10 @@ class Run(Generic[R_co]):
     `roots` names has its key (`.unique()`, `.once()`).
     """
 
+    id: int
+    begun: How | None
+    roots: tuple[Added, ...]
+
     def __init__(self, inside: Inside, id: int, begun: How | None = None, roots: Sequence[Added] = ()) -> None:
         self.id = id
         self.begun = begun

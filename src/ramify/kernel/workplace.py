@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -29,14 +29,22 @@ class RunFacts(msgspec.Struct, frozen=True):
     follows: int | None = None
 
 
+class Child(NamedTuple):
+    """A child of a leader's task: its kind, its key and its arguments by name."""
+
+    kind: str
+    key: str | None
+    arguments: dict[str, Any]
+
+
 class Leader(Protocol):
     """What a following run sees of the one it follows."""
 
     def get(self, key: str) -> Any:
         """The result of the leader's task with this key; KeyError when there is none that ended well."""
 
-    def children(self, key: str) -> Any:
-        """The calls that the leader's task with this key made."""
+    def children(self, key: str) -> Sequence[Child]:
+        """What the leader's task with this key spawned; KeyError when there is no such task."""
 
 
 class Library(Protocol):
