@@ -8,7 +8,7 @@ import pytest
 
 from ramify.cli.out import Out
 from ramify.cli.progress import JsonLines, as_json
-from ramify.errors import StoreBroken, StoreUnavailable
+from ramify.errors import RamifyError, StoreBroken, StoreUnavailable
 from ramify.inspect.progress import Lines, Panel, Progress, lines_of
 from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import RunStatus, status_of
@@ -143,6 +143,29 @@ def test_a_store_that_is_away_does_not_end_it(desk: Desk, monkeypatch: pytest.Mo
     display = Counted()
     with Progress(desk.house.store, run, display, every=0.01):
         assert display.shown.acquire(timeout=30)
+
+
+class Broken(Counted):
+    """A display that cannot show anything."""
+
+    def show(self, status: RunStatus, pace: Pace) -> None:
+        super().show(status, pace)
+        raise RamifyError("nobody listens")
+
+    def close(self) -> None:
+        super().close()
+        raise ValueError("closed twice")
+
+
+@pytest.mark.parametrize("first_after", [0, 60])
+def test_what_a_display_raises_is_not_what_the_work_came_to(desk: Desk, first_after: float) -> None:
+    run = growing(desk)
+    display = Broken()
+    with Progress(desk.house.client(), run, display, every=0.01, first_after=first_after) as progress:
+        if not first_after:
+            # It does not follow for nobody.
+            assert progress.join() is not None
+    assert (len(display.looks), display.closed) == (1, 1)
 
 
 def test_a_broken_store_is_said_once_and_not_by_the_thread(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

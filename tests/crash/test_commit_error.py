@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -202,6 +202,15 @@ def send(verb: Callable[[Store], T], store: Store) -> T:
             return verb(store)
 
 
+def cuts(power: Power, tmp_path: Path, seed: random.Random) -> Iterator[Path]:
+    """Ten folders, each as a power cut may leave it."""
+    for number in range(10):
+        left = tmp_path / f"left-{number}"
+        left.mkdir()
+        power.cut(left, seed)
+        yield left
+
+
 @pytest.mark.parametrize("failures", [1, 2, 3])
 @pytest.mark.parametrize("name", VERBS)
 def test_a_verb_that_was_in_doubt_and_is_answered_survives_a_power_cut(
@@ -211,10 +220,7 @@ def test_a_verb_that_was_in_doubt_and_is_answered_survives_a_power_cut(
     scene.disk.fault = failing_syncs(failures, power)
     answer = send(scene.verb(name), scene.store)
     scene.die()
-    for number in range(10):
-        scene.folder = tmp_path / f"left-{number}"
-        scene.folder.mkdir()
-        power.cut(scene.folder, seed)
+    for scene.folder in cuts(power, tmp_path, seed):
         scene.reopen()
         after = scene.traces()
         assert scene.verb(name)(scene.store) == answer
@@ -233,24 +239,28 @@ def test_a_write_that_was_in_doubt_and_succeeded_survives_a_power_cut(
 ) -> None:
     # With a single connection: when that is dropped, the log is recovered, and what failed to be synced may be found
     # in it.
-    played = tmp_path / "played"
-    played.mkdir()
     power = Power()
-    with Disk(played, power) as disk:
+    with disk_in(tmp_path, power) as (played, disk):
         link = Link(played / STORE, on_first_open=one_table)
         disk.fault = failing_syncs(failures, power, forgetful=forgetful)
         while not written(link):
             pass
         disk.dead = True
         link.close()
-    for number in range(10):
-        left = tmp_path / f"left-{number}"
-        left.mkdir()
-        power.cut(left, seed)
+    for left in cuts(power, tmp_path, seed):
         link = Link(left / STORE, on_first_open=one_table)
         with link.read() as db:
             assert db.execute("SELECT x FROM t").fetchall() == [(7,)]
         link.close()
+
+
+@contextmanager
+def disk_in(tmp_path: Path, power: Power) -> Iterator[tuple[Path, Disk]]:
+    """A folder to play in, on a disk that the test can fail."""
+    played = tmp_path / "played"
+    played.mkdir()
+    with Disk(played, power) as disk:
+        yield played, disk
 
 
 def written(link: Link) -> bool:
@@ -268,10 +278,8 @@ def test_an_append_that_was_in_doubt_and_is_answered_survives_a_power_cut(
 ) -> None:
     # A process that only appends has a single connection: when that is dropped, the log is recovered, and what
     # failed to be synced may be found in it.
-    played = tmp_path / "played"
-    played.mkdir()
     power = Power()
-    with Disk(played, power) as disk:
+    with disk_in(tmp_path, power) as (played, disk):
         store = SqliteStore(played / STORE)
         first = store.reserve(3)
         store.start(NewRun(first, "r", endless=True))
@@ -279,10 +287,7 @@ def test_an_append_that_was_in_doubt_and_is_answered_survives_a_power_cut(
         send(lambda store: store.append(first, [NewTasks(first + 1, "work", [b"1"])]), store)
         disk.dead = True
         store.close()
-    for number in range(10):
-        left = tmp_path / f"left-{number}"
-        left.mkdir()
-        power.cut(left, seed)
+    for left in cuts(power, tmp_path, seed):
         store = SqliteStore(left / STORE)
         assert [row.body for row in store.reads.tasks(first).rows] == [b"1"]
         assert oracle.check(store) == []

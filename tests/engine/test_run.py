@@ -200,7 +200,7 @@ def test_retry_takes_the_tasks_it_is_given_and_no_others(engine: Engine) -> None
     engine.run(several.of("x", "y", "z"), name="r")
     assert [error.arguments for error in run.errors()] == [("y",)]
     assert run.retry(failed=False, quarantined=True).tasks == 0
-    with pytest.raises(ConfigError, match="ids of tasks"):
+    with pytest.raises(ConfigError, match="give the id of a task"):
         run.retry("x")  # type: ignore[arg-type]
     with pytest.raises(BadPayload, match="not a task of run"):
         run.retry(first + 100_000)
@@ -603,11 +603,25 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.working(queues="default"), "list of names"),
         (lambda: engine.run(tree.of("a", 1), processes=None), "processes=None"),  # type: ignore[arg-type]
         (lambda: engine.find(7), r"find\(7\): give the name"),  # type: ignore[arg-type]
+        (lambda: engine.runs("open"), r"runs\('open'\): give one of RunState.OPEN, "),  # type: ignore[arg-type]
     ]
     for attempt, says in refused:
         with pytest.raises(ConfigError, match=says):
             attempt()
     assert engine._inside.store.reads.runs().rows == []
+
+
+def test_what_is_no_id_of_a_task_is_refused(engine: Engine) -> None:
+    run = engine.start(tree.of("a", 1))
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: run.cancel(task="x"), r"cancel\(task='x'\): give the id of a task"),  # type: ignore[arg-type]
+        (lambda: run.resolve("x", skip=True), r"resolve\('x'\): give the id of a task"),  # type: ignore[arg-type]
+        (lambda: run.retry(True), r"retry\(True\): give the id of a task"),
+    ]
+    for attempt, says in refused:
+        with pytest.raises(ConfigError, match=says):
+            attempt()
+    assert run.state is RunState.OPEN
 
 
 def test_sql_reads_and_never_writes(engine: Engine) -> None:

@@ -180,6 +180,25 @@ def test_a_bad_option_is_refused_at_decoration(option: str, value: Any, says: st
     assert "plain" in str(refused.value)
 
 
+def test_a_time_that_cannot_be_kept_is_refused_as_it_was_written() -> None:
+    call = Tasks().task(plain).of("/usr", 2)
+    refused: list[tuple[Callable[[], object], str]] = [
+        (lambda: call.unique("u", keep=3e10), r"^unique\(keep=30000000000\.0\): give 0 seconds or more"),
+        (lambda: call.delay(-1), r"^delay\(-1\): give 0 seconds or more"),
+        (lambda: call.timeout(True), r"^timeout\(True\): give a number of seconds"),
+    ]
+    for attempt, says in refused:
+        with pytest.raises(BadPayload, match=says):
+            attempt()
+
+
+def test_an_option_that_does_not_exist_is_refused_with_the_nearest_that_does() -> None:
+    with pytest.raises(ConfigError, match=r"^@task\(retrys=2\): there is no such option; did you mean `retries`\?$"):
+        Tasks().task(retrys=2)  # type: ignore[call-overload]
+    with pytest.raises(ConfigError, match=r"^@task\(x=1\): there is no such option; there are name, aliases, queue, "):
+        Tasks().task(x=1)  # type: ignore[call-overload]
+
+
 def test_key_and_once_together_are_refused() -> None:
     with pytest.raises(ConfigError, match="not both"):
         Tasks().task(key="path", once="path")(plain)
@@ -300,11 +319,6 @@ def test_a_stream_that_calls_could_trip_over_is_refused(fn: Callable[..., int], 
 def test_a_keyword_may_follow_a_stream() -> None:
     task = Tasks().task(stream_before_keyword)
     assert task.of("x", deep=True).arguments() == (("x",), {"deep": True})
-
-
-def test_an_unknown_option_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="retry"):
-        Tasks().task(retry=3)  # type: ignore[call-overload]
 
 
 def test_iterators_of_calls_are_generators_too() -> None:

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-from ramify.engine.given import check_count, level_of
+from ramify.engine.given import check_count, check_state, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.inside import Inside
 from ramify.engine.run import Run
@@ -161,6 +161,7 @@ class Engine(Tasks):
 
     def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
         """All runs of the store, or those in one state, the newest first; read page by page."""
+        check_state(state)
         return (Run(self._inside, found.id) for found in every_run(self._inside.store.reads, state, newest_first=True))
 
     def working(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from ramify.errors import ConfigError
+from ramify.model.run import RunState
 
 
 def level_of(given: object) -> int:
@@ -13,6 +14,18 @@ def level_of(given: object) -> int:
     if isinstance(level, bool) or not isinstance(level, int):
         raise ConfigError(f'log_level={given!r}: give the name of a level, such as "DEBUG", or its number')
     return level
+
+
+def check_state(given: object) -> None:
+    """Refuse what is no state of a run; None stands for all of them."""
+    if given is not None and not isinstance(given, RunState):
+        raise ConfigError(f"runs({given!r}): give one of {', '.join(f'RunState.{each.name}' for each in RunState)}")
+
+
+def check_task(call: str, given: object) -> None:
+    """Refuse what is no id of a task; `call` is what was called, as it is written."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise ConfigError(f"{call.format(repr(given))}: give the id of a task, as errors() and `ramify tasks` show it")
 
 
 def check_count(option: str, value: object, most: int | None = None) -> None:

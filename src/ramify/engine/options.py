@@ -8,10 +8,11 @@ Does not look at the function itself, and keeps nothing.
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NoReturn
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.handler import Policy
@@ -41,6 +42,17 @@ class Options:
     rate: str | tuple[int, float] | Rate | None = None
     max_children: int | None = None
     max_crashes: int | None = 5
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Options as they were written; ConfigError for one that does not exist, with the nearest that does."""
+    known = [each.name for each in fields(Options)]
+    for option, value in given.items():
+        if option not in known:
+            near = difflib.get_close_matches(option, known, n=1)
+            instead = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
+            raise ConfigError(f"@task({option}={value!r}): there is no such option; {instead}")
+    return Options(**given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from itertools import islice
 
 import msgspec
 
+from ramify.engine.given import check_task
 from ramify.engine.reading import Reading
-from ramify.errors import ConfigError
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
@@ -68,8 +68,8 @@ class Choice(msgspec.Struct, frozen=True):
 
     def of(self, reading: Reading, run: int) -> Iterator[int]:
         """What to reopen, read as it is asked for."""
-        if not all(isinstance(task, int) and not isinstance(task, bool) for task in self.tasks):
-            raise ConfigError(f"retry{self.tasks}: give ids of tasks, as errors() shows them")
+        for task in self.tasks:
+            check_task("retry({})", task)
         if self.tasks:
             return iter(self.tasks)
         return (task for status in self._statuses() for task, _ in reading.ended(run, status))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ramify.engine import deciding
 from ramify.engine.deciding import Resolved
+from ramify.engine.given import check_task
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Choice, Retried, retry
 from ramify.engine.rows import ResultRow, Rows, place_of
@@ -300,6 +301,7 @@ class Run(Generic[R_co]):
         store = self._engine.store
         if task is None:
             return deciding.cancel(store, self.id, reason, by)
+        check_task("cancel(task={})", task)
         return deciding.cancel_task(store, self.id, task, below=below, reason=reason, by=by)
 
     def resolve(
@@ -310,6 +312,7 @@ class Run(Generic[R_co]):
         A task that has not ended need not have been tried; one that somebody runs at this moment may end first. One
         that had ended (failed, say) begins a new life, which ends like this.
         """
+        check_task("resolve({})", task)
         if skip == (result is not UNRESOLVED):
             raise ConfigError(f"resolve({task}): give result=... or skip=True")
         row = self._engine.store.reads.task(task)

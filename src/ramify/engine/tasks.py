@@ -13,7 +13,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar, overload
 
-from ramify.engine.options import Choice, Options
+from ramify.engine.options import Choice, options_of
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import ConfigError
@@ -84,7 +84,7 @@ class Tasks:
                         `Rate("10/s", burst=20)` lets up to 20 more go at once
         max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined
         """
-        chosen = Options(**options)
+        chosen = options_of(options)
 
         def decorate(fn: Callable[..., Any]) -> AnyTask:
             task: AnyTask = Task(fn, chosen)

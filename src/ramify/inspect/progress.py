@@ -1,8 +1,8 @@
 """Live progress of one run: a few lines that stay in place on a terminal, a line now and then elsewhere.
 
 It only looks: a status of the run every moment, with rates over the last half minute. It can run in a thread that has
-nothing else to do (`ramify status --watch`) or beside the work (`ramify run`, `engine.run(..., progress=True)`), and
-trouble with the store does not end the work it watches.
+nothing else to do (`ramify status --watch`) or beside the work (`ramify run`, `engine.run(..., progress=True)`).
+Neither trouble with the store nor a display that breaks ends the work it watches.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, Protocol
 
@@ -163,6 +164,7 @@ class Progress:
         self._pace = Pace()
         self._stop = threading.Event()
         self._last: RunStatus | None = None
+        self._is_seen = True
         self._thread: threading.Thread | None = None
 
     def look(self) -> RunStatus:
@@ -184,13 +186,10 @@ class Progress:
                 if status.run.state.is_end or self._clock() >= next_show:
                     self._show(status)
                     next_show = self._clock() + self._every
-                if status.run.state.is_end:
+                if status.run.state.is_end or not self._is_seen:
                     return
             except StoreUnavailable:
                 pass
-            except OSError:
-                # Nobody reads it any more; the work goes on.
-                return
             except RamifyError:
                 # Whoever does the work meets it too, and says so.
                 return
@@ -202,15 +201,19 @@ class Progress:
         return status
 
     def _show(self, status: RunStatus) -> None:
-        self._display.show(status, self._pace)
         self._last = status
+        if self._is_seen:
+            try:
+                self._display.show(status, self._pace)
+            except Exception:  # noqa: BLE001 - what a display raises, such as a closed pipe, is not what the work came to
+                self._is_seen = False
 
     def stop(self) -> None:
         """End `follow` soon."""
         self._stop.set()
 
     def join(self) -> RunStatus | None:
-        """Wait until the run has ended; the last look that was shown."""
+        """Wait until the run has ended; the last look."""
         if self._thread is not None:
             self._thread.join()
         return self._last
@@ -230,15 +233,14 @@ class Progress:
         try:
             if last is None or not last.run.state.is_end:
                 self.look()
-        except OSError:
-            # Nobody reads it any more; whoever prints next meets it again.
-            pass
         except RamifyError:
             # What went wrong with the work itself matters more.
             if error is None:
                 raise
         finally:
-            self._display.close()
+            with suppress(Exception):
+                # A display that is gone needs no closing.
+                self._display.close()
 
 
 def beside(store: Store, run: int, say: Callable[[str], None], *, in_place: bool) -> Progress:

@@ -130,11 +130,11 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     def unique(self, key: str, keep: float = 0) -> Call[R_co]:
         """One at a time under this key, in every run: while it is unfinished, and `keep` seconds after it succeeded."""
-        return self._named(key, Hold.UNIQUE, round(_seconds("unique(keep)", keep) * SECOND))
+        return self._named(key, Hold.UNIQUE, round(_seconds("unique(keep={})", keep) * SECOND))
 
     def delay(self, seconds: float) -> Call[R_co]:
         """Not before `seconds` after it is committed."""
-        return self._grouped(delay=_seconds("delay", seconds), due=None)
+        return self._grouped(delay=_seconds("delay({})", seconds), due=None)
 
     def at(self, when: datetime) -> Call[R_co]:
         """Not before this moment, which must name its time zone."""
@@ -164,7 +164,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     def timeout(self, seconds: float) -> Call[R_co]:
         """Its own time limit for one attempt."""
-        if _seconds("timeout", seconds) == 0:
+        if _seconds("timeout({})", seconds) == 0:
             raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
         return self._with(timeout=float(seconds))
 
@@ -215,9 +215,9 @@ def label_of(kind: str, key: object) -> bytes:
     return label
 
 
-def _seconds(what: str, seconds: float) -> float:
+def _seconds(written: str, seconds: float) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise BadPayload(f"{what}({seconds!r}): give a number of seconds")
+        raise BadPayload(f"{written.format(repr(seconds))}: give a number of seconds")
     if not 0 <= seconds <= LONGEST_DELAY:
-        raise BadPayload(f"{what}({seconds!r}): give 0 seconds or more, at most a hundred years")
+        raise BadPayload(f"{written.format(repr(seconds))}: give 0 seconds or more, at most a hundred years")
     return float(seconds)

@@ -108,26 +108,15 @@ def plain_claim(claim: Claim, known: Callable[[bytes], bytes]) -> dict[str, Any]
     return structs.asdict(claim) | lists | maps | {"token": known(claim.token)}
 
 
+def claimed_in(answer: Any) -> Claimed:
+    """What the answer to a claim or a commit brought."""
+    found = answer.claimed if isinstance(answer, Committed) else answer
+    return found if isinstance(found, Claimed) else Claimed()
+
+
 def claims_of(answer: Any) -> tuple[Claim, ...]:
     """The claims in the answer to a claim or a commit."""
-    match answer:
-        case Committed():
-            return answer.claimed.claims
-        case Claimed():
-            return answer.claims
-        case _:
-            return ()
-
-
-def ready_in(answer: Any) -> int:
-    """How many tasks were seen that could still be taken."""
-    match answer:
-        case Committed():
-            return answer.claimed.ready
-        case Claimed():
-            return answer.ready
-        case _:
-            return 0
+    return claimed_in(answer).claims
 
 
 class Client:
@@ -145,7 +134,9 @@ class Client:
         ours, theirs = self.plain(sent)
         assert ours == theirs, f"{verb}{args}{options}:\n  reference {ours}\n  sqlite    {theirs}"
         # A look at a few rows may miss what is left, but must not see what is not there.
-        assert ready_in(sent.reference) >= min(1, ready_in(sent.sqlite)), f"{verb}{args}{options}: {sent}"
+        assert claimed_in(sent.reference).ready >= min(1, claimed_in(sent.sqlite).ready), (
+            f"{verb}{args}{options}: {sent}"
+        )
         return sent
 
     def deliver(self, verb: str, args: tuple[Any, ...], options: dict[str, Any]) -> Sent:
@@ -187,11 +178,7 @@ class Pair:
 
     def client(self) -> Client:
         """Open another client of each."""
-        return Client(
-            MemoryStore(self._place, self.clock),
-            self._opener(self._path, self.clock),
-            self.tokens,
-        )
+        return Client(MemoryStore(self._place, self.clock), self._opener(self._path, self.clock), self.tokens)
 
 
 @dataclass

@@ -31,7 +31,7 @@ def found(db: apsw.Connection, path: Path, prepare: Callable[[apsw.Connection], 
         try:
             prepare(db)
             db.execute("COMMIT")
-        except BaseException:
+        except BaseException:  # whatever it is, an interrupt too: our transaction must not stay open
             if db.in_transaction:
                 db.execute("ROLLBACK")
             raise

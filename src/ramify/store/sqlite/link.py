@@ -111,7 +111,7 @@ class Link:
             if not self._only_looks:
                 # Only now: beside a file that is refused, nothing of ours is left.
                 make_live_folder(self.path)
-        except BaseException:
+        except BaseException:  # whatever it is, an interrupt too: nobody else could close what is half open
             self.close()
             raise
 
@@ -127,7 +127,7 @@ class Link:
                 yield db
                 self._commit(db)
                 self._tell_outcome(None)
-            except BaseException:
+            except BaseException:  # also what the block raised: our transaction must not outlive it
                 self._roll_back(db)
                 raise
             finally:
@@ -270,7 +270,7 @@ class Link:
                 founding.found(db, self.path, self._prepare)
             if seat is self._writer:
                 self._settle(db)
-        except BaseException:
+        except BaseException:  # whatever it is, an interrupt too: nobody else knows this connection
             db.close(True)
             raise
         return db

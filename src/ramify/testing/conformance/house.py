@@ -269,6 +269,16 @@ class House:
             assert guest.release(claim)
         return [task for task in tasks_of(claims) if not any(task in claim.marks for claim in claims)]
 
+    def put_back_while_paused(self, run: int) -> Claim:
+        """A worker takes a row, its run is paused, and the worker puts it back: nobody gets it before the resume."""
+        worker = self.worker()
+        claim = worker.take()
+        self.store.pause(run)
+        worker.release(claim)
+        assert self.offered() == []
+        self.store.resume(run)
+        return claim
+
     def _guest(self) -> Worker:
         if self._visitor is None or self._visitor not in self.workers:
             self._visitor = self.worker()

@@ -50,13 +50,7 @@ def a_row_of_several_lanes_comes_apart(house: House) -> None:
 
 @case("release")
 def what_came_apart_of_a_paused_run_stays_behind_the_gate(house: House) -> None:
-    run = house.run(house.tasks(2, lanes=["a", "b"]))
-    worker = house.worker()
-    claim = worker.take()
-    house.store.pause(run)
-    worker.release(claim)
-    assert house.offered() == []
-    house.store.resume(run)
+    house.put_back_while_paused(house.run(house.tasks(2, lanes=["a", "b"])))
     assert len(house.offered()) == 2
 
 

@@ -47,13 +47,7 @@ def what_is_held_goes_on_and_its_children_wait(house: House) -> None:
 
 @case("pause")
 def what_is_put_back_waits(house: House) -> None:
-    run = house.run(house.tasks(2))
-    worker = house.worker()
-    claim = worker.take()
-    house.store.pause(run)
-    worker.release(claim)
-    assert house.offered() == []
-    house.store.resume(run)
+    claim = house.put_back_while_paused(house.run(house.tasks(2)))
     assert house.offered() == list(claim.tasks)
 
 
