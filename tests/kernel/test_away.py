@@ -353,7 +353,7 @@ def test_a_kernel_whose_loop_broke_starts_nothing_more(quick: Shop) -> None:
     with pytest.raises(RuntimeError, match="planted"):
         kernel.join(LONG)
     gate.open()
-    wait_until(lambda: not kernel._pool._threads)
+    wait_until(lambda: not kernel.workers._pool._threads)
     assert sorted(began) == [0, 1, 2], "what was held and had not begun was begun after the kernel's end"
 
 

@@ -14,7 +14,6 @@ import logging
 import math
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -37,6 +36,7 @@ from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import every_run, named_run
 from ramify.kernel.ids import Ids
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
@@ -252,7 +252,7 @@ class Engine(Tasks):
         self,
         settings: Settings,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        machine: Machine = HERE,
         on_raise: Callable[[BaseException], None] = lambda error: None,
     ) -> Kernel:
         """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
@@ -261,7 +261,7 @@ class Engine(Tasks):
         settings = replace(settings, version=self.version or "", log_level=self._log_level, log_lines=self._log_lines)
         handlers = self.handlers()
         library = Library(self.store, handlers, self.resources())
-        made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
+        made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
         made.signals.listen(self.stir)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)

@@ -8,7 +8,6 @@ that it forks ends in here.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Generator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -60,7 +59,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     current.set()
     box: list[Any] = []
     streamed: Nursery | None = None
-    began, busy = time.perf_counter(), time.thread_time()
+    began, busy = clock(), workplace.busy()
     reach("before-retry" if chunk.attempts else "before-attempt")
     for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
         # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
@@ -120,7 +119,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 _add(ran, task, value)
     words[slot] = 0
     record.give(slot)
-    ran.seconds, ran.busy = time.perf_counter() - began, time.thread_time() - busy
+    ran.seconds, ran.busy = clock() - began, workplace.busy() - busy
     reach("after-attempt")
     clear()
     return ran

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -24,6 +23,7 @@ from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.nursery import PIECE, Nursery
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
@@ -47,12 +47,13 @@ class Coroutines:
         lease: Callable[[], Chunk | None],
         deliver: Callable[[list[Ran], list[Chunk]], None],
         lock: contextlib.AbstractContextManager[object] | None = None,
+        machine: Machine = HERE,
     ) -> None:
         self._workplace = workplace
         self._lease = lease
         self._deliver = deliver
         self._lock = lock if lock is not None else contextlib.nullcontext()
-        self._loop = asyncio.new_event_loop()
+        self._loop = machine.event_loop()
         self._tasks: dict[asyncio.Task[None], tuple[Chunk, int]] = {}
         #: Places whose coroutine has not ended.
         self._left: dict[Chunk, set[int]] = {}
@@ -63,7 +64,7 @@ class Coroutines:
         self._is_over = False
         #: When the loop was asked to turn; None once it has.
         self._asked: float | None = None
-        self._thread = threading.Thread(target=self._main, name="ramify-event-loop", daemon=True)
+        self._thread = machine.thread(self._main, "ramify-event-loop")
         forks.register(self)
 
     @property
@@ -263,7 +264,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         return ran
     current = Current(chunk, workplace, place)
     current.set()
-    began = time.perf_counter()
+    began = workplace.clock()
     limit = chunk.limit
     record = workplace.record
     words, slot = record.words, record.take()
@@ -293,7 +294,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         record.give(slot)
     if ran.others:
         ran.offspring = ran.offspring.undone()
-    ran.seconds = time.perf_counter() - began
+    ran.seconds = workplace.clock() - began
     return ran
 
 
