@@ -13,11 +13,11 @@ from ramify.errors import StoreBroken, StoreUnavailable
 from ramify.kernel import kernel as kernel_module
 from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
-from ramify.kernel.nursery import PIECE
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Entered, Saved, Signals, StoreAway, StoreBack
 from ramify.kernel.stream import Stream
+from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.process import NewProcess, Stamp, new_process_id

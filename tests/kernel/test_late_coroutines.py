@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ramify.kernel.current import current
-from ramify.kernel.nursery import PIECE
 from ramify.kernel.signals import Replaced, Signals
+from ramify.kernel.tuning import PIECE
 from ramify.model.event import Status
 from tests.kernel.shop import LONG, Ear, Gate, Shop, wait_until
 

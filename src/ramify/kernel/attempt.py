@@ -19,8 +19,9 @@ from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
-from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.nursery import Nursery
 from ramify.kernel.stream import Ready, Stream
+from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
@@ -32,8 +33,6 @@ from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
-#: How long a task waits that could not read from its store.
-STORE_PAUSE = 1.0
 
 
 class Void(BaseException):

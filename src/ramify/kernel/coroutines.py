@@ -24,18 +24,14 @@ from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.nursery import Nursery
+from ramify.kernel.tuning import LAST_TURN, LOOP_PATIENCE, PIECE
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.outcome import Failure
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
-
-#: How long an event loop may take to turn once before somebody blocks it, if anybody's time is up.
-PATIENCE = 0.4
-#: How long coroutines that nobody waits for may take to end when their loop does.
-LAST_TURN = 0.1
 
 
 class Coroutines:
@@ -98,7 +94,7 @@ class Coroutines:
             self._loop.call_soon_threadsafe(self._turned)
             return ()
         running = asyncio.current_task(self._loop)
-        if now - asked < PATIENCE or running is None:
+        if now - asked < LOOP_PATIENCE or running is None:
             return ()
         known = self._tasks.get(running)
         # What a handler left to a task of its own cannot be told from what another did.

@@ -16,10 +16,8 @@ from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Signals
+from ramify.kernel.tuning import REAP_EVERY
 from ramify.store.contract import Beat
-
-#: A reaper looks after so many beats.
-REAP_EVERY = 2
 
 
 class Heartbeat:

@@ -26,14 +26,12 @@ from ramify.kernel.notes import Notes, capturing
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Drained, Signals
+from ramify.kernel.tuning import LAST_CHANCE
 from ramify.kernel.work import Chunk
 from ramify.kernel.workers import Workers
 from ramify.kernel.workplace import Library, Workplace
 from ramify.store.contract import Beat, Store
 from ramify.store.record import Record
-
-#: Seconds beyond the grace period that a stopping kernel waits for its store.
-LAST_CHANCE = 5.0
 
 
 class Kernel:

@@ -19,17 +19,12 @@ from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals, StoreAway, StoreBack
+from ramify.kernel.tuning import BLOCK, FIRST_BLOCK, FIRST_RESEND, LONGEST_RESEND
 from ramify.model.process import NewProcess, Stamp
 from ramify.store import here
 from ramify.store.contract import Store
 
 T = TypeVar("T")
-
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
-#: Ids reserved at a time.
-BLOCK = 262_144
-FIRST_BLOCK = 4_096
 
 
 class Absence:
@@ -116,7 +111,7 @@ class Session:
 
     def until_answered(self, verb: Callable[[], T]) -> T:
         """Send a verb that may be repeated until it is answered; StoreUnavailable once nobody waits any more."""
-        pause, is_away = FIRST_PAUSE, False
+        pause, is_away = FIRST_RESEND, False
         while True:
             try:
                 answer = verb()
@@ -131,7 +126,7 @@ class Session:
                     is_away = True
                 # Jitter, so that a crowd of processes does not come back at the same moment.
                 self._give_up.wait(min(left, pause * (0.5 + self._machine.luck() / 2)))
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, LONGEST_RESEND)
             else:
                 if is_away:
                     self._absence.ends()

@@ -2,7 +2,7 @@
 
 When a single worker is enough and tasks are quick, the loop runs them itself, a few milliseconds at a time: handing
 them to another thread would cost more than they take. A task that turns out not to be quick must not hold up commits,
-marks or a stop. So after `PATIENCE` this thread takes over the loop, step by step, until the task has come back.
+marks or a stop. So after `CAUGHT_AFTER` this thread takes over the loop, step by step, until the task has come back.
 
 One of the two carries out steps at any time, never both.
 """
@@ -13,11 +13,7 @@ import threading
 from collections.abc import Callable
 
 from ramify.kernel.machine import HERE, Machine
-
-#: How long the loop's thread may be away before somebody stands in for it, and how often that is looked at.
-PATIENCE = 0.05
-#: After so many looks at a loop that runs no tasks the stand-in goes to sleep.
-LOOKS = 20
+from ramify.kernel.tuning import CAUGHT_AFTER, LOOKS
 
 
 class StandIn:
@@ -99,7 +95,7 @@ class StandIn:
         with self._moved:
             while not self._is_closed and not self._is_over:
                 since = self._away_since
-                if since is not None and self._clock() - since >= PATIENCE:
+                if since is not None and self._clock() - since >= CAUGHT_AFTER:
                     # From here on `come_back` waits: what it looks at is set before the first step is taken.
                     self._has_taken_over = True
                     if self._away_since is not None:
@@ -109,6 +105,6 @@ class StandIn:
                     self._moved.notify_all()
                 looks = 0 if since is not None else looks + 1
                 self._is_asleep = looks > LOOKS
-                self._moved.wait(None if self._is_asleep else PATIENCE)
+                self._moved.wait(None if self._is_asleep else CAUGHT_AFTER)
                 looks = 0 if self._away_since is not None else looks
         return False

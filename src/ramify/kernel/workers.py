@@ -18,13 +18,10 @@ from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.pool import Pool
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Replaced, Signals
-from ramify.kernel.sizes import CHUNK_SECONDS
 from ramify.kernel.stand_in import StandIn
+from ramify.kernel.tuning import CHUNK_SECONDS, LAST_THREADS, MERCY, MERCY_LOOK
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.kernel.workplace import Workplace
-
-#: How long a coroutine that was cancelled because its time is up may clean up, and how often it is looked at.
-MERCY, LOOK_EVERY = 0.5, 0.1
 
 
 class Workers:
@@ -75,7 +72,7 @@ class Workers:
             self.coroutines.stop()
             self.coroutines.close_here()
         self._stand_in.close()
-        self._pool.close(patience=0.5)
+        self._pool.close(LAST_THREADS)
 
     # the loop's own thread
 
@@ -127,7 +124,7 @@ class Workers:
         """Seconds for which a coroutine that is out of time is still waited for. Called with the lock held."""
         self._leave_blocked_loop(now)
         left = (chunk.deadline or now) + MERCY - now
-        return min(max(left, LOOK_EVERY / 10), LOOK_EVERY) if left > 0 and not chunk.lost else 0.0
+        return min(max(left, MERCY_LOOK / 10), MERCY_LOOK) if left > 0 and not chunk.lost else 0.0
 
     def look_after_strays(self) -> None:
         """See to it that what was left behind on the event loop does not block it. Called with the lock held."""
