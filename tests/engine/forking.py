@@ -19,7 +19,7 @@ from typing import Any
 
 from ramify import AsyncSpawns, Engine, Return, Spawns
 from ramify.engine.task import Task
-from ramify.kernel.nursery import PIECE
+from ramify.kernel.tuning import PIECE
 
 #: Far above what a child needs to end, and far below what a test may take.
 LIMIT = 20.0

@@ -18,6 +18,7 @@ from ramify.errors import StoreUnavailable
 from ramify.kernel.control import Return
 from ramify.kernel.handler import Colour, Handler, Policy
 from ramify.kernel.kernel import Kernel
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signal, Signals
 from ramify.kernel.stream import Stream
@@ -81,14 +82,21 @@ class Shop:
         given = store or self.store
         return tuple(each.task or 0 for each in add(given, run, calls, lambda many, above: given.reserve(many)))
 
-    def kernel(self, *runs: int, store: Store | None = None, signals: Signals | None = None, **given: Any) -> Kernel:
+    def kernel(
+        self,
+        *runs: int,
+        store: Store | None = None,
+        signals: Signals | None = None,
+        machine: Machine = HERE,
+        **given: Any,
+    ) -> Kernel:
         """A kernel that beats and saves often; with `runs`, one that ends with them."""
         fast: dict[str, Any] = {"beat_every": 0.03, "flush_after": 0.01, "grace": LONG}
         if runs:
             fast |= {"runs": frozenset(runs), "until_ended": True}
         own = store or self.store
         library = Library(own, self.handlers)
-        kernel = Kernel(own, self.handlers, library, Settings(**(fast | given)), signals)
+        kernel = Kernel(own, self.handlers, library, Settings(**(fast | given)), signals, machine=machine)
         self.kernels.append(kernel)
         return kernel
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.kernel.appetite import LONGEST_PAUSE, SUSPECT_PATIENCE
+from ramify.kernel.tuning import LONGEST_PAUSE, SUSPECT_PATIENCE
 from ramify.model.claim import Claimed
 from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler

@@ -13,11 +13,11 @@ from ramify.errors import StoreBroken, StoreUnavailable
 from ramify.kernel import kernel as kernel_module
 from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
-from ramify.kernel.nursery import PIECE
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Entered, Saved, Signals, StoreAway, StoreBack
 from ramify.kernel.stream import Stream
+from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.process import NewProcess, Stamp, new_process_id
@@ -353,7 +353,7 @@ def test_a_kernel_whose_loop_broke_starts_nothing_more(quick: Shop) -> None:
     with pytest.raises(RuntimeError, match="planted"):
         kernel.join(LONG)
     gate.open()
-    wait_until(lambda: not kernel._pool._threads)
+    wait_until(lambda: not kernel.workers._pool._threads)
     assert sorted(began) == [0, 1, 2], "what was held and had not begun was begun after the kernel's end"
 
 

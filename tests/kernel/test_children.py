@@ -10,7 +10,7 @@ import pytest
 
 from ramify.kernel.control import Return
 from ramify.kernel.current import current
-from ramify.kernel.nursery import PIECE
+from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.run import RunState

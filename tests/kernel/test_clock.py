@@ -5,6 +5,7 @@ from __future__ import annotations
 from ramify.engine.library import Library
 from ramify.kernel.current import current
 from ramify.kernel.kernel import Kernel
+from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings
 from ramify.model.policy import Backoff
 from ramify.testing.clock import SECOND, FakeClock
@@ -26,7 +27,7 @@ def test_a_retry_that_waits_in_memory_is_ripe_when_the_kernels_clock_says_so(qui
     settings = Settings(runs=frozenset({run}), until_ended=True, memory_wait=1e6, beat_every=0.03, flush_after=0.01)
     kernel = Kernel(
         quick.store, quick.handlers, Library(quick.store, quick.handlers), settings,
-        clock=lambda: clock.monotonic() / SECOND,
+        machine=Machine(clock=lambda: clock.monotonic() / SECOND),
     )  # fmt: skip
     quick.kernels.append(kernel)
     kernel.start()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.kernel.core import LONGEST_REST, Core
+from ramify.kernel.core import Core
 from ramify.kernel.handler import Colour
 from ramify.kernel.outbox import Finished
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.kernel.tuning import LONGEST_REST
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed

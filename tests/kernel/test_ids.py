@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ramify.kernel.ids import Ids
+from ramify.kernel.machine import Machine
 
 
 class Reserved:
@@ -35,7 +36,7 @@ def test_ids_above_one_are_of_a_block_that_begins_above_it() -> None:
 
 def test_ids_of_things_in_order_come_from_a_young_block() -> None:
     store, now = Reserved(), 0.0
-    ids = Ids(store, 4, 100, clock=lambda: now)
+    ids = Ids(store, 4, 100, Machine(clock=lambda: now))
     assert ids.take(1, younger=1.0) == 1
     another = store(5)
     now = 0.9

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ramify.kernel.current import current
-from ramify.kernel.nursery import PIECE
 from ramify.kernel.signals import Replaced, Signals
+from ramify.kernel.tuning import PIECE
 from ramify.model.event import Status
 from tests.kernel.shop import LONG, Ear, Gate, Shop, wait_until
 
@@ -61,7 +61,7 @@ def test_a_coroutine_that_swallows_its_cancellation_is_timed_out_and_its_late_re
         assert kernel.core.leases.chunks == {False: 0, True: 0}
         gate.open()
         assert late.wait(LONG)
-        wait_until(lambda: kernel.coroutines is not None and not kernel.coroutines.has_strays())
+        wait_until(lambda: kernel.workers.coroutines is not None and not kernel.workers.coroutines.has_strays())
         assert cancels == [False], "once is enough"
     assert shop.results(run) == ["in time", "in time"]
     assert shop.statuses(shop.tasks(run)[0]) == [RETRYING, DONE]

@@ -9,7 +9,8 @@ import pytest
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
-from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, MOST_THREADS, Settings
+from ramify.kernel.settings import MOST_THREADS, Settings
+from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 from ramify.kernel.work import Chunk, Ran
 from ramify.model.claim import More
 from ramify.model.policy import Rate

@@ -7,7 +7,8 @@ from bisect import bisect_left
 
 import pytest
 
-from ramify.kernel.limits import KEPT, SLICE, SLICES, Bucket, Limits
+from ramify.kernel.limits import Bucket, Limits
+from ramify.kernel.tuning import LIMITS_KEPT, SLICE, SLICES
 from ramify.model.policy import Rate
 from tests.kernel.claims import handler
 
@@ -111,9 +112,9 @@ def test_the_tighter_limit_says_how_much_is_worth_holding() -> None:
 
 def test_the_rates_of_lanes_that_are_long_over_are_forgotten() -> None:
     limits = Limits({"work": handler(rate=Rate((1, 1.0)))})
-    for n in range(10 * KEPT):
+    for n in range(10 * LIMITS_KEPT):
         limits.start("work", f"lane {n}", 1, n / 100)
-    assert len(limits._buckets.known) < 3 * KEPT
+    assert len(limits._buckets.known) < 3 * LIMITS_KEPT
     assert limits.allowed("work", f"lane {n}", 1, n / 100) == 0
 
 
@@ -144,9 +145,9 @@ def test_a_lane_that_defers_itself_is_held_back_and_no_other() -> None:
 
 def test_lanes_that_deferred_themselves_long_ago_are_forgotten() -> None:
     limits = Limits({"work": handler()})
-    for n in range(10 * KEPT):
+    for n in range(10 * LIMITS_KEPT):
         limits.ran("work", f"lane {n}", 1, 1, n / 100)
-    assert len(limits._throttles.known) < 4 * KEPT
+    assert len(limits._throttles.known) < 4 * LIMITS_KEPT
 
 
 def test_a_kind_that_gets_through_again_is_forgotten() -> None:

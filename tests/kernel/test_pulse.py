@@ -9,6 +9,7 @@ import pytest
 
 from ramify.engine.library import Library
 from ramify.kernel.kernel import Kernel
+from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings
 from ramify.store.contract import Beat
 from tests.kernel.claims import core
@@ -49,7 +50,9 @@ def test_a_process_that_was_frozen_starts_nothing_of_what_it_had_leased(
     # Nobody beats again: what a beat would change is not the question here.
     slow = Settings(runs=frozenset({run}), dead_after=2 * HALF, beat_every=1e6, flush_after=0.01, **settings)
     library = Library(quick.store, quick.handlers)
-    kernel = Kernel(quick.store, quick.handlers, library, slow, clock=lambda: time.monotonic() + frozen)
+    kernel = Kernel(
+        quick.store, quick.handlers, library, slow, machine=Machine(clock=lambda: time.monotonic() + frozen)
+    )
     quick.kernels.append(kernel)
     kernel.start()
     wait_until(lambda: FROZEN_AT in seen and not kernel.core.leases.running)

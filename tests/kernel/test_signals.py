@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel import heartbeat
 from ramify.kernel.control import Defer
+from ramify.kernel.machine import Machine
 from ramify.kernel.signals import Adapted, Entered, Moved, Saved, Signal, Signals, Stopping, Took
 from ramify.model.call import Call
 from ramify.model.run import RunState
@@ -127,23 +127,21 @@ def test_a_kind_that_defers_itself_is_throttled_and_leaves_the_workers_to_others
     assert kernel.core.leases.adapters[False].target == 4
 
 
-def test_scarce_memory_halves_the_number_at_a_time_and_claims_less(
-    quick: Shop, ear: Ear, signals: Signals, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(heartbeat, "is_scarce", lambda: True)
-    gate = Gate()
+def test_scarce_memory_halves_the_number_at_a_time_and_claims_less(quick: Shop, ear: Ear, signals: Signals) -> None:
+    gate, plenty = Gate(), threading.Event()
+    machine = Machine(is_scarce=lambda: not plenty.is_set())
 
     def slow(n: int) -> None:
         gate.enter()
 
     task = quick.task(slow)
     run = quick.start(*(task.of(n) for n in range(100)))
-    with quick.working(run, signals=signals) as kernel:
+    with quick.working(run, signals=signals, machine=machine) as kernel:
         change = ear.wait_for(Adapted)
         assert (change.before, change.now, change.why) == (4, 2, "memory is scarce")
         wait_until(lambda: kernel.core.leases.adapters[False].target == 1)
         assert kernel.core.appetite.scarce
-        monkeypatch.setattr(heartbeat, "is_scarce", lambda: False)
+        plenty.set()
         gate.open()
         wait_until(lambda: quick.state(run).is_end)
 

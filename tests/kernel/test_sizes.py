@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ramify.kernel.sizes import CHUNK_AT_MOST, UNTOLD, Sizes
+from ramify.kernel.sizes import Sizes
+from ramify.kernel.tuning import CHUNK_AT_MOST, UNTOLD
 
 
 def test_before_anything_is_measured_twice_as_many_tasks_as_workers_are_held() -> None:

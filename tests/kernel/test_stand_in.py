@@ -80,8 +80,8 @@ def test_what_breaks_the_stand_in_is_raised_in_the_thread_of_the_loop() -> None:
         raise StoreBroken("it contradicts itself")
 
     told: list[bool] = []
-    stand_in = StandIn(turn, told.append)
-    stand_in.go()
+    stand_in = StandIn(told.append)
+    stand_in.go(turn)
     wait_until(lambda: told == [True, False])
     with pytest.raises(StoreBroken, match="contradicts"):
         stand_in.come_back()
@@ -99,9 +99,9 @@ def test_only_one_of_the_two_carries_out_steps_at_a_time() -> None:
         inside.release()
         return True
 
-    stand_in = StandIn(turn, lambda caught: None)
+    stand_in = StandIn(lambda caught: None)
     for _ in range(20):
-        stand_in.go()
+        stand_in.go(turn)
         before = turns
         wait_until(lambda before=before: turns > before)  # type: ignore[misc]
         stand_in.come_back()

@@ -7,7 +7,7 @@ import threading
 import time
 
 from ramify.kernel.current import current
-from ramify.kernel.suspects import WATCHED
+from ramify.kernel.tuning import WATCHED
 from ramify.model.claim import Want
 from ramify.model.death import Death
 from ramify.model.event import Status

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ramify.kernel.adapt import Change
-from ramify.kernel.throttle import STALE, WHY_FEWER, WHY_MORE, WINDOW, Throttle
+from ramify.kernel.throttle import WHY_FEWER, WHY_MORE, Throttle
+from ramify.kernel.tuning import STALE, THROTTLE_WINDOW
 
 RUNNING = 8
 
@@ -48,7 +49,7 @@ def test_what_deferred_itself_long_ago_does_not_count() -> None:
 def test_tasks_that_get_through_again_are_doubled_until_nothing_is_held_back() -> None:
     throttle = Throttle(0.0)
     for n in range(10):
-        throttle.ran(1, 1, RUNNING, n * 2 * WINDOW / 10)
+        throttle.ran(1, 1, RUNNING, n * 2 * THROTTLE_WINDOW / 10)
     throttle.ran(4, 4, 4, 1.0)
     assert throttle.most == 2
     changes = [throttle.ran(4, 0, 2, 2.0 + n) for n in range(2)]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from ramify.errors import Reaped, StoreUnavailable
 from ramify.kernel.core import Core
-from ramify.kernel.heartbeat import REAP_EVERY
 from ramify.kernel.offspring import Fork
 from ramify.kernel.outbox import Finished, part_of
-from ramify.kernel.session import FIRST_PAUSE, LONGEST_PAUSE, Session
+from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.kernel.tuning import FIRST_RESEND, LONGEST_RESEND, REAP_EVERY
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Postponed, Raised, Ran
 from ramify.model.claim import Claim
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -245,14 +245,14 @@ class Process:
         return answer
 
     def _until_answered(self, verb: Callable[[], T], slowest: float = 3.0) -> Story[T]:
-        luck, pause = self.world.luck, FIRST_PAUSE
+        luck, pause = self.world.luck, FIRST_RESEND
         slow = luck.choice((0.0, 0.0, slowest)) if Fault.SLOW in self.world.faults else 0.0
         while True:
             try:
                 return (yield from self.world.call(verb, slow))
             except StoreUnavailable:
                 yield pause * luck.uniform(0.5, 1.0)
-                pause = min(2 * pause, LONGEST_PAUSE)
+                pause = min(2 * pause, LONGEST_RESEND)
 
     # the heartbeat
 

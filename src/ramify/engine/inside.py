@@ -12,7 +12,6 @@ import logging
 import math
 import os
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from ramify.engine.telling import Teller, say
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
@@ -147,7 +147,7 @@ class Inside:
         self,
         settings: Settings,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        machine: Machine = HERE,
         on_raise: Callable[[BaseException], None] = lambda error: None,
     ) -> Kernel:
         """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
@@ -156,7 +156,7 @@ class Inside:
         settings = replace(settings, version=self._version or "", log_level=self._log_level, log_lines=self._log_lines)
         handlers = self.handlers()
         library = Library(self.store, handlers, self.resources())
-        made = Kernel(self.store, handlers, library, settings, clock=clock, on_raise=on_raise)
+        made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
         made.signals.listen(self.stir)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)

@@ -12,20 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: A window is judged after this long, and when it saw at least as many tasks as there are workers.
-WINDOW = 0.1
-#: Above this share of one core Python's lock is the limit; below it the workers mostly wait.
-BUSY = 0.8
-#: A larger number than this was reached by steps that gained; that it keeps a core busy does not speak against it.
-PROVEN = 8
-#: Below this share the number can be multiplied by four without filling the core.
-IDLE = 0.2
-#: Up to this share it was one core after all, whose lock they passed around: fewer can only be faster.
-ONE_CORE = 1.4
-#: A step must gain this much to be kept.
-GAIN = 1.05
-#: How long a step that failed is not tried again.
-PATIENCE = 5.0
+from ramify.kernel.tuning import ADAPT_PATIENCE, ADAPT_WINDOW, BUSY, GAIN, IDLE, ONE_CORE, PROVEN
 
 
 @dataclass(slots=True)
@@ -89,7 +76,7 @@ class Adapter:
             self._ceiling = max(1, self.target // 2)
             return self._set(self._ceiling, "memory is scarce")
         window = self._window
-        if window is None or now - window.began < WINDOW or window.tasks < self.target:
+        if window is None or now - window.began < ADAPT_WINDOW or window.tasks < self.target:
             return None
         self._window = None
         elapsed = now - window.began
@@ -111,10 +98,10 @@ class Adapter:
         (number, old), self._before = self._before, None
         grew = self.target > number
         if grew and rate < GAIN * old:
-            self._settled_until = now + PATIENCE
+            self._settled_until = now + ADAPT_PATIENCE
             return self._set(number, "more did not help")
         if not grew and rate < old / GAIN:
-            self._settled_until = now + PATIENCE
+            self._settled_until = now + ADAPT_PATIENCE
             return self._set(number, "fewer were slower")
         return None
 

@@ -15,13 +15,8 @@ from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
 from ramify.kernel.limits import Where
 from ramify.kernel.settings import Settings
+from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_PATIENCE
 from ramify.model.claim import Claimed, Want
-
-#: How long to wait before asking again when a claim found nothing: first, and at most while something still runs.
-SHORTEST_PAUSE = 0.001
-LONGEST_PAUSE = 0.05
-#: How long suspects may wait before this process stops taking other work for their sake.
-SUSPECT_PATIENCE = 1.0
 
 
 class Appetite:

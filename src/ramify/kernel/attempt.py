@@ -8,7 +8,6 @@ that it forks ends in here.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Generator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -20,8 +19,9 @@ from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
-from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.nursery import Nursery
 from ramify.kernel.stream import Ready, Stream
+from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
@@ -33,8 +33,6 @@ from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
-#: How long a task waits that could not read from its store.
-STORE_PAUSE = 1.0
 
 
 class Void(BaseException):
@@ -60,7 +58,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     current._set()
     box: list[Any] = []
     streamed: Nursery | None = None
-    began, busy = time.perf_counter(), time.thread_time()
+    began, busy = clock(), workplace.busy()
     reach("before-retry" if chunk.attempts else "before-attempt")
     for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
         # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
@@ -120,7 +118,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 _add(ran, task, value)
     words[slot] = 0
     record.give(slot)
-    ran.seconds, ran.busy = time.perf_counter() - began, time.thread_time() - busy
+    ran.seconds, ran.busy = clock() - began, workplace.busy() - busy
     reach("after-attempt")
     clear()
     return ran

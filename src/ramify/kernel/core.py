@@ -26,18 +26,16 @@ from ramify.kernel.outbox import Finished, Outbox
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
-from ramify.kernel.suspects import WATCHED, are_held, held_up
+from ramify.kernel.suspects import are_held, held_up
+from ramify.kernel.tuning import LONGEST_REST, LOOK_EVERY, WATCHED
 from ramify.kernel.verdicts import Verdict, in_time, known_ends, timed_out, verdict_of
-from ramify.kernel.watch import LOOK_EVERY, Watch
+from ramify.kernel.watch import Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.model.event import Status
 from ramify.model.run import Advanced, RunState
 from ramify.store.contract import Beat
-
-#: The longest rest of a process that has nothing at all to do; due tasks are found at the end of it at the latest.
-LONGEST_REST = 1.0
 
 
 class Core:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -24,18 +23,15 @@ from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
-from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.machine import HERE, Machine
+from ramify.kernel.nursery import Nursery
+from ramify.kernel.tuning import LAST_TURN, LOOP_PATIENCE, PIECE
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.outcome import Failure
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
-
-#: How long an event loop may take to turn once before somebody blocks it, if anybody's time is up.
-PATIENCE = 0.4
-#: How long coroutines that nobody waits for may take to end when their loop does.
-LAST_TURN = 0.1
 
 
 class Coroutines:
@@ -47,12 +43,13 @@ class Coroutines:
         lease: Callable[[], Chunk | None],
         deliver: Callable[[list[Ran], list[Chunk]], None],
         lock: contextlib.AbstractContextManager[object] | None = None,
+        machine: Machine = HERE,
     ) -> None:
         self._workplace = workplace
         self._lease = lease
         self._deliver = deliver
         self._lock = lock if lock is not None else contextlib.nullcontext()
-        self._loop = asyncio.new_event_loop()
+        self._loop = machine.event_loop()
         self._tasks: dict[asyncio.Task[None], tuple[Chunk, int]] = {}
         #: Places whose coroutine has not ended.
         self._left: dict[Chunk, set[int]] = {}
@@ -63,7 +60,7 @@ class Coroutines:
         self._is_over = False
         #: When the loop was asked to turn; None once it has.
         self._asked: float | None = None
-        self._thread = threading.Thread(target=self._main, name="ramify-event-loop", daemon=True)
+        self._thread = machine.thread(self._main, "ramify-event-loop")
         forks.register(self)
 
     @property
@@ -97,7 +94,7 @@ class Coroutines:
             self._loop.call_soon_threadsafe(self._turned)
             return ()
         running = asyncio.current_task(self._loop)
-        if now - asked < PATIENCE or running is None:
+        if now - asked < LOOP_PATIENCE or running is None:
             return ()
         known = self._tasks.get(running)
         # What a handler left to a task of its own cannot be told from what another did.
@@ -263,7 +260,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         return ran
     current = Current(chunk, workplace, place)
     current._set()
-    began = time.perf_counter()
+    began = workplace.clock()
     limit = chunk.limit
     record = workplace.record
     words, slot = record.words, record.take()
@@ -293,7 +290,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         record.give(slot)
     if ran.others:
         ran.offspring = ran.offspring.undone()
-    ran.seconds = time.perf_counter() - began
+    ran.seconds = workplace.clock() - began
     return ran
 
 

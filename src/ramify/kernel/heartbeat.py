@@ -8,19 +8,16 @@ that is not heard of for too long stops leasing by itself.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 from ramify.errors import Reaped, StoreError, StoreUnavailable
 from ramify.kernel.faults import reach
-from ramify.kernel.pressure import is_scarce
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Signals
+from ramify.kernel.tuning import REAP_EVERY
 from ramify.store.contract import Beat
-
-#: A reaper looks after so many beats.
-REAP_EVERY = 2
 
 
 class Heartbeat:
@@ -33,21 +30,29 @@ class Heartbeat:
         signals: Signals,
         hear: Callable[[Beat, float, int], None],
         on_scarce: Callable[[bool], None],
-        clock: Callable[[], float] = time.monotonic,
+        machine: Machine = HERE,
     ) -> None:
         self._session = session
         self._settings = settings
         self._signals = signals
         self._hear = hear
         self._on_scarce = on_scarce
-        self._clock = clock
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="ramify-heartbeat", daemon=True)
+        self._machine = machine
+        self._over = machine.event()
+        self._thread = machine.thread(self._run, "ramify-heartbeat")
+        self._has_begun = False
         self.trouble: BaseException | None = None
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Begin, if it has not yet."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._thread.start()
+
+    def raise_trouble(self) -> None:
+        """Raise what it could not deal with."""
+        if self.trouble is not None:
+            raise self.trouble
 
     def stop(self) -> None:
         """End, and wait for it."""
@@ -69,12 +74,12 @@ class Heartbeat:
             self.beat()
             if beats % REAP_EVERY == 0:
                 self.reap()
-            self._on_scarce(is_scarce())
+            self._on_scarce(self._machine.is_scarce())
             beats += 1
 
     def beat(self) -> None:
         """One beat."""
-        process, sent = self._session.process, self._clock()
+        process, sent = self._session.process, self._machine.clock()
         reach("before-beat")
         try:
             answer = self._session.store.beat(process)
@@ -96,4 +101,3 @@ class Heartbeat:
         reach("after-reap")
         if found.processes:
             self._signals.send(Buried(found.processes, found.tasks))
-            self._session.store.wake()

@@ -7,28 +7,22 @@ left of a block when the process ends, or when more or larger ones are wanted th
 from __future__ import annotations
 
 import math
-import threading
-import time
 from collections.abc import Callable
+
+from ramify.kernel.machine import HERE, Machine
 
 
 class Ids:
     """Contiguous ids. `reserve` asks the store; the first block is small, because most programs make few tasks."""
 
-    def __init__(
-        self,
-        reserve: Callable[[int], int],
-        first_block: int,
-        block: int,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, reserve: Callable[[int], int], first_block: int, block: int, machine: Machine = HERE) -> None:
         self._reserve = reserve
-        self._clock = clock
+        self._clock = machine.clock
         self._reserved_at = 0.0
         self._size = first_block
         self._later = block
         self._next = self._end = 0
-        self._turn = threading.Lock()
+        self._turn = machine.lock()
 
     def take(self, many: int, above: int = 0, younger: float = math.inf) -> int:
         """The first of `many` contiguous ids that nobody else has, all of them larger than `above`.

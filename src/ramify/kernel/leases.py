@@ -16,14 +16,10 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding, where_of
 from ramify.kernel.limits import Limits, Where
 from ramify.kernel.line import Line
-from ramify.kernel.settings import CHOSEN_COROUTINES, CHOSEN_THREADS, Settings
+from ramify.kernel.settings import Settings
 from ramify.kernel.sizes import Sizes
+from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS, DEADLINES_KEPT, FIRST_COROUTINES, FIRST_THREADS
 from ramify.kernel.work import Chunk, Ran
-
-FIRST_THREADS = 4
-FIRST_COROUTINES = 32
-#: Deadlines of chunks that are over, beyond which they are cleared away.
-DEADLINES_KEPT = 64
 
 
 class Leases:

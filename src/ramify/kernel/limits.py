@@ -13,15 +13,11 @@ from typing import Generic, Protocol, TypeVar
 from ramify.kernel.adapt import Change
 from ramify.kernel.handler import Handler, Policy
 from ramify.kernel.throttle import Throttle
+from ramify.kernel.tuning import LIMITS_KEPT, SLICE, SLICES
 from ramify.model.policy import Rate
 
 Where = tuple[str, str | None]
-#: Kinds and lanes beyond which those that are as good as new are forgotten: of lanes there may be millions.
-KEPT = 1_024
 NO_LIMIT = Policy()
-#: Seconds by which a start may be late without being lost, and the least number of such slices in the time of a rate.
-SLICE = 0.01
-SLICES = 100
 
 
 class Forgettable(Protocol):
@@ -39,7 +35,7 @@ class Kept(Generic[T]):
 
     def __init__(self) -> None:
         self.known: dict[Where, T] = {}
-        self._clear_at = KEPT
+        self._clear_at = LIMITS_KEPT
 
     def at(self, where: Where, make: Callable[[], T], now: float) -> T:
         """What is known, or a new one."""
@@ -47,7 +43,7 @@ class Kept(Generic[T]):
         if found is None:
             if len(self.known) >= self._clear_at:
                 self.known = {each: known for each, known in self.known.items() if not known.is_as_new(now)}
-                self._clear_at = 2 * len(self.known) + KEPT
+                self._clear_at = 2 * len(self.known) + LIMITS_KEPT
             found = self.known[where] = make()
         return found
 

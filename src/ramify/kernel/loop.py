@@ -16,30 +16,53 @@ sent until it is answered. A crash between any two lines loses nothing that was 
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, assert_never
+from collections.abc import Callable
+from typing import assert_never
 
-from ramify.errors import Reaped
+from ramify.errors import RamifyError, Reaped
 from ramify.kernel.faults import reach
+from ramify.kernel.handover import Handover
+from ramify.kernel.heartbeat import Heartbeat
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.outbox import part_of
-from ramify.kernel.signals import Entered, Moved, Saved, Stopping, Took
+from ramify.kernel.session import Session
+from ramify.kernel.settings import Settings
+from ramify.kernel.signals import Entered, Moved, Saved, Signals, Stopping, Took
 from ramify.kernel.steps import REPLACE_ME, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.kernel.workers import Workers
+from ramify.kernel.workplace import Workplace
 from ramify.model.policy import SECOND
-
-if TYPE_CHECKING:
-    from ramify.kernel.kernel import Kernel
 
 
 class Loop:
-    """One kernel's main thread."""
+    """One kernel's main thread. `stop` is how it ends itself when nothing is left to do and nobody waits for more."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self._kernel = kernel
-        self._core = kernel.core
-        self._session = kernel.session
-        self._store = kernel.session.store
-        self._signals = kernel.signals
-        self._clock = kernel.clock
+    def __init__(
+        self,
+        handover: Handover,
+        workers: Workers,
+        session: Session,
+        heartbeat: Heartbeat,
+        workplace: Workplace,
+        settings: Settings,
+        signals: Signals,
+        stop: Callable[[], None],
+        machine: Machine = HERE,
+    ) -> None:
+        self._handover = handover
+        self._core = handover.core
+        self._workers = workers
+        self._session = session
+        self._store = session.store
+        self._heartbeat = heartbeat
+        self._record = workplace.record
+        self._library = workplace.library
+        self._notes = workplace.notes
+        self._settings = settings
+        self._signals = signals
+        self._stop = stop
+        self._clock = machine.clock
+        self._exit = machine.exit
         self._is_draining = False
         self.is_over = False
 
@@ -50,18 +73,18 @@ class Loop:
 
     def turn(self) -> bool:
         """One step, by whichever thread has the loop; False when it was the last."""
-        with self._kernel.turn:
+        with self._handover.turn:
             step = self._core.step(self._clock())
-            self._kernel.call_workers()
-        self._kernel.raise_trouble()
+            self._workers.call()
+        self._heartbeat.raise_trouble()
         try:
             self._do(step)
         except Reaped:
-            with self._kernel.turn:
+            with self._handover.turn:
                 self._core.reaped()
         # A stand-in may have taken the last step while this one rested.
         self.is_over |= isinstance(step, Leave)
-        self._kernel.write_notes()
+        self._write_notes()
         return not self.is_over
 
     def _do(self, step: Step) -> None:
@@ -76,7 +99,7 @@ class Loop:
                 reach("before-claim")
                 claimed = self._session.send(lambda stamp: self._store.claim(stamp, want))
                 reach("after-claim")
-                with self._kernel.turn:
+                with self._handover.turn:
                     self._core.claimed(claimed, self._clock())
                 self._signals.send(Took(sum(len(claim.tasks) for claim in claimed.claims)))
             case Flush():
@@ -85,7 +108,7 @@ class Loop:
                 reach("before-advance")
                 advanced = self._session.until_answered(lambda: self._store.advance(run, round))
                 reach("after-advance")
-                with self._kernel.turn:
+                with self._handover.turn:
                     self._core.advanced(run, advanced, self._clock())
                 if advanced.moved:
                     self._signals.send(Moved(run, advanced.state, advanced.round))
@@ -93,17 +116,17 @@ class Loop:
                 reach("before-release")
                 self._session.send(lambda stamp: self._store.release(stamp, token))
                 reach("after-release")
-                with self._kernel.turn:
+                with self._handover.turn:
                     self._core.released(token)
             case Look():
-                runs = self._session.until_answered(self._kernel.library.open_runs)
-                with self._kernel.turn:
+                runs = self._session.until_answered(self._library.open_runs)
+                with self._handover.turn:
                     self._core.found(runs, self._clock())
             case Rest(seconds, idle):
-                self._kernel.rest(seconds, idle)
+                self._rest(seconds, idle)
             case Die():
                 self._leave()
-                os._exit(REPLACE_ME)
+                self._exit(REPLACE_ME)
             case Leave():
                 self._signals.send(Stopping("saving"))
                 self._leave()
@@ -114,28 +137,48 @@ class Loop:
     def _enter(self) -> None:
         again, sent = self._session.process != 0, self._clock()
         self._session.enter()
-        with self._kernel.turn:
+        with self._handover.turn:
             self._core.entered(sent)
-        self._kernel.entered()
+        self._record.begin(self._store.records, self._session.process)
+        self._heartbeat.start()
         self._signals.send(Entered(self._session.process, again))
 
     def _flush(self, step: Flush) -> None:
         began = self._clock()
         now = self._session.until_answered(self._store.now)
-        parts = [part_of(each, self._session.take, now, self._kernel.settings.exact_waits) for each in step.batch]
+        parts = [part_of(each, self._session.take, now, self._settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
         reach("before-commit")
         answer = self._session.send(lambda stamp: self._store.commit(stamp, parts, step.want))
         reach("after-commit")
         ended = self._clock()
-        with self._kernel.turn:
+        with self._handover.turn:
             self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
         self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began))
 
+    def _rest(self, seconds: float, idle: bool) -> None:
+        """Nothing to do for the loop: it runs quick tasks itself, or waits."""
+        if self._workers.run_here(self.turn):
+            return
+        if self._settings.until_idle:
+            self._stop()
+        else:
+            self._handover.rest(seconds, idle)
+
+    def _write_notes(self, all_of_them: bool = False) -> None:
+        """Write log lines that wait; they are worth little, so trouble with them is not waited out."""
+        lines = self._notes.rest() if all_of_them else self._notes.due(self._clock())
+        if lines and self._session.process:
+            reach("before-note")
+            try:
+                self._store.note(self._session.process, lines)
+            except RamifyError:
+                return
+
     def _leave(self) -> None:
-        self._kernel.write_notes(all_of_them=True)
+        self._write_notes(all_of_them=True)
         reach("before-leave")
         if self._core.is_in:
             self._session.until_answered(lambda: self._store.leave(self._session.process))

@@ -21,15 +21,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from ramify.kernel.tuning import LINES_AT_ONCE, MOST_LINES, NOTES_EVERY
 from ramify.model.log import LogLine
 from ramify.model.policy import SECOND
 from ramify.store import forks
 
-#: Lines that may wait for the store; the oldest go first when it is away for long.
-MOST_LINES = 20_000
-#: Lines written at a time.
-AT_ONCE = 1_000
-EVERY = 1.0
 PROGRESS = "ramify.progress"
 TASK_LOGGER = "ramify.task"
 
@@ -95,11 +91,11 @@ class Notes:
 
     def due(self, now: float) -> list[LogLine]:
         """Lines to write now: none until enough came together or enough time passed."""
-        if not self._lines or (len(self._lines) < AT_ONCE and now - self._written_at < EVERY):
+        if not self._lines or (len(self._lines) < LINES_AT_ONCE and now - self._written_at < NOTES_EVERY):
             return []
         self._written_at = now
         with self._lock:
-            return [self._lines.popleft() for _ in range(min(AT_ONCE, len(self._lines)))]
+            return [self._lines.popleft() for _ in range(min(LINES_AT_ONCE, len(self._lines)))]
 
     def rest(self) -> list[LogLine]:
         """Everything that is left, at the end."""

@@ -17,9 +17,6 @@ from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.store import forks
 
-#: A task with fewer children than this commits them with its end; one with more streams them in pieces of it.
-PIECE = 8_192
-
 
 class Nursery:
     """The staged children of one attempt: how many, and their ranges, named by their first ids."""

@@ -7,35 +7,27 @@ is up, is replaced; the one that hangs cannot be ended and is no longer counted.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 
 from ramify.kernel.attempt import run_chunk
-from ramify.kernel.core import Core
 from ramify.kernel.faults import reach
+from ramify.kernel.handover import Handover
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.signals import Replaced, Signals
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.kernel.workplace import Workplace
 
 
 class Pool:
-    """Threads. `turn` is the core's lock as the loop waits on it, `work` the same lock as the threads do."""
+    """Threads."""
 
-    def __init__(
-        self,
-        core: Core,
-        turn: threading.Condition,
-        work: threading.Condition,
-        workplace: Workplace,
-        signals: Signals,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._core = core
-        self._turn = turn
-        self._work = work
+    def __init__(self, handover: Handover, workplace: Workplace, signals: Signals, machine: Machine = HERE) -> None:
+        self._handover = handover
+        self._core = handover.core
+        self._work = handover.work
         self._workplace = workplace
         self._signals = signals
-        self._clock = clock
+        self._machine = machine
+        self._clock = machine.clock
         self._threads: set[threading.Thread] = set()
         self._idle = 0
         self._given_up = 0
@@ -63,14 +55,14 @@ class Pool:
         with self._work:
             self._is_closing = True
             self._work.notify_all()
-        end = time.monotonic() + patience
+        end = self._clock() + patience
         for thread in list(self._threads):
-            thread.join(max(0.0, end - time.monotonic()))
+            thread.join(max(0.0, end - self._clock()))
 
     def _start(self) -> None:
         # Its first turn counts as idle, so that two calls in a row do not start twice as many.
         self._idle += 1
-        thread = threading.Thread(target=self._main, name="ramify-worker", daemon=True)
+        thread = self._machine.thread(self._main, "ramify-worker")
         self._threads.add(thread)
         thread.start()
 
@@ -93,7 +85,7 @@ class Pool:
                     self._core.finished(lost, self._clock())
                     self._core.came_back(chunk)
                     self._signals.send(Replaced("thread", f"it died of {type(error).__name__}"))
-                    self._turn.notify()
+                    self._handover.wake()
                 raise
             chunk = self._next(ran, chunk)
 
@@ -110,12 +102,12 @@ class Pool:
                 if lost:
                     return None
                 if core.needs_step():
-                    self._turn.notify()
+                    self._handover.wake()
             while core.is_calm or (leased := core.lease(False, self._clock())) is None:
                 if self._is_closing:
                     return None
                 if core.needs_step():
-                    self._turn.notify()
+                    self._handover.wake()
                 self._idle += 1
                 try:
                     self._work.wait()

@@ -9,9 +9,7 @@ import contextlib
 from functools import cache
 from pathlib import Path
 
-#: Memory is scarce when this process uses so much of what it may have, or so little of the machine's is left.
-OWN_SHARE = 0.8
-FREE_SHARE = 0.05
+from ramify.kernel.tuning import FREE_SHARE, OWN_SHARE
 
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _GROUPS = Path("/sys/fs/cgroup")

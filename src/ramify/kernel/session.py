@@ -7,36 +7,32 @@ once, whatever had happened. Nothing is ever decided from a read.
 
 from __future__ import annotations
 
+import math
 import os
-import random
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ramify.errors import StoreUnavailable
 from ramify.kernel.faults import reach
 from ramify.kernel.ids import Ids
+from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals, StoreAway, StoreBack
-from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.kernel.tuning import BLOCK, FIRST_BLOCK, FIRST_RESEND, LONGEST_RESEND
+from ramify.model.process import NewProcess, Stamp
 from ramify.store import here
 from ramify.store.contract import Store
 
 T = TypeVar("T")
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 2.0
-#: Ids reserved at a time.
-BLOCK = 262_144
-FIRST_BLOCK = 4_096
-
 
 class Absence:
     """A store that does not answer, as the threads of one kernel meet it: told once, and once when all have it back."""
 
-    def __init__(self, signals: Signals) -> None:
+    def __init__(self, signals: Signals, clock: Callable[[], float]) -> None:
         self._signals = signals
+        self._clock = clock
         self._lock = threading.Lock()
         self._threads = 0
         self._since = 0.0
@@ -47,7 +43,7 @@ class Absence:
             self._threads += 1
             is_first = self._threads == 1
             if is_first:
-                self._since = time.monotonic()
+                self._since = self._clock()
         if is_first:
             self._signals.send(StoreAway(why))
 
@@ -57,7 +53,7 @@ class Absence:
             self._threads -= 1
             is_last = not self._threads
         if is_last:
-            self._signals.send(StoreBack(time.monotonic() - self._since))
+            self._signals.send(StoreBack(self._clock() - self._since))
 
     def given_up(self) -> None:
         """A thread waits no longer; the store is not back for it."""
@@ -66,7 +62,9 @@ class Absence:
 
 
 class Session:
-    """One incarnation. `give_up` is set when nobody wants an answer any more; `kinds` are told to people who ask."""
+    """One incarnation. `give_up` is set when nobody wants an answer any more; `until` is when that is at the latest.
+    `kinds` are told to people who ask.
+    """
 
     def __init__(
         self,
@@ -75,22 +73,25 @@ class Session:
         signals: Signals,
         give_up: threading.Event,
         kinds: Iterable[str] | None = None,
+        machine: Machine = HERE,
     ) -> None:
         self.store = store
         self.process = 0
         self._kinds = None if kinds is None else tuple(sorted(kinds))
         self._settings = settings
         self._give_up = give_up
+        self.until = math.inf
+        self._machine = machine
         self._n = 0
-        self._turn = threading.Lock()
-        self._absence = Absence(signals)
+        self._turn = machine.lock()
+        self._absence = Absence(signals, machine.clock)
         #: The first of so many contiguous ids that nobody else has.
-        self.take = Ids(self._reserve, FIRST_BLOCK, BLOCK).take
+        self.take = Ids(self._reserve, FIRST_BLOCK, BLOCK, machine).take
 
     def enter(self) -> None:
         """Begin as a new process."""
         with self._turn:
-            process, settings = new_process_id(), self._settings
+            process, settings = self._machine.number(), self._settings
             queues = None if settings.queues is None else tuple(sorted(settings.queues))
             newcomer = NewProcess(
                 process, os.getpid(), here.host(), settings.version, settings.supervisor,
@@ -110,12 +111,13 @@ class Session:
 
     def until_answered(self, verb: Callable[[], T]) -> T:
         """Send a verb that may be repeated until it is answered; StoreUnavailable once nobody waits any more."""
-        pause, is_away = FIRST_PAUSE, False
+        pause, is_away = FIRST_RESEND, False
         while True:
             try:
                 answer = verb()
             except StoreUnavailable as trouble:
-                if self._give_up.is_set():
+                left = self.until - self._machine.clock()
+                if self._give_up.is_set() or left <= 0:
                     if is_away:
                         self._absence.given_up()
                     raise
@@ -123,8 +125,8 @@ class Session:
                     self._absence.begins(str(trouble))
                     is_away = True
                 # Jitter, so that a crowd of processes does not come back at the same moment.
-                self._give_up.wait(pause * random.uniform(0.5, 1.0))
-                pause = min(2 * pause, LONGEST_PAUSE)
+                self._give_up.wait(min(left, pause * (0.5 + self._machine.luck() / 2)))
+                pause = min(2 * pause, LONGEST_RESEND)
             else:
                 if is_away:
                     self._absence.ends()

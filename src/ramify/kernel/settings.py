@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: Most threads the kernel chooses by itself.
-CHOSEN_THREADS = 64
-#: Most coroutines the kernel chooses by itself.
-CHOSEN_COROUTINES = 256
+from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 
 #: More than any machine has use for; a number beyond is a slip of the finger.
 MOST_PROCESSES, MOST_THREADS = 1_000, 10_000

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: Seconds of work to hold in memory.
-HORIZON = 0.5
-#: Seconds of work in one chunk.
-CHUNK_SECONDS = 0.004
-CHUNK_AT_MOST = 1_024
-#: A claim costs about this much; one that brings less work than that is not worth making.
-CLAIM_SECONDS = 0.002
-#: The most to ask for when several processes work and nobody said what is left.
-UNTOLD = 2_048
-#: The window holds at most so many claims, so that the next one is there before the last is worked off.
-WINDOWS = 2
-#: After so many tasks, what was measured before them counts half.
-HALF_FORGOTTEN = 256
-#: Tasks that take less than this are quick.
-QUICK = 1e-4
-#: No task takes less, in seconds.
-SHORTEST = 1e-7
+from ramify.kernel.tuning import (
+    CHUNK_AT_MOST,
+    CHUNK_SECONDS,
+    CLAIM_SECONDS,
+    HALF_FORGOTTEN,
+    HORIZON,
+    QUICK,
+    SHORTEST_TASK,
+    UNTOLD,
+    WINDOWS,
+)
 
 
 class Mean:
@@ -45,7 +39,7 @@ class Mean:
     @property
     def seconds(self) -> float:
         """The mean."""
-        return max(self._seconds / self._count, SHORTEST)
+        return max(self._seconds / self._count, SHORTEST_TASK)
 
 
 class Sizes:

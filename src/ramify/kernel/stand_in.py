@@ -2,7 +2,7 @@
 
 When a single worker is enough and tasks are quick, the loop runs them itself, a few milliseconds at a time: handing
 them to another thread would cost more than they take. A task that turns out not to be quick must not hold up commits,
-marks or a stop. So after `PATIENCE` this thread takes over the loop, step by step, until the task has come back.
+marks or a stop. So after `CAUGHT_AFTER` this thread takes over the loop, step by step, until the task has come back.
 
 One of the two carries out steps at any time, never both.
 """
@@ -10,22 +10,29 @@ One of the two carries out steps at any time, never both.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
-#: How long the loop's thread may be away before somebody stands in for it, and how often that is looked at.
-PATIENCE = 0.05
-#: After so many looks at a loop that runs no tasks the stand-in goes to sleep.
-LOOKS = 20
+from ramify.kernel.machine import HERE, Machine
+from ramify.kernel.tuning import CAUGHT_AFTER, LOOKS
 
 
 class StandIn:
-    """Watches over the loop's thread. `turn()` is one turn of the loop, False when it is over."""
+    """Watches over the loop's thread. `on_change(True)` is called when it is caught, `on_change(False)` when it is not
+    any more, and `on_over` when the loop came to its end without it.
+    """
 
-    def __init__(self, turn: Callable[[], bool], on_change: Callable[[bool], None]) -> None:
-        self._turn = turn
+    def __init__(
+        self,
+        on_change: Callable[[bool], None],
+        on_over: Callable[[], None] = lambda: None,
+        machine: Machine = HERE,
+    ) -> None:
         self._on_change = on_change
-        self._moved = threading.Condition()
+        self._on_over = on_over
+        self._machine = machine
+        self._clock = machine.clock
+        self._moved = machine.condition(machine.lock())
+        self._turn: Callable[[], bool] = lambda: False
         self._away_since: float | None = None
         self._is_asleep = True
         self._has_taken_over = False
@@ -39,14 +46,15 @@ class StandIn:
         """Whether the calling thread is the stand-in."""
         return threading.current_thread() is self._thread
 
-    def go(self) -> None:
-        """The loop's thread begins to run tasks."""
-        self._away_since = time.monotonic()
+    def go(self, turn: Callable[[], bool]) -> None:
+        """The loop's thread begins to run tasks. `turn()` is one turn of the loop, False when it was the last."""
+        self._turn = turn
+        self._away_since = self._clock()
         if self._is_asleep:
             with self._moved:
                 self._is_asleep = False
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._watch, name="ramify-stand-in", daemon=True)
+                    self._thread = self._machine.thread(self._watch, "ramify-stand-in")
                     self._thread.start()
                 self._moved.notify()
 
@@ -75,6 +83,9 @@ class StandIn:
             except BaseException as error:  # noqa: BLE001 - it is raised again in the loop's own thread
                 self._failure, self._is_over = error, True
             self._on_change(False)
+            if self._is_over and self._failure is None:
+                # Everything is saved, but the loop's thread may never come back to say so: a task hangs in it.
+                self._on_over()
             with self._moved:
                 self._has_taken_over = False
                 self._moved.notify_all()
@@ -84,7 +95,7 @@ class StandIn:
         with self._moved:
             while not self._is_closed and not self._is_over:
                 since = self._away_since
-                if since is not None and time.monotonic() - since >= PATIENCE:
+                if since is not None and self._clock() - since >= CAUGHT_AFTER:
                     # From here on `come_back` waits: what it looks at is set before the first step is taken.
                     self._has_taken_over = True
                     if self._away_since is not None:
@@ -94,6 +105,6 @@ class StandIn:
                     self._moved.notify_all()
                 looks = 0 if since is not None else looks + 1
                 self._is_asleep = looks > LOOKS
-                self._moved.wait(None if self._is_asleep else PATIENCE)
+                self._moved.wait(None if self._is_asleep else CAUGHT_AFTER)
                 looks = 0 if self._away_since is not None else looks
         return False

@@ -13,9 +13,6 @@ from itertools import islice
 from ramify.kernel.holding import Holding
 from ramify.kernel.limits import Limits
 
-#: For how many seconds suspects are watched.
-WATCHED = 0.02
-
 
 def held_up(holdings: Mapping[bytes, Holding], limits: Limits, now: float) -> Iterator[Holding]:
     """Suspects that a limit keeps from starting: they are put back, and others get their turn."""

@@ -11,15 +11,8 @@ is tried again is its own decision; waiting for that takes no worker and has no 
 from __future__ import annotations
 
 from ramify.kernel.adapt import Change
+from ramify.kernel.tuning import FEWEST, STALE, THROTTLE_WINDOW, THROTTLED
 
-#: A window is judged after this long, and when it saw at least as many tasks as may run at a time.
-WINDOW = 0.1
-#: Before a throttle begins it must have seen so many.
-FEWEST = 10
-#: A window in which more than this share of the tasks deferred themselves counts as throttled.
-THROTTLED = 0.5
-#: A window older than this says nothing about now.
-STALE = 10.0
 WHY_FEWER, WHY_MORE = "tasks defer themselves", "tasks get through again"
 
 
@@ -39,7 +32,7 @@ class Throttle:
             self._anew(now)
         self._tasks += tasks
         self._deferred += deferred
-        if now - self._began < WINDOW or self._tasks < (FEWEST if self.most is None else self.most):
+        if now - self._began < THROTTLE_WINDOW or self._tasks < (FEWEST if self.most is None else self.most):
             return None
         is_throttled = self._deferred > THROTTLED * self._tasks
         self._anew(now)

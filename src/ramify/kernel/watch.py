@@ -14,9 +14,6 @@ from collections.abc import Iterable
 from ramify.kernel.steps import Move
 from ramify.model.run import Advanced, RunState
 
-#: How often an idle process asks which runs there are, in seconds.
-LOOK_EVERY = 2.0
-
 
 class Watch:
     """Runs. `awaited` are those whose end is waited for; None when nobody waits."""

@@ -76,6 +76,7 @@ class Workplace:
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
     `record` says what runs, to whoever buries this process. `on_raise` hears what handlers raise, before it becomes the
     outcome of their task. No task is started once `clock` has reached the end of the `pulse`.
+    `busy` is the CPU time of the thread that asks.
     """
 
     session: Session
@@ -88,3 +89,4 @@ class Workplace:
     held: Container[bytes] | None = None
     pulse: Pulse = field(default_factory=lambda: Pulse(math.inf))
     clock: Callable[[], float] = time.monotonic
+    busy: Callable[[], float] = time.thread_time

@@ -33,6 +33,7 @@ from ramify.engine.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.live import rows_of, wait_of
 from ramify.kernel.control import Defer
+from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Moved, Saved, Signal
 from ramify.model.call import Call
@@ -173,7 +174,8 @@ class Workbench:
             threads=0,
             memory_wait=_AT_ONCE,
         )
-        kernel = self.engine._inside.kernel(settings, clock=lambda: self.clock.monotonic() / SECOND, on_raise=on_raise)
+        machine = Machine(clock=lambda: self.clock.monotonic() / SECOND)
+        kernel = self.engine._inside.kernel(settings, machine=machine, on_raise=on_raise)
         kernel.signals.listen(hear)
         kernel.run()
         return done, moved, raised

@@ -1,0 +1,111 @@
+"""Tuning: every number that was chosen for speed, patience or size, with the reason for it. Seconds, unless it says so.
+
+What people may choose is in `settings`; these are ours. A number is here and nowhere else, so that whoever changes one
+sees its neighbours. Most were measured with `make bench`; none of them carries a promise: with others everything is
+kept all the same, only later, or with more effort.
+"""
+
+from __future__ import annotations
+
+# how many at a time
+
+#: Threads and coroutines to begin with: enough to hide a slow disk or a network, few enough to cost nothing.
+FIRST_THREADS, FIRST_COROUTINES = 4, 32
+#: Most that the kernel chooses by itself. Beyond, threads cost memory and switches; who needs more says so.
+CHOSEN_THREADS, CHOSEN_COROUTINES = 64, 256
+#: A window is judged after this long, and when it saw at least as many tasks as there are workers.
+ADAPT_WINDOW = 0.1
+#: Above this share of one core Python's lock is the limit; below it the workers mostly wait.
+BUSY = 0.8
+#: A larger number than this was reached by steps that gained; that it keeps a core busy does not speak against it.
+PROVEN = 8
+#: Below this share the number can be multiplied by four without filling the core.
+IDLE = 0.2
+#: Up to this share it was one core after all, whose lock they passed around: fewer can only be faster.
+ONE_CORE = 1.4
+#: A step must gain this much to be kept: less is noise.
+GAIN = 1.05
+#: How long a step that failed is not tried again.
+ADAPT_PATIENCE = 5.0
+#: Memory is scarce when this process uses so much of what it may have, or so little of the machine's is left.
+OWN_SHARE, FREE_SHARE = 0.8, 0.05
+
+# limits and throttles
+
+#: Kinds and lanes beyond which those that are as good as new are forgotten: of lanes there may be millions.
+LIMITS_KEPT = 1_024
+#: Seconds by which a start may be late without being lost, and the least number of such slices in the time of a rate.
+SLICE, SLICES = 0.01, 100
+#: A window is judged after this long, and when it saw at least as many tasks as may run at a time.
+THROTTLE_WINDOW = 0.1
+#: Before a throttle begins it must have seen so many.
+FEWEST = 10
+#: A window in which more than this share of the tasks deferred themselves counts as throttled.
+THROTTLED = 0.5
+#: A window older than this says nothing about now.
+STALE = 10.0
+
+# how much
+
+#: Seconds of work to hold in memory: longer than a claim takes, short enough to leave others their share.
+HORIZON = 0.5
+#: Seconds of work in one chunk, and most tasks in it: handing one over costs some 20 microseconds.
+CHUNK_SECONDS, CHUNK_AT_MOST = 0.004, 1_024
+#: A claim costs about this much; one that brings less work than that is not worth making.
+CLAIM_SECONDS = 0.002
+#: The most to ask for when several processes work and nobody said what is left.
+UNTOLD = 2_048
+#: The window holds at most so many claims, so that the next one is there before the last is worked off.
+WINDOWS = 2
+#: After so many tasks, what was measured before them counts half.
+HALF_FORGOTTEN = 256
+#: Tasks that take less than this are quick: handing them to another thread costs more than they take.
+QUICK = 1e-4
+#: No task takes less: what a clock could not tell from nothing would be taken for infinitely many a second.
+SHORTEST_TASK = 1e-7
+#: A task with fewer children than this commits them with its end; one with more streams them in pieces of it.
+PIECE = 8_192
+#: Ids reserved at a time, the first time few: most programs make few tasks.
+FIRST_BLOCK, BLOCK = 4_096, 262_144
+#: Deadlines of chunks that are over, beyond which they are cleared away.
+DEADLINES_KEPT = 64
+#: Log lines that may wait for the store (the oldest go first when it is away for long), and lines written at a time.
+MOST_LINES, LINES_AT_ONCE = 20_000, 1_000
+#: How often fewer log lines than that are written: people follow them, and each time is a write.
+NOTES_EVERY = 1.0
+
+# how long to wait
+
+#: The longest rest of a process that has nothing at all to do; due tasks are found at the end of it at the latest.
+LONGEST_REST = 1.0
+#: How long to wait before asking again when a claim found nothing: first, and at most while something still runs.
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
+#: How often a process looks for runs that nobody else may be left to move on.
+LOOK_EVERY = 2.0
+#: The pauses after which a verb that was not answered is sent again: they double from the first to the longest.
+FIRST_RESEND, LONGEST_RESEND = 0.05, 2.0
+#: How long a task waits that could not read from its store.
+STORE_PAUSE = 1.0
+#: A reaper looks after so many beats: others look too, and a look is a write.
+REAP_EVERY = 2
+#: Seconds beyond the grace period that a stopping kernel waits for its store.
+LAST_CHANCE = 5.0
+
+# patience with tasks
+
+#: How long suspects may wait before this process stops taking other work for their sake.
+SUSPECT_PATIENCE = 1.0
+#: For how many seconds suspects are watched after they returned.
+WATCHED = 0.02
+#: How long the loop's thread may be away before somebody stands in for it, and how often that is looked at.
+CAUGHT_AFTER = 0.05
+#: After so many looks at a loop that runs no tasks the stand-in goes to sleep.
+LOOKS = 20
+#: How long a coroutine that was cancelled because its time is up may clean up, and how often it is looked at.
+MERCY, MERCY_LOOK = 0.5, 0.1
+#: How long an event loop may take to turn once before somebody blocks it, if anybody's time is up.
+LOOP_PATIENCE = 0.4
+#: How long coroutines that nobody waits for may take to end when their loop does.
+LAST_TURN = 0.1
+#: How long threads may take to end when the kernel does: one that hangs in a task never will.
+LAST_THREADS = 0.5
