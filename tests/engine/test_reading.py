@@ -113,6 +113,28 @@ def test_a_stream_can_be_gone_through_twice_and_reads_when_asked(engine: Engine)
     assert list(supplied) == list("abcde")
 
 
+@pytest.mark.usefixtures("small")
+def test_a_stream_of_some_slots_reads_their_pages_and_no_other(engine: Engine) -> None:
+    known.broken |= {"b", "g"}
+    run = engine.run(fork_always.of(*"abcdefg"))
+    row = next(row for row in engine._inside.store.reads.tasks(run.id).rows if row.kind == "collect")
+    counted: Any = Counted(engine._inside.store.reads)
+
+    def stream(first: int, size: int | None) -> Stream[str]:
+        return Stream(reading.Members(reading.Reading(counted, {}), row.id, str, first, size))
+
+    assert [each for each in stream(0, 3)] == ["a", "c"]  # noqa: C416  list() asks for the length first
+    assert counted.asked.count("members") == 2
+    assert [(list(each), len(each), each.broken) for each in (stream(1, 1), stream(2, 4), stream(4, None))] == [
+        ([], 0, 1),
+        (["c", "d", "e", "f"], 4, 0),
+        (["e", "f"], 2, 1),
+    ]
+    assert [each.arguments for each in stream(1, 3).failures] == [("b",)]
+    results = Library(engine._inside.store, engine._inside.handlers()).results(row.id, [6, 0, 1, 3])
+    assert results == {0: b'"a"', 1: None, 3: b'"d"', 6: None}
+
+
 def test_a_stream_without_a_source_is_empty() -> None:
     stream: Stream[int] = Stream()
     assert (list(stream), len(stream), stream.broken, bool(stream)) == ([], 0, 0, False)

@@ -283,7 +283,7 @@ def add_up(path: str, sizes: Stream[int] = Stream()) -> int:
 
 def test_a_stream_is_no_part_of_the_call() -> None:
     task = Tasks().task(add_up)
-    assert (task.handler.stream, task.handler.stream_of) == ("sizes", int)
+    assert (task.handler.stream, task.handler.streams) == ("sizes", {"sizes": int})
     assert task.of("/usr").arguments() == (("/usr",), {})
     with pytest.raises(BadPayload):
         task.of("/usr", Stream())

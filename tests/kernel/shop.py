@@ -44,7 +44,9 @@ class Made:
     def __init__(self, fn: Callable[..., Any], kind: str, policy: Policy, stream: str | None, stream_of: Any) -> None:
         self.kind = kind
         signature = Signature.of(fn, () if stream is None else (stream,), last_word=Return)
-        self.handler = Handler(kind, fn, signature, Colour.of(fn), policy, stream, stream_of)
+        self.handler = Handler(
+            kind, fn, signature, Colour.of(fn), policy, stream, {} if stream is None else {stream: stream_of}
+        )
         self.group = Group(kind, signature)
 
     def of(self, *args: Any, **kwargs: Any) -> Call[Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from ramify.model.event import Status
-from ramify.model.join import Ends, Rule, part_sizes
+from ramify.model.join import Ends, Rule, nearest, part_sizes
 
 #: Ends, and the rules that let the task run.
 CELLS = [
@@ -40,3 +42,18 @@ def test_a_join_arrives_elsewhere_as_its_worst_member_ended() -> None:
 @pytest.mark.parametrize(("needs", "sizes"), [(0, []), (1, [1]), (8192, [8192]), (8193, [8192, 1])])
 def test_a_join_has_parts_of_a_bounded_size(needs: int, sizes: list[int]) -> None:
     assert part_sizes(needs) == sizes
+
+
+def test_a_page_of_members_looks_no_further_than_it_must() -> None:
+    looked: list[int] = []
+
+    def groups() -> Iterator[tuple[int, int, int]]:
+        for first, last, shift in ((1_000, 1_999_999, -1_000), (3_000_000, 3_000_000, -3_000_000 + 7), (5, 5, 10**6)):
+            looked.append(first)
+            yield first, last, shift
+
+    found = nearest(groups(), 10)
+    assert sorted(found) == list(range(10))
+    assert (found[6], found[7]) == (1_006, 3_000_000), "of two in one slot the younger has taken it over"
+    assert looked == [1_000, 3_000_000, 5]
+    assert nearest(iter([(1, 2, 0), (9, 9, -4)]), 10) == {1: 1, 2: 2, 5: 9}

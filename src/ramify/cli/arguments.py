@@ -46,7 +46,7 @@ def _places(task: AnyTask) -> Iterator[tuple[str, Any]]:
     hints = annotations_of(task.fn)
     for parameter in inspect.signature(task.fn).parameters.values():
         match parameter.kind:
-            case _ if parameter.name == task.handler.stream:
+            case _ if parameter.name in task.handler.streams:
                 continue
             case parameter.POSITIONAL_ONLY | parameter.POSITIONAL_OR_KEYWORD:
                 yield parameter.name, hints.get(parameter.name, Any)

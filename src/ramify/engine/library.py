@@ -23,6 +23,7 @@ from ramify.kernel.stream import Stream
 from ramify.kernel.workplace import Child, Leader, RunFacts
 from ramify.model.event import Status
 from ramify.model.key import key_bytes, key_text
+from ramify.model.segment import stretches
 from ramify.model.task import Row
 from ramify.shapes.start import decode_params
 from ramify.store.contract import Store
@@ -67,9 +68,18 @@ class Library:
             known = self._leaders[follows] = Led(self._reading, self._handlers, follows)
         return known
 
-    def members(self, join: int, of: Any) -> Stream[Any]:
-        """Results of the members of a full join."""
-        return Stream(Members(self._reading, join, of))
+    def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
+        """Results of the members of a full join, those in `size` slots from `first` on."""
+        return Stream(Members(self._reading, join, of, first, size))
+
+    def results(self, join: int, slots: Collection[int]) -> dict[int, bytes | None]:
+        """What the members in these slots returned, as stored; None for those that did not end well."""
+        return {
+            slot: value if status is Status.DONE else None
+            for stretch in stretches(sorted(slots))
+            for page in Members(self._reading, join, Any, stretch[0], len(stretch)).endings()
+            for slot, _, status, value in page
+        }
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""

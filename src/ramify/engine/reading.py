@@ -154,23 +154,28 @@ class Reading:
 
 
 class Members:
-    """The results of a full join's members, in slot order, decoded as `of`: the source of a `Stream`."""
+    """The results of a full join's members, in slot order, decoded as `of`: the source of a `Stream`.
 
-    def __init__(self, reading: Reading, join: int, of: Any) -> None:
+    With a `size`, those of so many slots from `first` on.
+    """
+
+    def __init__(self, reading: Reading, join: int, of: Any, first: int = 0, size: int | None = None) -> None:
         self._reading = reading
         self._reads = reading.reads
         self._join = join
         self._wire = Wire(of)
+        self._first = first
+        self._size = size
 
     def pages(self) -> Iterator[Sequence[Any]]:
         """Results of those that ended well."""
         for ended in self.endings():
-            yield [None if raw is None else self._wire.read(raw) for _, status, raw in ended if status is Status.DONE]
+            yield [None if raw is None else self._wire.read(raw) for *_, status, raw in ended if status is Status.DONE]
 
     def failures(self) -> Iterator[TaskError]:
         """Those that did not end well, and why."""
         for ended in self.endings():
-            for task, status, value in ended:
+            for _, task, status, value in ended:
                 row = None if status is Status.DONE else self._reads.task(task)
                 if row is not None:
                     # What the cancel of its run swept away has no event of its own.
@@ -179,21 +184,29 @@ class Members:
     def sizes(self) -> tuple[int, int]:
         """How many ended well, and how many did not."""
         row = self._reads.task(self._join)
-        if row is not None:
-            found = self._reads.joins(row.run, after=self._join - 1, limit=1).rows
-            if found and found[0].id == self._join:
-                return found[0].needs - found[0].broken, found[0].broken
-        return 0, 0
+        found = () if row is None else self._reads.joins(row.run, after=self._join - 1, limit=1).rows
+        if not found or found[0].id != self._join:
+            return 0, 0
+        broken = found[0].broken
+        if broken and (self._first or self._size is not None):
+            # The join knows how many broke, and not which.
+            statuses = [status for ended in self.endings() for *_, status, _ in ended]
+            done = statuses.count(Status.DONE)
+            return done, len(statuses) - done
+        return (found[0].needs - self._first if self._size is None else self._size) - broken, broken
 
-    def endings(self) -> Iterator[list[tuple[int, Status | None, bytes | None]]]:
-        """Pages of members in slot order: task, last status, value. None for one that was swept or has no event."""
-        after, more = -1, True
-        while more:
-            page = self._reads.members(self._join, after=after, limit=PAGE)
-            tasks = [task for _, task in page.rows]
-            last = self._last_events(sorted(set(tasks)))
-            yield [(task, *last.get(task, (None, None))) for task in tasks]
-            after, more = page.after, page.more
+    def endings(self) -> Iterator[list[tuple[int, int, Status | None, bytes | None]]]:
+        """Pages of members in slot order: slot, task, last status, value. None for one that was swept or has no event.
+
+        Each page is read by itself, and once.
+        """
+        after, more, left = self._first - 1, True, self._size
+        while more and left != 0:
+            page = self._reads.members(self._join, after=after, limit=PAGE if left is None else min(PAGE, left))
+            rows = [(slot, task) for slot, task in page.rows if left is None or slot < self._first + (self._size or 0)]
+            last = self._last_events(sorted({task for _, task in rows}))
+            yield [(slot, task, *last.get(task, (None, None))) for slot, task in rows]
+            after, more, left = page.after, page.more, None if left is None else left - len(page.rows)
 
     def _last_events(self, tasks: Sequence[int]) -> dict[int, tuple[Status | None, bytes | None]]:
         found: dict[int, tuple[Status | None, bytes | None]] = {}

@@ -14,20 +14,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Iterator,
+    Mapping,
+)
 from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
 from uuid import UUID
+
+import msgspec
 
 from ramify.engine.options import Choice, Options, settle
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.control import Return
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.stream import Stream
-from ramify.model.call import Call, Group, arguments_key, label_of
-from ramify.model.codec import Signature, annotations_of
+from ramify.model.call import Call, Group, ReferringCall, arguments_key, label_of
+from ramify.model.codec import Refers, Signature, annotations_of
 from ramify.model.key import Hold
+from ramify.model.reference import Reference
 from ramify.model.task import check_name
 
 P = ParamSpec("P")
@@ -70,20 +83,21 @@ class Task(Generic[P, R_co, C_co]):
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         check_function(fn)
         settled = settle(fn.__name__, options)
-        stream, stream_of = _find_stream(fn)
-        signature = Signature.of(fn, () if stream is None else (stream,), last_word=Return)
+        streams = _find_streams(fn)
+        stream = _left_out(fn, streams)
+        signature = Signature.of(fn, streams, last_word=Return)
         colour = _colour(fn)
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.kind = settled.kind
         self.aliases = settled.aliases
         self.defined_at = defined_at(fn)
-        self.handler = Handler(settled.kind, fn, signature, colour, settled.policy, stream, stream_of)
+        self.handler = Handler(settled.kind, fn, signature, colour, settled.policy, stream, streams)
         hold = Hold.ONCE if options.once else Hold.LABEL
         self.group = Group(settled.kind, signature, settled.queue, hold=hold, handler=self.handler)
         if options.key is None and not options.once and options.lane is None:
             self.group = replace(self.group, plain=True, varied=self.group)
-        self._make = _maker(fn, self.group, options, stream)
+        self._make = _maker(fn, self.group, options, streams)
         self._make.__signature__ = _signature_of_calls(fn, stream)  # type: ignore[attr-defined]  # for help() and editors
         self._make.__doc__ = Task.of.__doc__
         # It stands before the method of the same name: calls are made by the million.
@@ -171,25 +185,33 @@ def _colour(fn: Callable[..., Any]) -> Colour:
     return _COLOURS.get(get_origin(hint) or hint, Colour.PLAIN)
 
 
-def _find_stream(fn: Callable[..., Any]) -> tuple[str | None, Any]:
-    """The parameter that takes the results of a join, and what these are."""
-    hints = annotations_of(fn)
+def _find_streams(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters that take results of others as streams, and what these are."""
+    found: dict[str, Any] = {}
+    for name, hint in annotations_of(fn).items():
+        if (get_origin(hint) or hint) is Stream and name != "return":
+            found[name] = (*get_args(hint), Any)[0]
+    return found
+
+
+def _left_out(fn: Callable[..., Any], streams: Mapping[str, Any]) -> str | None:
+    """The stream that calls need not pass: it takes the results of the join that a task waits for."""
     parameters = list(inspect.signature(fn).parameters.values())
-    found = [each for each in parameters if (get_origin(hints.get(each.name)) or hints.get(each.name)) is Stream]
+    found = [each for each in parameters if each.name in streams and each.default is not inspect.Parameter.empty]
     if not found:
-        return None, Any
+        return None
     stream = found[0]
     if len(found) > 1:
-        raise ConfigError(f"{fn.__name__}(): `{found[1].name}` is a second Stream; a task waits for one join")
-    if stream.default is inspect.Parameter.empty:
-        raise ConfigError(f"{fn.__name__}(): give `{stream.name}` a default, `= Stream()`: calls do not pass it")
+        raise ConfigError(
+            f"{fn.__name__}(): `{found[1].name}` is a second Stream with a default; a task waits for one join. "
+            "Take the defaults away, and pass references"
+        )
     after = parameters[parameters.index(stream) + 1 :]
     if stream.kind is not inspect.Parameter.KEYWORD_ONLY and any(
         each.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL) for each in after
     ):
-        raise ConfigError(f"{fn.__name__}(): put `{stream.name}` last among its parameters: calls do not pass it")
-    inside = get_args(hints[stream.name])
-    return stream.name, inside[0] if inside else Any
+        raise ConfigError(f"{fn.__name__}(): put `{stream.name}` last among its parameters: calls need not pass it")
+    return stream.name
 
 
 def _signature_of_calls(fn: Callable[..., Any], stream: str | None) -> inspect.Signature:
@@ -199,39 +221,65 @@ def _signature_of_calls(fn: Callable[..., Any], stream: str | None) -> inspect.S
     return known.replace(parameters=taken, return_annotation=Call)
 
 
-def _maker(fn: Callable[..., Any], group: Group, options: Options, stream: str | None) -> Callable[..., Call[Any]]:
+def _maker(
+    fn: Callable[..., Any], group: Group, options: Options, streams: Collection[str]
+) -> Callable[..., Call[Any]]:
     """The function behind `of`: the shortest that does what the options ask for."""
     signature = group.signature
     encode_positional, encode = signature.encode_positional, signature.encode
+    label, lane = _labels(fn, group, options, streams), _lanes(fn, group, options, streams)
+
+    def of_referring(*args: Any, **kwargs: Any) -> Call[Any]:
+        """A call with references among its arguments."""
+        body, references = signature.encode_referring(args, kwargs)
+        varied = group.varied or group
+        try:
+            made: Call[Any] = ReferringCall(varied, body, None, None, lane(args, kwargs), references)
+            return msgspec.structs.replace(made, label=label(made, args, kwargs))
+        except BadPayload:
+            raise
+        except Exception as error:
+            # The user's own function of the arguments, which did not expect a reference.
+            raise BadPayload(
+                f"{group.kind}(): its key, once or lane cannot be taken from {references[0]!r}, which is not known yet "
+                f"({type(error).__name__}: {error}). Take it from another argument, or give it with .key() or .lane()"
+            ) from error
+
+    if any(inspect.signature(fn).parameters[name].default is inspect.Parameter.empty for name in streams):
+        return of_referring
+
     if options.key is None and not options.once and options.lane is None:
 
         def of(*args: Any, **kwargs: Any) -> Call[Any]:
-            return Call(group, encode(args, kwargs) if kwargs else encode_positional(args))
+            try:
+                return Call(group, encode(args, kwargs) if kwargs else encode_positional(args))
+            except Refers:
+                return of_referring(*args, **kwargs)
 
         return of
 
-    label = _labels(fn, group, options, stream)
-    lane = _lanes(fn, group, options, stream)
-
     def of_chosen(*args: Any, **kwargs: Any) -> Call[Any]:
-        body = encode(args, kwargs) if kwargs else encode_positional(args)
-        return Call(group, body, label(body, args, kwargs), None, lane(args, kwargs))
+        try:
+            body = encode(args, kwargs) if kwargs else encode_positional(args)
+        except Refers:
+            return of_referring(*args, **kwargs)
+        return Call(group, body, label(Call(group, body), args, kwargs), None, lane(args, kwargs))
 
     return of_chosen
 
 
 def _labels(
-    fn: Callable[..., Any], group: Group, options: Options, stream: str | None
-) -> Callable[[bytes, tuple[Any, ...], dict[str, Any]], bytes | None]:
+    fn: Callable[..., Any], group: Group, options: Options, streams: Collection[str]
+) -> Callable[[Call[Any], tuple[Any, ...], dict[str, Any]], bytes | None]:
     kind = group.kind
     if options.once is True:
-        return lambda body, args, kwargs: label_of(kind, arguments_key(Call(group, body)))
+        return lambda call, args, kwargs: label_of(kind, arguments_key(call))
     option, how = ("once", options.once) if options.once else ("key", options.key)
     if how is None:
-        return lambda body, args, kwargs: None
-    choose = _chooser(fn, option, how, stream)
+        return lambda call, args, kwargs: None
+    choose = _chooser(fn, option, how, streams)
 
-    def label(body: bytes, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
+    def label(call: Call[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
         text = _text(kind, option, choose(args, kwargs))
         return None if text is None else label_of(kind, text)
 
@@ -239,11 +287,11 @@ def _labels(
 
 
 def _lanes(
-    fn: Callable[..., Any], group: Group, options: Options, stream: str | None
+    fn: Callable[..., Any], group: Group, options: Options, streams: Collection[str]
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], str | None]:
     if options.lane is None:
         return lambda args, kwargs: None
-    choose = _chooser(fn, "lane", options.lane, stream)
+    choose = _chooser(fn, "lane", options.lane, streams)
 
     def lane(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
         text = _text(group.kind, "lane", choose(args, kwargs))
@@ -252,8 +300,8 @@ def _lanes(
     return lane
 
 
-def _chooser(fn: Callable[..., Any], option: str, how: Choice | bool, stream: str | None) -> _Choose:
-    parameters = {name: each for name, each in inspect.signature(fn).parameters.items() if name != stream}
+def _chooser(fn: Callable[..., Any], option: str, how: Choice | bool, streams: Collection[str]) -> _Choose:
+    parameters = {name: each for name, each in inspect.signature(fn).parameters.items() if name not in streams}
     if callable(how):
         return lambda args, kwargs: how(*args, **kwargs)
     if not isinstance(how, str) or how not in parameters:
@@ -276,6 +324,10 @@ def _chooser(fn: Callable[..., Any], option: str, how: Choice | bool, stream: st
 def _text(kind: str, option: str, value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
+    if isinstance(value, Reference):
+        raise BadPayload(
+            f"{kind}(): its {option} would be the {value!r}, which is not known yet; take it from another argument"
+        )
     if isinstance(value, int | PurePath | UUID) and not isinstance(value, bool):
         return str(value)
     raise BadPayload(

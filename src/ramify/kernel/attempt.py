@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -20,13 +19,11 @@ from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
 from ramify.kernel.nursery import Nursery
-from ramify.kernel.stream import Ready, Stream
+from ramify.kernel.supply import arguments_of
 from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
-from ramify.model.claim import More
-from ramify.model.codec.wire import Wire
 from ramify.model.outcome import Failure
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
@@ -73,7 +70,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 args = decode(body) if plain else None
             except Exception:  # noqa: BLE001 - the slow way reads what is not plain, or says what is wrong with it
                 args = decode_slowly(body)
-            result = fn(*args) if args is not None else call_slowly(handler, chunk, place, workplace)
+            result = fn(*args) if args is not None else _call_slowly(chunk, place, workplace)
             calls = None
             if yields:
                 caught = _caught(result, box)
@@ -169,28 +166,10 @@ def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) ->
         raise Fatal(f"{handler.kind} made more than its max_children of {most} children")
 
 
-def call_slowly(handler: Handler, chunk: Chunk, place: int, workplace: Workplace) -> Any:
-    """Call a handler whose arguments have names, or that takes the results of a join."""
-    args, kwargs = handler.signature.decode(chunk.claim.bodies[place])
-    if handler.stream is not None:
-        task = chunk.claim.tasks[place]
-        more = chunk.claim.mores.get(task)
-        if more is not None and more.members is not None:
-            kwargs = {**kwargs, handler.stream: stream_for(task, more, handler, workplace)}
-    return handler.fn(*args, **kwargs)
-
-
-def stream_for(task: int, more: More, handler: Handler, workplace: Workplace) -> Stream[Any]:
-    """The results that a continuation waited for: as its claim brought them, or read when they are asked for."""
-    if more.results is None:
-        return workplace.library.members(task, handler.stream_of)
-    read = _wire(handler.stream_of).read
-    return Stream(Ready([None if raw is None else read(raw) for raw in more.results]))
-
-
-@lru_cache(maxsize=1_024)
-def _wire(annotation: Any) -> Wire:
-    return Wire(annotation)
+def _call_slowly(chunk: Chunk, place: int, workplace: Workplace) -> Any:
+    """Call a handler whose arguments have names, or that takes results of others."""
+    args, kwargs = arguments_of(chunk, place, workplace)
+    return chunk.handler.fn(*args, **kwargs)
 
 
 def is_pressed(error: BaseException) -> bool:

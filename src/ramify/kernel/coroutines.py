@@ -18,13 +18,14 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ramify.kernel.attempt import Void, check_children, is_pressed, stream_for, verdict_on
+from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.nursery import Nursery
+from ramify.kernel.supply import arguments_of
 from ramify.kernel.tuning import LAST_TURN, LOOP_PATIENCE, PIECE
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
@@ -304,10 +305,7 @@ def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
 
 async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current, ran: Ran) -> None:
     handler, task = chunk.handler, chunk.claim.tasks[place]
-    args, kwargs = handler.signature.decode(chunk.claim.bodies[place])
-    more = chunk.claim.mores.get(task)
-    if handler.stream is not None and more is not None and more.members is not None:
-        kwargs = {**kwargs, handler.stream: stream_for(task, more, handler, workplace)}
+    args, kwargs = arguments_of(chunk, place, workplace)
     if handler.colour is Colour.ASYNC_GENERATOR:
         result = await _collect(handler.fn(*args, **kwargs), chunk, current, workplace, ran)
     else:

@@ -182,7 +182,7 @@ class Current:
         until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
         """
         for call in calls if then is None else (*calls, then):
-            if not isinstance(call, Call):
+            if type(call) is not Call:
                 raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
         self._check_number(len(calls) + (then is not None))
         self._made = True

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -64,7 +64,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function, how its arguments cross, and its policy. `stream` names the parameter that takes a join's results."""
+    """A function, how its arguments cross, and its policy.
+
+    `streams` are its parameters that take streams of results, and what each result is. The one named by `stream` may be
+    left out of a call, and then takes the results of all members of the join that the task waited for.
+    """
 
     kind: str
     fn: Callable[..., Any]
@@ -72,4 +76,4 @@ class Handler:
     colour: Colour
     policy: Policy = Policy()
     stream: str | None = None
-    stream_of: Any = Any
+    streams: Mapping[str, Any] = field(default_factory=dict, compare=False)

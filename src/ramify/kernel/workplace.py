@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -56,8 +56,11 @@ class Library(Protocol):
     def leader(self, run: int) -> Leader:
         """The run that this one follows; ConfigError when it follows none."""
 
-    def members(self, join: int, of: Any) -> Stream[Any]:
-        """Results of the members of a full join, in order, decoded as `of`."""
+    def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
+        """Results of the members of a full join, in order, decoded as `of`: `size` of them from slot `first` on."""
+
+    def results(self, join: int, slots: Collection[int]) -> Mapping[int, bytes | None]:
+        """What the members in these slots of a full join returned, as stored; None for those that did not end well."""
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""

@@ -22,6 +22,7 @@ from ramify.errors import BadPayload
 from ramify.model.codec import Signature
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.policy import LEVELS, SECOND
+from ramify.model.reference import Reference
 from ramify.model.task import MAX_KEY, check_name
 
 R_co = TypeVar("R_co", covariant=True)
@@ -200,8 +201,29 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             raise BadPayload(f"{changes!a} holds text that cannot be stored (a lone surrogate)") from None
 
 
+class ReferringCall(Call[R_co], frozen=True, gc=False):
+    """A call that takes results of others: only a shape that knows what `references` mean can start it.
+
+    The first of them goes into slot 0 of the join that its task waits on, and each of the others behind the one before.
+    """
+
+    references: tuple[Reference, ...] = ()
+
+    def slots(self) -> Iterator[tuple[Reference, int]]:
+        """Each reference with its first slot."""
+        first = 0
+        for reference in self.references:
+            yield reference, first
+            first += reference.size or 0
+
+
 def arguments_key(call: Call[Any]) -> str:
     """A text that is the same for equal arguments, and differs for others."""
+    if isinstance(call, ReferringCall):
+        raise BadPayload(
+            f"{call!r} is to exist once for its arguments, and {call.references[0]!r} is not known yet; "
+            "give a key that is: once(key)"
+        )
     return blake2b(call.group.signature.identity(call.body), digest_size=16).hexdigest()
 
 

@@ -10,7 +10,7 @@ new or old, an arrival.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import assert_never
 
@@ -151,6 +151,23 @@ class Join(msgspec.Struct, frozen=True):
     def broken(self) -> int:
         """How many arrived, but not as done."""
         return self.ends.broken
+
+
+def nearest(groups: Iterable[tuple[int, int, int]], count: int) -> dict[int, int]:
+    """The tasks in the lowest `count` slots, perhaps a few more, of groups `(first, last, shift)` in slot order.
+
+    No more of the groups is looked at than that takes. Of two tasks in one slot the younger has taken it over.
+    """
+    slots: dict[int, int] = {}
+    enough: int | None = None
+    for first, last, shift in groups:
+        if enough is not None and first + shift > enough:
+            break
+        for task in range(first, min(last + 1, first + count)):
+            slots[task + shift] = max(task, slots.get(task + shift, 0))
+        if len(slots) >= count:
+            enough = sorted(slots)[count - 1]
+    return slots
 
 
 def part_sizes(needs: int) -> list[int]:

@@ -16,6 +16,14 @@ from ramify.model.codec.limits import shown
 
 def instead_of_call(stray: object) -> str:
     """What was given where a call is needed, and what to write."""
+    # A call is made with the codec, which asks in here why something cannot be stored.
+    from ramify.model.call import ReferringCall
+
+    if isinstance(stray, ReferringCall):
+        return (
+            f"{stray.kind} with the {stray.references[0]!r}, which nothing here supplies: add the call to what makes "
+            "such references, or let the task be a continuation, `spawn(*calls, then=...)`, that takes a Stream"
+        )
     name = _called(stray)
     if name is not None:
         return f"{_kind(stray)}: {name}(...) calls the function here and now; write {name}.of(...)"

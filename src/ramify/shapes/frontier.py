@@ -52,14 +52,14 @@ class Roots:
 
 def plan_of(root: object, functions: Container[CodeType]) -> Roots | None:
     """The roots that were meant: one call, or several in a list."""
-    if isinstance(root, Call):
+    if type(root) is Call:
         return Roots((root,))
     is_called = inspect.isgenerator(root) and root.gi_code in functions
     if is_called or isinstance(root, str) or not isinstance(root, Iterable):
         return None
     roots: list[Call[Any]] = []
     for each in root:
-        if not isinstance(each, Call):
+        if type(each) is not Call:
             raise ConfigError(f"a run begins with a call, or several in a list, and was given {instead_of_call(each)}")
         roots.append(each)
     if not roots:

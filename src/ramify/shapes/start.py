@@ -31,6 +31,7 @@ from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.model.policy import SECOND
 from ramify.model.run import Follows, NewRun, Order, Owner, Run, RunState, seconds_left
+from ramify.model.stray import instead_of_call
 from ramify.model.task import check_name
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
 from ramify.shapes.plan import Added, Plan, laid_out
@@ -154,6 +155,8 @@ def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int,
 
     Above that of the run, so that what is added comes after its roots.
     """
+    if stray := next((call for call in calls if type(call) is not Call), None):
+        raise ConfigError(f"what is added to a run is a call, and was {instead_of_call(stray)}")
     new = laid_out(calls, take(len(calls), run), store.now())
     return new.added(until_answered(lambda: store.append(run, new.tasks, new.joins, new.waiters)))
 

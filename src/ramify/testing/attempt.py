@@ -42,9 +42,9 @@ from ramify.kernel.signals import Signals
 from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.work import Chunk, Ran
 from ramify.kernel.workplace import Leader, Workplace
-from ramify.model.call import Call, Extra
+from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.claim import Claim, More, Want
-from ramify.model.codec.wire import Wire
+from ramify.model.codec.wire import Wire, write
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.log import LogLine
@@ -103,15 +103,22 @@ def attempt(
     """Try a call once, here and now, and raise what it raises.
 
     `number` is what `current().attempt` says, `params` are those of its run. `results` fill the `Stream` of a task that
-    waits for others; `broken` says how many of those did not end well, or what each of them raised. `leader` is what
-    `current().leader.get(key)` finds, and `resources` are what handlers get instead of opening their own.
+    waits for others, or the places of its references; `broken` says how many of those did not end well, or what each of
+    them raised. `leader` is what `current().leader.get(key)` finds, and `resources` are what handlers get instead of
+    opening their own.
     """
     handler = handler_of(call)
     if handler.colour.is_async:
         check_no_event_loop(f"attempt({call.kind}.of(…))", "await aattempt(…)")
-    members = _members(call, handler, results, broken)
+    slots: tuple[bytes | None, ...] | None = None
+    members = None
+    if isinstance(call, ReferringCall):
+        slots = _slots(call, results, broken)
+        call = Call(call.group, call.body, call.label, call.extra, call.in_lane)
+    else:
+        members = _members(call, handler, results, broken)
     with overridden(resources):
-        return copy_context().run(_attempt, call, handler, number, params, members, leader)
+        return copy_context().run(_attempt, call, handler, number, params, members, leader, slots)
 
 
 async def aattempt(
@@ -170,6 +177,7 @@ def _attempt(
     params: object,
     members: Ready[Any] | None,
     leader: Mapping[str, Any] | None,
+    slots: tuple[bytes | None, ...] | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
     store = open_store("memory:")
@@ -179,6 +187,8 @@ def _attempt(
     library = Given(store, handler, members, leader)
     if members is not None:
         claim = _as_continuation(claim, *members.sizes())
+    elif slots is not None:
+        claim = _as_continuation(claim, len(slots), 0, slots)
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
     workplace = Workplace(session, library, notes, frozenset(), frozenset(), on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
@@ -206,9 +216,9 @@ def _claim(store: Store, session: Session, call: Call[Any], params: object) -> C
     return session.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
 
 
-def _as_continuation(claim: Claim, done: int, broken: int) -> Claim:
+def _as_continuation(claim: Claim, done: int, broken: int, results: tuple[bytes | None, ...] | None = None) -> Claim:
     task = claim.tasks[0]
-    more = msgspec.structs.replace(claim.mores.get(task, More()), members=Ends(done, broken))
+    more = msgspec.structs.replace(claim.mores.get(task, More()), members=Ends(done, broken), results=results)
     return msgspec.structs.replace(claim, mores={task: more})
 
 
@@ -283,7 +293,7 @@ class Given(Library):
             raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
         return Told(self._leader)
 
-    def members(self, join: int, of: Any) -> Stream[Any]:
+    def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
         """The results it waited for, as the test gave them."""
         return Stream(self._members)
 
@@ -323,8 +333,20 @@ def _members(
             f"attempt(broken=…): {handler.kind}() would be skipped, because members did not end well; "
             f"give {handler.kind}.of(…).always() if it is spawned like that"
         )
-    wire = Wire(handler.stream_of)
+    wire = Wire(handler.streams[handler.stream])
     return Ready([None if each is None else wire.read(wire.seal(each)) for each in results or ()], failures)
+
+
+def _slots(
+    call: ReferringCall[Any], results: Iterable[Any] | None, broken: int | Iterable[BaseException | TaskError]
+) -> tuple[bytes | None, ...]:
+    """What goes into the slots of a call that takes results of others."""
+    if results is None or broken:
+        raise ConfigError(
+            f"attempt({call!r}): it takes results of others; tell it them, with results=[…], in the order in which "
+            f"they are first named ({', '.join(map(repr, call.references))}), a stream as one after the other"
+        )
+    return tuple(None if each is None else write(each) for each in results)
 
 
 def _broken(given: int | Iterable[BaseException | TaskError]) -> Iterable[BaseException | TaskError]:

@@ -13,21 +13,23 @@ Does not deal with exceptions, keys or options of a call, and does not call the 
 
 import inspect
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import NoneType
 from typing import Any, Self
 
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.codec.escape import MARK, unescaped
+from ramify.model.codec.escape import MARK, has_slots
 from ramify.model.codec.forms import ByName, ByPosition, Positional
 from ramify.model.codec.identity import identity_of
 from ramify.model.codec.limits import INT_MAX, INT_MIN, MAX_BYTES
 from ramify.model.codec.parameters import RESULT, Function, Parameter, read_parameters
 from ramify.model.codec.proofs import Table, holds, proofs_of, table_of
+from ramify.model.codec.referring import ByReference, Supply
 from ramify.model.codec.refusal import explain, in_words
-from ramify.model.codec.wire import NotStorable, Wire, encoder
+from ramify.model.codec.wire import NotStorable, UnknownType, Wire, encoder, tree_in
+from ramify.model.reference import Reference
 
 #: In fewer bytes than this no argument can be an integer beyond 64 bits: 19 digits and two brackets.
 _ROOM_FOR_A_LONG_INTEGER = 21
@@ -37,13 +39,19 @@ _WRITTEN_ONE_WAY = (str, int, bool, NoneType, None)
 _PLACE = re.compile(r"\$\[(\d+)\]")
 
 
+class Refers(BadPayload):
+    """A reference is among the arguments: such a call is made with `encode_referring`."""
+
+
 class Signature:
     """What one function takes and returns, ready to encode and decode; made once, when the function is decorated."""
 
-    def __init__(self, name: str, source: inspect.Signature, parameters: tuple[Parameter, ...], result: Any) -> None:
-        self.name = name
-        self._source = source
+    def __init__(self, fn: Function, parameters: tuple[Parameter, ...], result: Any, without: Collection[str]) -> None:
+        self.name = fn.__name__
+        source = inspect.signature(fn)
+        self._source = source.replace(parameters=[p for p in source.parameters.values() if p.name not in without])
         self._annotations = {each.name: each.annotation for each in parameters} | {RESULT: result}
+        self._by_reference = ByReference(fn, self._annotations, without)
         self._by_position = ByPosition(parameters)
         self._by_name = ByName(parameters)
         self._keywords = [None if each.only_by_position else each.name for each in self._by_position.places]
@@ -54,20 +62,19 @@ class Signature:
         self.encode_positional: Callable[[Positional], bytes] = self._positional_encoder()
         #: The fastest path: one call of msgspec, which raises for everything that is not the plain form of a call.
         self.decode_plain: Callable[[bytes], Positional] = self._by_position.decode
-        #: The fast path of `decode`; None for a payload that only `decode` can give back, because it has keywords.
+        #: The fast path of `decode`; None for a payload that only `decode` can give back, because it has keywords or
+        #: takes results.
         self.decode_positional: Callable[[bytes], Positional | None] = self._positional_decoder()
 
     @classmethod
-    def of(cls, fn: Function, without: Container[str] = (), last_word: type | None = None) -> Self:
+    def of(cls, fn: Function, without: Collection[str] = (), last_word: type | None = None) -> Self:
         """Read a function; raises ConfigError if its annotations can never be stored.
 
         Parameters named in `without` are filled by others when the function is called, and are no part of a call.
         An async generator's result is annotated as the parameter of the `last_word` class it yields.
         """
         parameters, result = read_parameters(fn, without, last_word)
-        source = inspect.signature(fn)
-        source = source.replace(parameters=[each for each in source.parameters.values() if each.name not in without])
-        return cls(fn.__name__, source, parameters, result)
+        return cls(fn, parameters, result, without)
 
     def encode(self, args: Positional, kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call."""
@@ -78,15 +85,35 @@ class Signature:
             return self.encode_positional((*args, *(kwargs[name] for name in names if name is not None)))
         return self._seal_by_name(args, kwargs)
 
-    def decode(self, payload: bytes) -> tuple[Positional, dict[str, Any]]:
-        """The arguments of a call; raises BadPayload if they do not fit the function any more."""
+    def encode_referring(self, args: Positional, kwargs: Mapping[str, Any]) -> tuple[bytes, tuple[Reference, ...]]:
+        """The payload of a call that takes results which are not there yet, and what goes into its slots."""
+        return self._by_reference.seal(args, kwargs)
+
+    def decode(self, payload: bytes, supply: Supply | None = None) -> tuple[Positional, dict[str, Any]]:
+        """The arguments of a call; raises BadPayload if they do not fit the function any more.
+
+        Results come from the `supply`; without one there are texts in their places.
+        """
         args = self.decode_positional(payload)
         if args is not None:
             return args, {}
+        if has_slots(payload):
+            return self._by_reference.shown(payload) if supply is None else self._filled(payload, supply)
         try:
             return self._by_name.unpack(self._by_name.wire.read(payload))
         except Exception as error:
             raise self._misfit("call", error) from error
+
+    def _filled(self, payload: bytes, supply: Supply) -> tuple[Positional, dict[str, Any]]:
+        def read(tree: object) -> tuple[Positional, dict[str, Any]]:
+            try:
+                if isinstance(tree, dict):
+                    return self._by_name.unpack(self._by_name.wire.read_tree(tree))
+                return self._by_position.read_tree(tree), {}
+            except Exception as error:
+                raise self._misfit("call", error) from error
+
+        return self._by_reference.read(payload, supply, read)
 
     def encode_result(self, value: object) -> bytes | None:
         """The bytes of what a handler returned; None for None, whatever the annotation."""
@@ -114,7 +141,7 @@ class Signature:
         args, kwargs = self.decode(payload)
         if kwargs:
             return identity_of({"args": args, "kwargs": kwargs})
-        tree = _tree(payload)
+        tree = tree_in(payload)
         return identity_of(args[: len(tree)] if isinstance(tree, list) else args)
 
     def _positional_encoder(self) -> Callable[[Positional], bytes]:
@@ -178,8 +205,10 @@ class Signature:
         return decode_positional
 
     def _read_by_position(self, payload: bytes) -> Positional | None:
+        if has_slots(payload):
+            return None
         try:
-            tree = _tree(payload)
+            tree = tree_in(payload)
             return None if isinstance(tree, dict) else self._by_position.read_tree(tree)
         except Exception as error:
             raise self._misfit("call", error) from error
@@ -193,12 +222,18 @@ class Signature:
         try:
             given = self._source.bind(*args, **kwargs).arguments
         except TypeError as error:
+            if any(isinstance(each, Reference) for each in (*args, *kwargs.values())):
+                raise Refers(f"{self.name}(): a reference is among its arguments") from None
             raise BadPayload(f"{self.name}(): {error}. It takes ({', '.join(self._source.parameters)})") from None
         return self._seal(self._by_name.wire, self._by_name.pack(given), given.items())
 
     def _seal(self, wire: Wire, value: object, given: Iterable[tuple[str, object]]) -> bytes:
         try:
             return wire.seal(value)
+        except UnknownType as unknown:
+            if isinstance(unknown.value, Reference):
+                raise Refers(f"{self.name}(): a reference is among its arguments") from None
+            raise self._refusal(given, unknown) from None
         except (NotStorable, RecursionError, msgspec.MsgspecError) as error:
             raise self._refusal(given, error) from None
         except Exception as error:
@@ -224,7 +259,3 @@ class Signature:
     def _place_name(self, found: re.Match[str]) -> str:
         place = int(found[1])
         return self._by_position.places[place].name if place < len(self._by_position.places) else found[0]
-
-
-def _tree(payload: bytes) -> object:
-    return unescaped(payload) if payload.startswith(MARK) else msgspec.json.decode(payload)

@@ -85,12 +85,19 @@ def write(value: object) -> bytes:
         raw = MARK
     if not raw.startswith(MARK):
         return raw
-    return escaped(msgspec.to_builtins(value, enc_hook=_flatten_to_escape, str_keys=True))
+    return escaped(msgspec.to_builtins(value, enc_hook=flatten_to_escape, str_keys=True))
 
 
 def as_builtins(value: object) -> object:
     """The tree that is written for a value, with the keys of dicts as they are."""
     return msgspec.to_builtins(value, enc_hook=_flatten)
+
+
+def tree_in(raw: bytes | None) -> object:
+    """The tree of lists and dicts in bytes of either form; None for none."""
+    if raw is None:
+        return None
+    return unescaped(raw) if raw.startswith(MARK) else msgspec.json.decode(raw)
 
 
 def can_rebuild(annotation: object) -> bool:
@@ -146,7 +153,8 @@ def _flatten(value: Any) -> object:
     raise UnknownType(value)
 
 
-def _flatten_to_escape(value: Any) -> object:
+def flatten_to_escape(value: Any) -> object:
+    """What is written in the escaped form for a value that msgspec does not know."""
     return f"{PATH}{value}" if isinstance(value, PurePath) else _flatten(value)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ramify.model.arrivals import Arrival, Arrivals, Bits, Standing, created, settle
 from ramify.model.event import Status, fold
-from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, part_sizes
+from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_sizes
 from ramify.model.links import Sizes, check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
@@ -82,6 +82,19 @@ def members(place: Place, join: int) -> dict[int, int]:
         for task in range(span.first, span.last + 1)
     }
     return grouped | place.linked.get(join, {})
+
+
+def members_after(place: Place, join: int, after: int, count: int) -> list[tuple[int, int]]:
+    """The tasks in the next slots, at least `count` if there are so many."""
+    spans = sorted(place.grouped.get(join, ()), key=lambda span: span.first + span.shift)
+    groups = (
+        (max(span.first, after + 1 - span.shift), span.last, span.shift)
+        for span in spans
+        if span.published and span.last + span.shift > after
+    )
+    linked = place.linked.get(join, {})
+    found = nearest(groups, count)
+    return sorted({**found, **{slot: linked[slot] for slot in linked if slot > after}}.items())
 
 
 def memberships(place: Place, task: int) -> list[tuple[int, int]]:

@@ -129,8 +129,9 @@ class MemoryReads:
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""
         with self._place.lock:
-            tasks = sorted(t for t in self._place.events if first <= t <= last)
-            return [event for task in tasks for event in self._place.events[task]]
+            known = self._place.events
+            tasks = range(first, last + 1) if last - first < len(known) else sorted(known)
+            return [event for task in tasks if first <= task <= last for event in known.get(task, ())]
 
     def history(self, task: int) -> History:
         """What the events of a task add up to, sweeps included."""
@@ -155,8 +156,8 @@ class MemoryReads:
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot."""
         with self._place.lock:
-            slots = sorted(joins.members(self._place, join).items())
-            return _page((pair for pair in slots if pair[0] > after), lambda pair: pair[0], after, limit)
+            slots = joins.members_after(self._place, join, after, page_size(limit) + 1)
+            return _page(slots, lambda pair: pair[0], after, limit)
 
     def errors(self, run: int) -> ErrorSummary:
         """Failed tasks, grouped."""

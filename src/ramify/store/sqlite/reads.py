@@ -11,7 +11,7 @@ import msgspec
 from ramify.model.death import Deaths
 from ramify.model.decision import Said
 from ramify.model.event import Event, History, Status, fold
-from ramify.model.join import Join, Rule
+from ramify.model.join import Join, Rule, nearest
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
@@ -67,6 +67,11 @@ LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM 
 IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
 NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
 UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
+LINKED_AFTER = "SELECT slot, max(task) FROM waiter WHERE id = ? AND slot > ? GROUP BY slot LIMIT ?"
+GROUPED_AFTER = (
+    "SELECT max(first, ?2 + 1 - shift), last, shift FROM span INDEXED BY span_join"
+    " WHERE joined = ?1 AND last + shift > ?2 AND published ORDER BY first + shift"
+)
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
 
 
@@ -204,18 +209,10 @@ class SqliteReads:
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot: of groups, and of waiters, which win where a group's task lost its key."""
         with self._link.read() as db:
-            waiting = db.execute(
-                "SELECT slot, max(task) FROM waiter WHERE id = ? AND slot > ? GROUP BY slot", (join, after)
-            ).fetchall()
-            spans = db.execute(
-                "SELECT max(first, ?2 + 1 - shift), last, shift FROM span WHERE joined = ?1 AND published"
-                " AND last + shift > ?2 ORDER BY first",
-                (join, after),
-            ).fetchall()
-            slots: dict[int, int] = {}
-            for first, last, shift in spans:
-                slots.update((task + shift, task) for task in range(first, min(last, first + page_size(limit)) + 1))
-            slots.update(waiting)
+            # A page and one more of each: however many there are, what lies behind is not looked at.
+            size = page_size(limit) + 1
+            slots = nearest(db.execute(GROUPED_AFTER, (join, after)), size)
+            slots.update(db.execute(LINKED_AFTER, (join, after, size)))
             return _page(sorted(slots.items()), lambda pair: pair[0], after, limit)
 
     def errors(self, run: int) -> ErrorSummary:

@@ -56,7 +56,7 @@ CREATE TABLE span (
 CREATE INDEX span_run ON span (run);
 CREATE INDEX span_parents ON span (low_parent, high_parent) WHERE low_parent IS NOT NULL;
 CREATE INDEX span_far_parents ON span (low_parent, high_parent) WHERE high_parent - low_parent >= 8192;
-CREATE INDEX span_join ON span (joined) WHERE joined IS NOT NULL;
+CREATE INDEX span_join ON span (joined, first + shift) WHERE joined IS NOT NULL;
 
 CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB, lane TEXT);
 

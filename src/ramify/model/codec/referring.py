@@ -1,0 +1,152 @@
+"""The third form of a call's arguments: some of them are results that are not there yet.
+
+It is the escaped form of the other two, with `Slot`s where results go; a parameter that takes a stream of results is
+always named. When the task is tried, the results come in as they are stored and the whole is read by the annotations,
+so that what does not fit is refused in the same words as any argument.
+
+Promises: arguments without a reference are refused at `of` as ever. What stands beside a reference in a list or dict is
+only read together with it, when the task is tried.
+
+Does not know where results are kept.
+"""
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from ramify.errors import BadPayload
+from ramify.model.codec.escape import Slot, escaped, slot_text, unescaped
+from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits
+from ramify.model.codec.parameters import Function
+from ramify.model.codec.refusal import explain
+from ramify.model.codec.wire import Wire, flatten_to_escape, tree_in
+from ramify.model.reference import Reference, Slots
+
+
+class Supply(Protocol):
+    """Where the results of a call come from."""
+
+    def result(self, slot: int) -> bytes | None:
+        """One result, as it is stored."""
+
+    def stream(self, name: str, first: int, size: int | None) -> object:
+        """What a parameter that takes a stream is given: the results of `size` slots from `first` on."""
+
+
+class ByReference:
+    """The calls of one function that take results; `streams` are its parameters that take streams of them."""
+
+    def __init__(self, fn: Function, annotations: Mapping[str, Any], streams: Collection[str]) -> None:
+        self._name = fn.__name__
+        self._source = inspect.signature(fn)
+        self._annotations = annotations
+        self._streams = [name for name in self._source.parameters if name in streams]
+
+    def seal(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, tuple[Reference, ...]]:
+        """The payload of a call, and what goes into its slots."""
+        given = self._bound(args, kwargs)
+        slots = Slots()
+        tree: dict[str, object] = {}
+        for name in (name for name in given if name not in self._streams):
+            tree[name] = self._argument(name, given[name], slots)
+        streams = {name: self._stream(name, given[name]) for name in self._streams if name in given}
+        for name, stream in sorted(streams.items(), key=lambda each: each[1].size is None):
+            tree[name] = slot_text(slots.first(stream), stream.size, stream=True)
+        raw = escaped(list(tree.values()) if self._are_first(tree) else tree)
+        if len(raw) > MAX_BYTES:
+            raise BadPayload(
+                f"{self._name}(): its arguments take {len(raw):,} bytes, and may take {MAX_BYTES:,} (1 MiB)"
+            )
+        return raw, slots.references
+
+    def _are_first(self, names: Collection[str]) -> bool:
+        """Whether these parameters are the first ones, given by position, and none takes a stream."""
+        first = [*self._source.parameters.values()][: len(names)]
+        return all(
+            each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+            and each.name == name
+            and name not in self._streams
+            for each, name in zip(first, names, strict=True)
+        )
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+        try:
+            return self._source.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            hint = (
+                f". `{self._streams[0]}` is a Stream: pass a reference to it, or give it a default, `= Stream()`, to "
+                "make the task a continuation (`spawn(then=...)`)"
+                if self._streams
+                else ""
+            )
+            raise BadPayload(f"{self._name}(): {error}{hint}") from None
+
+    def _argument(self, name: str, value: object, slots: Slots) -> object:
+        """The tree of one argument; one without a reference is proven to come back."""
+        met: list[Reference] = []
+
+        def flatten(part: object) -> object:
+            if not isinstance(part, Reference):
+                return flatten_to_escape(part)
+            if part.stream:
+                raise BadPayload(
+                    f"{self._name}(): `{name}` was given the {part!r}, which are a stream; annotate it Stream[...]"
+                )
+            met.append(part)
+            return slot_text(slots.first(part), 1, stream=False)
+
+        try:
+            if isinstance(value, Reference):
+                return flatten(value)
+            tree = msgspec.to_builtins(value, enc_hook=flatten, str_keys=True)
+            if not met:
+                Wire(self._annotations[name]).seal(value)
+            elif breaks_limits(tree, MAX_DEPTH):
+                raise BadPayload(f"{self._name}(): `{name}` is nested too deep, or holds an integer beyond 64 bits")
+        except BadPayload:
+            raise
+        except Exception as error:
+            raise BadPayload(f"{self._name}(): {explain([(name, self._annotations[name], value)], error)}") from error
+        return tree
+
+    def _stream(self, name: str, value: object) -> Reference:
+        if isinstance(value, Reference) and value.stream:
+            return value
+        raise BadPayload(
+            f"{self._name}(): `{name}` is a Stream and was given {value!r:.200}; pass a reference to the results of "
+            "many calls, or leave it to the join that the task waits for"
+        )
+
+    def shown(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with texts in the places of results, for people."""
+        tree: Any = unescaped(payload)
+        return (tuple(tree), {}) if isinstance(tree, list) else ((), tree)
+
+    def read(
+        self, payload: bytes, supply: Supply, read: Callable[[object], tuple[tuple[Any, ...], dict[str, Any]]]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with their results; `read` makes those that are no streams of their tree."""
+        tree: Any = unescaped(payload)
+        streams: dict[str, object] = {}
+        if isinstance(tree, dict):
+            named = {name: tree.pop(name) for name in self._streams if name in tree}
+            streams = {name: supply.stream(name, slot.first, slot.size) for name, slot in named.items()}
+        args, kwargs = read(_filled(tree, supply))
+        placed = list(args)
+        for place, parameter in enumerate(self._source.parameters.values()):
+            if parameter.name in streams and place <= len(placed) and parameter.kind is not parameter.KEYWORD_ONLY:
+                placed.insert(place, streams.pop(parameter.name))
+        return tuple(placed), {**kwargs, **streams}
+
+
+def _filled(node: object, supply: Supply) -> object:
+    """A tree with the results in their places."""
+    if isinstance(node, Slot):
+        return tree_in(supply.result(node.first))
+    if isinstance(node, list):
+        return [_filled(part, supply) for part in node]
+    if isinstance(node, dict):
+        return {key: _filled(part, supply) for key, part in node.items()}
+    return node
