@@ -19,7 +19,7 @@ from tools.text_rules import (
     sleeps_in_tests,
 )
 from tools.tree import Rule
-from tools.words import banned_names
+from tools.words import banned_names, class_names
 
 RULES: tuple[Rule, ...] = (
     module_sizes,
@@ -30,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     sleeps_in_tests,
     environment_reads,
     banned_names,
+    class_names,
     pins,
     registry_matches,
 )

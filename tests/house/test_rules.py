@@ -20,7 +20,7 @@ from tools.text_rules import (
     sleeps_in_tests,
 )
 from tools.tree import Rule, files, name_of
-from tools.words import banned_names, banned_words
+from tools.words import banned_names, banned_words, class_names
 
 PACKAGE = "src/ramify/room/__init__.py"
 MODULE = "src/ramify/room/part.py"
@@ -102,6 +102,14 @@ PLANTED = [
     Planted("a banned variable", banned_names, MODULE, "for data in (): ...\n", "'data'"),
     Planted("a banned alias", banned_names, MODULE, "import os as data\n", "'data'"),
     Planted("a banned module", banned_names, "src/ramify/manager.py", "", "'manager'"),
+    Planted(
+        "a class name that exists already",
+        class_names,
+        MODULE,
+        "class Task: ...\n",
+        "src/ramify/another.py:1",
+        ("src/ramify/another.py", "class Task: ...\n"),
+    ),
     Planted("a banned package", banned_names, "src/ramify/data/__init__.py", "", "'data'"),
 ]
 

@@ -205,9 +205,9 @@ class Coroutines:
         self._asked = None
 
     def _cancel_marked(self) -> None:
-        place = self._workplace
+        found = self._workplace
         for task, (chunk, at) in list(self._tasks.items()):
-            wanted = chunk.claim.run not in place.cancelled_runs and chunk.claim.tasks[at] not in place.cancelled_tasks
+            wanted = chunk.claim.run not in found.cancelled_runs and chunk.claim.tasks[at] not in found.cancelled_tasks
             # Once is enough: a second time would cut its cleaning up short.
             if not wanted and not task.cancelling():
                 task.cancel()

@@ -156,9 +156,9 @@ class Current:
     @property
     def cancelled(self) -> bool:
         """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now."""
-        place = self._workplace
-        gone = self._chunk.lost or (place.held is not None and self._chunk.claim.token not in place.held)
-        return gone or self.run_id in place.cancelled_runs or self.task in place.cancelled_tasks
+        around = self._workplace
+        gone = self._chunk.lost or (around.held is not None and self._chunk.claim.token not in around.held)
+        return gone or self.run_id in around.cancelled_runs or self.task in around.cancelled_tasks
 
     @property
     def leader(self) -> Leader:

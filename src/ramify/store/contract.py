@@ -119,7 +119,7 @@ class Store(Protocol):
 
     @property
     def reads(self) -> Reads:
-        """Pages and counts for people and checks. The kernel never calls it."""
+        """Pages and counts for people, handlers and checks."""
 
     def describe(self) -> Description:
         """Say what this store is and what it survives."""

@@ -1,4 +1,5 @@
-"""Reads: pages and counts for people and for checks. Bounded, keyset-paginated; the kernel never calls them.
+"""Reads: pages and counts for people, handlers and checks. Bounded, keyset-paginated; no verb of the work is decided
+by them.
 
 Three classes, and each read says which it is:
 
