@@ -8,12 +8,13 @@ Not in here: time, processes, faults.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
 from ramify.kernel.handler import Colour, Handler, Policy
+from ramify.kernel.tuning import QUICK
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
 from ramify.model.event import Status
@@ -23,7 +24,7 @@ from ramify.model.policy import Backoff, Rate
 PLENTY = 1_000
 
 
-def _task(number: int) -> int:
+def _task(number: int) -> int | None:
     return number
 
 
@@ -120,19 +121,23 @@ def number_of(body: bytes) -> int:
     return int(body[1:-1])
 
 
-def handlers_of(luck: random.Random, killers: bool) -> dict[str, Handler]:
+def handlers_of(
+    luck: random.Random, killers: bool, plain: Callable[..., Any], woven: Callable[..., Any]
+) -> dict[str, Handler]:
     """Kinds of every sort, with the policies of this seed."""
     backoff = Backoff(luck.choice((0.0, 0.2, 2.0)), 2.0, 4.0, jitter=luck.random() < 0.5)
     most = 4 if killers else None
 
     def handler(kind: str, colour: Colour, policy: Policy) -> Handler:
-        return Handler(kind, _task, SIGNATURE, colour, policy)
+        return Handler(kind, woven if colour.is_async else plain, SIGNATURE, colour, policy)
 
     limit: dict[str, Any] = luck.choice(({"concurrency": 1}, {"concurrency": 3}, {"rate": Rate((3, 1.0))}))
     return {
         "plain": handler("plain", Colour.PLAIN, Policy(luck.choice((0, 1, 3)), backoff, max_crashes=most)),
         "woven": handler("woven", Colour.ASYNC, Policy(luck.choice((0, 2)), backoff, max_crashes=most)),
-        "timed": handler("timed", Colour.PLAIN, Policy(PLENTY, backoff, timeout=1.5, max_crashes=most)),
+        "timed": handler(
+            "timed", luck.choice((Colour.PLAIN, Colour.ASYNC)), Policy(PLENTY, backoff, timeout=1.5, max_crashes=most)
+        ),
         "limited": handler(
             "limited", luck.choice((Colour.PLAIN, Colour.ASYNC)), Policy(2, backoff, max_crashes=most, **limit)
         ),
@@ -152,10 +157,13 @@ class Tree:
         self._failures = luck.choice((0.0, 0.0, 0.1))
         self._splits = luck.choice((0.0, 0.3, 0.6))
         self._delays = luck.choice((0.0, 0.1))
-        self._pace = luck.choice((0.0005, 0.05, 0.3, 1.2))
+        self._pace = luck.choice((0.00005, 0.00005, 0.0005, 0.05, 0.3, 1.2))
         # A claim of more tasks than a dead one is split into is the hard case for blame.
         self._fan = 50 if killers else luck.choice((6, 6, 25))
         self._kinds = luck.sample(sorted(handlers), luck.randint(1, len(handlers)))
+        if self._pace < QUICK and luck.random() < 0.7:
+            # Many quick ones of one kind run in the thread of the loop, until one of them is not quick after all.
+            self._kinds, self._setbacks, size = ["plain"], 0.0, 4 * size
         self.nodes: list[Node] = []
         self.roots: list[list[int]] = []
         for run in range(runs):
@@ -193,11 +201,13 @@ class Tree:
         kind = luck.choice(self._kinds)
         lane = luck.choice((None, "left", "right")) if kind in ("limited", "plain") else None
         delay = luck.choice((0.5, 2.0)) if late and parent is not None and luck.random() < self._delays else None
-        node = Node(len(self.nodes), run, parent, self._group(kind, delay), lane, luck.random() * self._pace)
+        # Now and then one that looks quick is not.
+        pace = self._pace if luck.random() < 0.98 else 0.5
+        node = Node(len(self.nodes), run, parent, self._group(kind, delay), lane, luck.random() * pace)
         node.waited_for = waited_for
         if luck.random() < 0.5:
             node.value = b"%d" % (7 * node.number)
-        if kind != "timed" and luck.random() < 0.1:
+        if kind != "timed" and self._pace >= QUICK and luck.random() < 0.1:
             node.retries = luck.randint(0, 3)
         if luck.random() < self._setbacks:
             self._set_back(node)

@@ -49,6 +49,8 @@ class Watch:
         self.cancelled_trees: dict[int, float] = {}
         self._paused: dict[int, float] = {}
         self._restless: Counter[Process] = Counter()
+        #: Until when a process wanted to rest, unless it is told more than by then.
+        self._resting: dict[Process, tuple[float, int]] = {}
         self._limit = world.handlers["limited"].policy.concurrency
         self.looked()
 
@@ -243,6 +245,11 @@ class Watch:
         if claim.round > self._place.runs[claim.run].round and world.place.runs[claim.run].new.order.value == "rounds":
             raise Violation(f"{process} leases tasks of round {claim.round}, which is not open")
 
+    def began(self, process: Process, task: int) -> None:
+        """A handler is entered."""
+        if self._place.sessions[process.session.process].gone_at is not None:
+            raise Violation(f"{process} starts task {task} after it was declared dead")
+
     def _must_not_know(self, process: Process, chunk: Chunk, at: float, what: str) -> None:
         """A beat sent after it happened and after the claim came has told the process."""
         if process.heard_of > max(at, process.claimed_at[chunk.claim.token]):
@@ -250,9 +257,14 @@ class Watch:
 
     def stepped(self, process: Process, step: Step) -> None:
         """The core decided."""
-        core = process.core
+        core, now = process.core, process.clock()
+        until, facts = self._resting.pop(process, (now, -1))
+        if now < until and facts == process.facts:
+            self._did_not_rest(process)
         if not isinstance(step, Rest):
             self._restless[process] = 0
+        elif not step.idle:
+            self._resting[process] = now + 0.9 * step.seconds, process.facts
         if process.knows_its_death and not isinstance(step, Enter | Leave):
             raise Violation(f"{process} knows that it was declared dead, and does not enter anew but {step}")
         match step:
@@ -271,7 +283,7 @@ class Watch:
             case Rest() if process.is_out_of_grace:
                 raise Violation(f"{process} rests although its grace period is over")
             case Rest(seconds, idle=False) if seconds <= SHORTEST_REST:
-                self.did_not_rest(process)
+                self._did_not_rest(process)
             case _:
                 pass
 
@@ -281,8 +293,8 @@ class Watch:
             if holding.claim.run in beat.paused and not holding.closing:
                 raise Violation(f"{process} heard that run {holding.claim.run} is paused and goes on with it")
 
-    def did_not_rest(self, process: Process) -> None:
-        """A loop wanted to rest and found that it should not, or hardly."""
+    def _did_not_rest(self, process: Process) -> None:
+        """A loop wanted to rest and hardly did, although it was told nothing."""
         self._restless[process] += 1
         if self._restless[process] > RESTLESS:
             raise Violation(f"{process} never rests: it has nothing to do and looks again and again")

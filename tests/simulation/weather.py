@@ -37,7 +37,10 @@ SUDDEN = (Fault.CRASH, Fault.FREEZE, Fault.AWAY, Fault.CANCEL, Fault.PAUSE, Faul
 
 @dataclass(frozen=True)
 class Weather:
-    """What a seed decides before anything runs."""
+    """What a seed decides before anything runs.
+
+    `hiccups` is how often a thread loses its turn for no reason, `scarce` how often memory is found to be.
+    """
 
     faults: frozenset[Fault]
     processes: int
@@ -49,6 +52,8 @@ class Weather:
     step: float
     dead_after: float
     until_ended: bool
+    hiccups: float
+    scarce: float
 
     @classmethod
     def of(cls, luck: random.Random) -> Weather:
@@ -66,6 +71,8 @@ class Weather:
             step=luck.choice((0.0005, 0.01, 0.1)),
             dead_after=luck.choice((1.2, 3.0)),
             until_ended=luck.random() < 0.7,
+            hiccups=luck.choice((0.0, 0.01, 0.1)),
+            scarce=luck.choice((0.0, 0.0, 0.1)),
         )
 
     def settings(self, luck: random.Random, runs: frozenset[int]) -> Settings:
@@ -73,7 +80,7 @@ class Weather:
         return Settings(
             runs=runs if self.until_ended else None,
             until_ended=self.until_ended,
-            threads=luck.choice((None, 1, 2, 4)),
+            threads=luck.choice((None, None, 0, 1, 1, 2, 4)),
             coroutines=luck.choice((None, 1, 3)),
             grace=luck.choice((0.0, 0.5, 3.0)),
             beat_every=self.dead_after / 4,

@@ -1,20 +1,21 @@
 """The world: virtual time, strands that take turns in it, one store, and the faults between the two.
 
-A strand is a generator: what a thread would be. It yields how long it sleeps, and the world goes on to whoever is next.
-One seed decides every delay and every fault, so a story can be told again exactly. Nothing here waits in real time.
+A strand is a thread that runs when it has its turn, until it waits; then the world goes on to whoever is next. One seed
+decides every delay and every fault, so a story can be told again exactly. Nothing here waits in real time.
 """
 
 from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Generator, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from ramify.errors import Reaped, StaleStamp, StoreUnavailable
-from ramify.model.death import Death
+from ramify.kernel.faults import arm, disarm
 from ramify.model.decision import Said
 from ramify.model.mark import Settled
 from ramify.model.process import Stamp
@@ -25,16 +26,13 @@ from ramify.store.memory.place import Place
 from ramify.testing import oracle
 from ramify.testing.clock import SECOND, FakeClock
 from tests.simulation.judge import verdict
-from tests.simulation.process import Process
+from tests.simulation.process import Process, attempt, attempt_woven
+from tests.simulation.strand import Planted, Strand, here
 from tests.simulation.tree import Tree, handlers_of
 from tests.simulation.watch import Violation, Watch
 from tests.simulation.weather import SUDDEN, Fault, Weather
 
-if TYPE_CHECKING:
-    from tests.simulation.strand import Strand
-
 T = TypeVar("T")
-Verb = Generator[float, None, T]
 
 #: More turns than this and the run will never end: somebody does nothing over and over.
 MOST_TURNS = 150_000
@@ -48,7 +46,7 @@ class World:
         self.luck = luck = random.Random(seed)
         self.weather = Weather.of(luck)
         self.faults = set(self.weather.faults)
-        self.handlers = handlers_of(luck, self.weather.killers > 0)
+        self.handlers = handlers_of(luck, self.weather.killers > 0, attempt, attempt_woven)
         self.tree = Tree(luck, self.handlers, self.weather.runs, self.weather.size, self.weather.killers)
         self.now = 0.0
         self.turns = 0
@@ -66,6 +64,10 @@ class World:
         self._numbers = count(1)
         self._version = 0
         self._is_calm = False
+        #: Given back by a strand when it waits.
+        self.back = threading.Lock()
+        self.back.acquire()
+        self._broken: BaseException | None = None
         #: Whether every run has ended.
         self.is_over = False
         self.runs = self._start_runs()
@@ -84,11 +86,17 @@ class World:
         at, _, what, ticket = heapq.heappop(self._line)
         self.now = max(self.now, at)
         self.turns += 1
-        if callable(what):
-            what()
-        else:
+        if isinstance(what, Strand):
             what.resume(ticket)
+        else:
+            what()
+        if self._broken is not None:
+            raise self._broken
         return True
+
+    def blame(self, trouble: BaseException) -> None:
+        """Something went wrong in a strand; the first one is raised."""
+        self._broken = self._broken or trouble
 
     def tell(self, *words: object) -> None:
         """A line of the story, for whoever listens."""
@@ -97,10 +105,10 @@ class World:
 
     # the store, as it is seen from a process
 
-    def call(self, verb: Callable[[], T], slow: float = 0.0) -> Verb[T]:
+    def call(self, verb: Callable[[], T], slow: float = 0.0) -> T:
         """One try of a verb: it takes time to get there and back, and may be lost either way."""
-        luck = self.luck
-        yield luck.random() * self.weather.step + (luck.random() * slow)
+        luck, me = self.luck, here()
+        me.park(luck.random() * self.weather.step + (luck.random() * slow))
         if self.now < self.away_until:
             raise StoreUnavailable("the store is away")
         is_lost = Fault.LOST in self.faults and luck.random() < 0.15
@@ -108,7 +116,7 @@ class World:
             raise StoreUnavailable("the request was lost")
         answer = self.apply(verb)
         if slow or luck.random() < 0.5:
-            yield luck.random() * self.weather.step + (luck.random() * slow)
+            me.park(luck.random() * self.weather.step + (luck.random() * slow))
         if is_lost:
             raise StoreUnavailable("the answer was lost")
         return answer
@@ -121,7 +129,7 @@ class World:
         try:
             return verb()
         finally:
-            self.watch.looked()
+            self._look()
             if self.place.version != self._version:
                 self._version = self.place.version
                 self.is_over = all(self.place.runs[run].state.is_end for run in self.runs)
@@ -129,6 +137,13 @@ class World:
                     # A hint: it may be missed.
                     if self.luck.random() < 0.95:
                         process.stir()
+
+    def _look(self) -> None:
+        try:
+            self.watch.looked()
+        except Violation as violation:
+            self.blame(violation)
+            raise
 
     def echo(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
         """An old verb arrives once more, long after it was answered. It must change nothing."""
@@ -171,13 +186,9 @@ class World:
         """A process is no more; what it had on the way may still arrive. A task that did it leaves evidence."""
         if not process.is_alive:
             return
-        number = process.session.process
-        if by_a_task:
-            self.murders += 1
-            if number in self.place.records and process.stop_asked is None:
-                self.place.records[number] = Death(self.place.records[number].ran, evidence=True)
+        self.murders += by_a_task
         self.tell("CRASH of", process)
-        process.kill()
+        process.kill(evidence=by_a_task)
         if process.sending is not None and self.luck.random() < 0.5:
             stamp, verb = process.sending
             self.after(self.luck.random() * 3.0, lambda: self._deliver_late(stamp, verb))
@@ -215,12 +226,30 @@ class World:
 
     def live(self) -> None:
         """Tell the whole story of the seed; Violation when a promise was broken."""
+        arm("leased", self._leased)
         try:
             self._live()
         except Violation:
             raise
         except Exception as error:
             raise Violation(f"{type(error).__name__}: {error}") from error
+        finally:
+            disarm()
+            self._end()
+
+    def _leased(self) -> None:
+        """A thread of a pool has got a chunk."""
+        if Fault.THREAD in self.faults and self.luck.random() < 0.15:
+            self.tell("THREAD of", here().process, "dies")
+            here().park(self.luck.random() * 0.1)
+            raise Planted
+
+    def _end(self) -> None:
+        """Nobody is left behind."""
+        for process in self.processes:
+            process.is_alive = False
+            for strand in list(process.strands):
+                strand.finish()
 
     def _live(self) -> None:
         self.tell(self.weather)

@@ -28,7 +28,7 @@ class Pool:
         self._signals = signals
         self._machine = machine
         self._clock = machine.clock
-        self._threads: set[threading.Thread] = set()
+        self._threads: dict[threading.Thread, None] = {}
         self._idle = 0
         self._given_up = 0
         self._is_closing = False
@@ -63,14 +63,14 @@ class Pool:
         # Its first turn counts as idle, so that two calls in a row do not start twice as many.
         self._idle += 1
         thread = self._machine.thread(self._main, "ramify-worker")
-        self._threads.add(thread)
+        self._threads[thread] = None
         thread.start()
 
     def _main(self) -> None:
         try:
             self._serve()
         finally:
-            self._threads.discard(threading.current_thread())
+            del self._threads[threading.current_thread()]
 
     def _serve(self) -> None:
         chunk = self._next(None, None, first=True)

@@ -101,10 +101,14 @@ class Record:
 def death_of(folder: Path, process: int, *, evidence: bool = False) -> Death:
     """What the record of a dead process tells. `evidence`: its parent saw that it died of its own doing."""
     words = _read(folder, process)
-    if words is None or words[_STOPPING_AT]:
+    return NOBODYS_FAULT if words is None else told(words, evidence or _size(folder, process, FAULT) > 0)
+
+
+def told(words: memoryview, evidence: bool) -> Death:
+    """What the words of a record tell of a death."""
+    if words[_STOPPING_AT]:
         return NOBODYS_FAULT
-    ran = {words[at]: words[at + MOST] or None for at in _slots(words) if words[at]}
-    return Death(ran, evidence=evidence or _size(folder, process, FAULT) > 0)
+    return Death({words[at]: words[at + MOST] or None for at in _slots(words) if words[at]}, evidence=evidence)
 
 
 def overdue(folder: Path, process: int, patience: float) -> int | None:

@@ -1,0 +1,141 @@
+"""The store as one process sees it: every verb takes time to get there and back, and may be lost either way.
+
+Numbered verbs are remembered, so that the world can deliver one again, or late. What is promised is the contract of the
+memory store behind it; what happens on the way is the weather's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from ramify.errors import StoreUnavailable
+from ramify.model.claim import Claimed, Want
+from ramify.model.commit import Committed, Part
+from ramify.model.log import LogLine
+from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.run import Advanced
+from ramify.store.contract import Beat
+from ramify.store.memory import MemoryStore
+from tests.simulation.strand import Strand, here
+from tests.simulation.weather import Fault
+
+if TYPE_CHECKING:
+    from tests.simulation.process import Process
+
+T = TypeVar("T")
+
+
+class Client:
+    """What a kernel calls its store: the verbs of work."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._world = process.world
+        self._store = MemoryStore(self._world.place, self._world.clock)
+        self.reads = self._store.reads
+        self.records = None
+        self._seen = -1
+        self._calls = self._heard = 0
+        self._waiting: list[Strand] = []
+
+    # verbs that have a number
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        """Take work."""
+        return self._numbered(stamp, lambda again: self._store.claim(again, want))
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], want: Want | None = None) -> Committed:
+        """Hand back outcomes."""
+        return self._numbered(stamp, lambda again: self._store.commit(again, parts, want))
+
+    def release(self, stamp: Stamp, token: bytes) -> None:
+        """Put a claim back."""
+        self._numbered(stamp, lambda again: self._store.release(again, token))
+
+    # others
+
+    def now(self) -> int:
+        """The store's clock."""
+        return self._world.apply(self._store.now)
+
+    def reserve(self, many: int) -> int:
+        """Ids."""
+        return self._call(lambda: self._store.reserve(many))
+
+    def advance(self, run: int, round: int) -> Advanced:
+        """Ask a run to move on."""
+        return self._call(lambda: self._store.advance(run, round))
+
+    def enter(self, process: NewProcess) -> None:
+        """Open a session. It does not beat before this is answered, so a very late answer would find it buried."""
+        self._call(lambda: self._store.enter(process), self._process.settings.dead_after / 3)
+
+    def leave(self, process: int) -> None:
+        """End it."""
+        self._call(lambda: self._store.leave(process))
+
+    def beat(self, process: int) -> Beat:
+        """Say "alive"."""
+        world = self._world
+        late = Fault.LATE in world.faults and world.luck.random() < 0.1
+        return world.call(lambda: self._store.beat(process), 1.2 * self._process.settings.dead_after if late else 0.0)
+
+    def reap(self, process: int, dead_after: float) -> Reap:
+        """Look for the dead; what they ran is in their records."""
+
+        def look() -> Reap:
+            for each in self._world.processes:
+                each.keep_record()
+            return self._store.reap(process, dead_after)
+
+        found = self._world.call(look)
+        self._world.watch.buried(found.processes, process)
+        return found
+
+    def note(self, process: int, lines: Sequence[LogLine]) -> None:
+        """Keep log lines."""
+        self._call(lambda: self._store.note(process, lines))
+
+    def read(self, what: Callable[[], T]) -> T:
+        """Read something."""
+        return self._call(what)
+
+    # waiting
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until something may have changed."""
+        world = self._world
+        if world.now < world.away_until:
+            raise StoreUnavailable("the store is away")
+        seen = self._seen, self._heard
+        if seen == (world.place.version, self._calls):
+            self._waiting.append(me := here())
+            me.park(self._process.in_world(seconds))
+            if me in self._waiting:
+                self._waiting.remove(me)
+        self._seen, self._heard = world.place.version, self._calls
+        return seen != (self._seen, self._heard)
+
+    def wake(self) -> None:
+        """End a wait."""
+        self._calls += 1
+        self.stir()
+
+    def stir(self) -> None:
+        """Something has changed."""
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.stir()
+
+    def _numbered(self, stamp: Stamp, verb: Callable[[Stamp], T]) -> T:
+        self._process.sending = (stamp, verb)
+        answer = self._call(lambda: verb(stamp))
+        self._process.sending = None
+        self._world.echo(stamp, verb)
+        return answer
+
+    def _call(self, verb: Callable[[], T], slowest: float = 3.0) -> T:
+        world = self._world
+        slow = world.luck.choice((0.0, 0.0, slowest)) if Fault.SLOW in world.faults else 0.0
+        return world.call(verb, slow)
