@@ -7,6 +7,7 @@ that it forks ends in here.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Generator, Sequence
@@ -24,12 +25,16 @@ from ramify.kernel.supply import arguments_of
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
+from ramify.model.event import QUICK
 from ramify.model.outcome import Failure
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
+MICROSECONDS = 1_000_000
+#: In seconds: attempts that took longer say how long.
+NOTED = QUICK / MICROSECONDS
 #: How long a task waits that could not read from its store.
 STORE_PAUSE = 1.0
 
@@ -56,24 +61,33 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     current = Current(chunk, workplace)
     current.set()
     box: list[Any] = []
+    calls: list[Any] | None = None
     streamed: Nursery | None = None
     began, busy = time.perf_counter(), time.thread_time()
+    over, since = -math.inf, math.inf
     reach("before-retry" if chunk.attempts else "before-attempt")
     for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
+        # One look at the clock for both: whether this task may begin, and how long the one before it took. While a
+        # stretch of as much as is noted is not over, none of those in it took longer.
+        now = clock()
+        if now > over:
+            over = now + NOTED
+            if now - since > NOTED:
+                ran.took[words[slot]] = round((now - since) * MICROSECONDS)
+        since = now
         # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
-        if clock() >= pulse.until:
+        if now >= pulse.until:
+            since = math.inf  # nothing runs, so that nothing takes time
             ran.others.append((task, Interrupted()))
             continue
         words[slot] = task
         current.place = place
-        streamed = None
         try:
             try:
                 args = decode(body) if plain else None
             except Exception:  # noqa: BLE001 - the slow way reads what is not plain, or says what is wrong with it
                 args = decode_slowly(body)
             result = fn(*args) if args is not None else _call_slowly(chunk, place, workplace)
-            calls = None
             if yields:
                 caught = _caught(result, box)
                 calls = list(islice(caught, PIECE))
@@ -92,6 +106,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             box.clear()
             if streamed is not None:
                 ran.offspring.discarded += streamed.ranges
+                streamed = None
             if is_pressed(error):
                 words[slot] = 0
                 clear()
@@ -109,12 +124,15 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             elif streamed is not None:
                 ran.offspring.published += streamed.ranges
                 ran.offspring.staged += streamed.count
+                streamed = None
             if current.made:
                 _adopt(ran, task, current)
             if value is None and ran.values is None:
                 done.append(task)
             else:
                 _add(ran, task, value)
+    if (now := clock()) - since > NOTED:
+        ran.took[words[slot]] = round((now - since) * MICROSECONDS)
     words[slot] = 0
     record.give(slot)
     ran.seconds, ran.busy = time.perf_counter() - began, time.thread_time() - busy

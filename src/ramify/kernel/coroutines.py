@@ -365,6 +365,7 @@ def merge(whole: Ran, ran: Ran) -> None:
         if whole.values is None:
             whole.values = [None] * len(whole.done)
         whole.values += ran.values if ran.values is not None else [None] * len(ran.done)
+    whole.took |= ran.times
     whole.done += ran.done
     whole.others += ran.others
     whole.offspring.extend(ran.offspring)
