@@ -20,7 +20,7 @@ from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
-from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.nursery import PIECE, Nursery, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
@@ -37,10 +37,6 @@ MICROSECONDS = 1_000_000
 NOTED = QUICK / MICROSECONDS
 #: How long a task waits that could not read from its store.
 STORE_PAUSE = 1.0
-
-
-class Void(BaseException):
-    """The claim was taken away while its task streamed children: nothing of this attempt counts."""
 
 
 def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
@@ -102,7 +98,8 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
         except BaseException as error:  # whatever a handler raises is the outcome of its task
             if forks.depth != depth:
                 end_child(error)
-            current.forget()
+            if current.made:
+                ran.offspring.discarded += given_up(current)
             box.clear()
             if streamed is not None:
                 ran.offspring.discarded += streamed.ranges
@@ -125,8 +122,8 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
                 ran.offspring.published += streamed.ranges
                 ran.offspring.staged += streamed.count
                 streamed = None
-            if current.made:
-                _adopt(ran, task, current)
+            if current.made and not _adopt(ran, task, current):
+                continue
             if value is None and ran.values is None:
                 done.append(task)
             else:
@@ -167,11 +164,22 @@ def _stream(
     return box.pop()
 
 
-def _adopt(ran: Ran, task: int, current: Current) -> None:
-    """Children that were spawned by a call instead of a yield."""
-    ran.offspring.add(task, current.spawned)
-    ran.offspring.forks += current.forks
+def _adopt(ran: Ran, task: int, current: Current) -> bool:
+    """Take children that were spawned by a call instead of a yield; False when the store did not take some of them."""
+    if current.refused:
+        ran.offspring.discarded += given_up(current)
+        ran.others.append((task, Interrupted(refused=True)))
+        return False
+    current.give(task, ran.offspring)
     current.forget()
+    return True
+
+
+def given_up(current: Current) -> list[int]:
+    """Forget what an attempt spawned that came to nothing; the ranges that were staged."""
+    ranges = [first for nursery in current.nurseries for first in nursery.ranges]
+    current.forget()
+    return ranges
 
 
 def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) -> None:

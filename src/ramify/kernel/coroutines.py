@@ -19,12 +19,12 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
+from ramify.kernel.attempt import check_children, given_up, is_pressed, verdict_on
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
-from ramify.kernel.nursery import PIECE, Nursery
+from ramify.kernel.nursery import PIECE, Nursery, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
@@ -294,6 +294,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         record.give(slot)
     if ran.others:
         ran.offspring = ran.offspring.undone()
+        ran.offspring.discarded += given_up(current)
     ran.seconds = time.perf_counter() - began
     return ran
 
@@ -314,8 +315,10 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     else:
         result = await handler.fn(*args, **kwargs)
     value = handler.signature.encode_result(result) if result is not None else None
-    ran.offspring.add(task, current.spawned)
-    ran.offspring.forks += current.forks
+    if current.refused:
+        raise Void
+    current.give(task, ran.offspring)
+    current.forget()
     if value is not None:
         ran.values = [value]
     ran.done.append(task)

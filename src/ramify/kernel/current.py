@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from inspect import isgenerator
+from itertools import islice
 from typing import Any
 
 from ramify.errors import BadPayload, RamifyError
 from ramify.kernel.control import Fatal
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
-from ramify.kernel.offspring import Fork
+from ramify.kernel.nursery import PIECE, Nursery, Void
+from ramify.kernel.offspring import Fork, Offspring
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Leader, RunFacts, Workplace
 from ramify.model.call import Call, Extra
@@ -76,7 +79,7 @@ class CurrentRun:
 class Current:
     """One attempt, seen from inside."""
 
-    __slots__ = ("_chunk", "_progress", "_workplace", "forks", "made", "place", "spawned")
+    __slots__ = ("_chunk", "_progress", "_workplace", "forks", "made", "nurseries", "place", "refused", "spawned")
 
     def __init__(self, chunk: Chunk, workplace: Workplace, place: int = 0) -> None:
         self._chunk = chunk
@@ -86,6 +89,10 @@ class Current:
         self._progress = (-1, 0.0)
         self.spawned: list[Call[Any]] = []
         self.forks: list[Fork] = []
+        #: Where very many of one spawn were staged.
+        self.nurseries: list[Nursery] = []
+        #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
+        self.refused = False
         #: Whether anything was spawned.
         self.made = False
 
@@ -172,8 +179,11 @@ class Current:
 
     # what else it may do
 
-    def spawn(self, *calls: Call[Any], then: Call[Any] | None = None) -> None:
+    def spawn(self, *calls: Call[Any] | Iterable[Call[Any]], then: Call[Any] | None = None) -> None:
         """Make children, committed together with this task; `then` starts when all of them have ended.
+
+        `calls` are calls, or an iterable of them, such as a generator: it is gone through here and now, and very many
+        children are written on the way, so that nobody holds them all. Nobody sees them until this task ends.
 
         The continuation gets a `Stream` of their results. It is skipped when a member did not end well, unless it is
         `then=collect.of(...).always()`. If somebody waits for this task, they wait for the continuation instead.
@@ -181,19 +191,52 @@ class Current:
         A continuation waits for its members and not for what those yield or spawn. A member that wants to be waited for
         until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
         """
-        for call in calls if then is None else (*calls, then):
+        if then is not None:
+            self._check_continuation(then)
+        self.made = True
+        each = self._each(calls)
+        # A piece at a time: what is not a call, or one too many, is refused before it is written.
+        some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
+        if len(some) < PIECE:
+            if then is None:
+                self.spawned += some
+            else:
+                self.forks.append(Fork(self.task, some, then))
+            return
+        join = None if then is None else self._workplace.session.take(1)
+        nursery = Nursery(self._chunk, self.task, self._workplace, join)
+        self.nurseries.append(nursery)
+        while some:
+            if not nursery.stage(some):
+                self.refused = True
+                raise Void
+            some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
+        if then is not None:
+            self.forks.append(Fork(self.task, (), then, join, nursery.count))
+
+    def _each(self, calls: Iterable[object]) -> Iterator[Any]:
+        """The calls that were given, one by one or in an iterable."""
+        for call in calls:
+            slip = isgenerator(call) and self._workplace.library.is_task(call.gi_code)
+            if isinstance(call, Iterable) and not isinstance(call, Call | str | bytes) and not slip:
+                yield from call
+            else:
+                yield call
+
+    def _checked(self, calls: list[Call[Any]], more: int) -> list[Call[Any]]:
+        for call in calls:
             if type(call) is not Call:
                 raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
-        self._check_number(len(calls) + (then is not None))
-        self.made = True
-        if then is None:
-            self.spawned += calls
-            return
+        self._check_number(len(calls) + more)
+        return calls
+
+    def _check_continuation(self, then: Call[Any]) -> None:
+        if type(then) is not Call:
+            raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(then)}")
         if then.group.delay is not None or then.group.due is not None:
             raise BadPayload("a continuation starts when its members have ended; it cannot have a delay or a time")
         if self.forks and self._chunk.claim.awaited:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
-        self.forks.append(Fork(self.task, calls, then))
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far this task is; stored with its log, at most once a second."""
@@ -208,7 +251,10 @@ class Current:
     @property
     def number(self) -> int:
         """How many children were spawned so far."""
-        return len(self.spawned) + sum(len(fork.members) + 1 for fork in self.forks) if self.made else 0
+        if not self.made:
+            return 0
+        inside = len(self.spawned) + sum(len(fork.members) + 1 for fork in self.forks)
+        return inside + sum(nursery.count for nursery in self.nurseries)
 
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
@@ -228,9 +274,17 @@ class Current:
         """Where its log lines go."""
         return self._workplace.notes
 
+    def give(self, task: int, offspring: Offspring) -> None:
+        """Hand over what was spawned."""
+        offspring.add(task, self.spawned)
+        offspring.forks += self.forks
+        for nursery in self.nurseries:
+            offspring.published += nursery.ranges
+        offspring.staged += sum(nursery.count for nursery in self.nurseries) - sum(fork.staged for fork in self.forks)
+
     def forget(self) -> None:
         """What was spawned is taken over, or does not count."""
-        self.spawned, self.forks, self.made = [], [], False
+        self.spawned, self.forks, self.nurseries, self.made, self.refused = [], [], [], False, False
 
     def set(self) -> None:
         """Make this the current attempt of the thread or coroutine."""
