@@ -15,9 +15,10 @@ import pytest
 
 from ramify import Engine
 from ramify.inspect import held_up
+from ramify.inspect.show import event_text
 from ramify.model.commit import Later, Part
 from ramify.model.decision import Said
-from ramify.model.event import Status
+from ramify.model.event import Event, Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
 from ramify.model.policy import SECOND
@@ -180,6 +181,14 @@ def test_events_of_a_task_and_of_a_run(desk: Desk) -> None:
     assert len(desk.json("events", "walk", "-n", "2")) == 2
     pending = desk.ids(run)[3]
     assert f"ramify why {pending}" in desk.out("events", str(pending))
+
+
+def test_how_long_an_attempt_took_is_shown_with_its_event() -> None:
+    assert event_text(Event(7, 1, Status.DONE, b"3", 1, 12_400), 1) == "attempt 1 was done after 12 ms: 3"
+    failed = event_text(Event(7, 1, Status.FAILED, Failure("ValueError").encode(), 1, 200_000_000), 2)
+    assert failed == "attempt 2 failed after 3 min 20 s, and it was the last: ValueError"
+    assert event_text(Event(7, 1, Status.DEFERRED, None, 1, 250_000), 1) == "attempt 1 put itself off after 0.2 s"
+    assert event_text(Event(7, 1, Status.DONE), 1) == "attempt 1 was done"
 
 
 def test_events_of_a_run_are_not_looked_for_before_it_began(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

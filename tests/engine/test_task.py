@@ -308,12 +308,15 @@ def stream_before_keyword(path: str, sizes: Stream[int] = Stream(), *, deep: boo
     return 0
 
 
-@pytest.mark.parametrize(
-    ("fn", "says"), [(needs_stream, "default"), (two_streams, "second Stream"), (stream_first, "last")]
-)
+@pytest.mark.parametrize(("fn", "says"), [(two_streams, "second Stream"), (stream_first, "last")])
 def test_a_stream_that_calls_could_trip_over_is_refused(fn: Callable[..., int], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         Tasks().task(fn)
+
+
+def test_a_stream_without_a_default_is_passed_or_the_call_is_refused() -> None:
+    with pytest.raises(BadPayload, match="pass a reference to it, or give it a default"):
+        Tasks().task(needs_stream).of()  # type: ignore[call-arg]
 
 
 def test_a_keyword_may_follow_a_stream() -> None:

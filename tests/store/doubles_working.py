@@ -246,6 +246,14 @@ class OneForAll(Damaged):
         return super().commit(stamp, parts, then_claim)
 
 
+@caught_by("commit: how long an attempt took is in its event")
+class ForgetsHowLongItTook(Committing):
+    """Keeps an outcome without its time."""
+
+    def bend(self, part: Part) -> Part:
+        return replace(part, took={})
+
+
 @caught_by("commit: a refused part does not harm the others", "commit: a token nobody gave out changes nothing")
 class WritesChildrenOfRefusedParts(Committing):
     """Publishes children although their parent's end was refused."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Collection, Iterator, Mapping
+from types import CodeType
 from typing import Any
 
 from ramify.engine.deciding import halt
@@ -84,6 +85,10 @@ class Library:
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""
         halt(self._store, run, reason)
+
+    def is_task(self, code: CodeType) -> bool:
+        """Whether this is the code of a task's function."""
+        return any(inspect.unwrap(handler.fn).__code__ is code for handler in self._handlers.values())
 
     def open_runs(self) -> list[tuple[int, int]]:
         """Runs that have not ended, each with its round."""

@@ -28,6 +28,7 @@ class Followed(msgspec.Struct, frozen=True):
     status: str
     call: str
     text: str
+    took: int | None = None
 
 
 class Follower:
@@ -75,4 +76,5 @@ class Follower:
             event.status.name.lower(),
             call_text(row.kind, row.body),
             event_text(event, attempt, earlier[-1] if earlier else None),
+            event.took,
         )

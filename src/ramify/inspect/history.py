@@ -26,12 +26,16 @@ class UnknownTask(RamifyError):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """One event in words. `n` is 0 for the end by a sweep, which is no event of its own."""
+    """One event in words. `n` is 0 for the end by a sweep, which is no event of its own.
+
+    `took` are the microseconds of an attempt that was not quick.
+    """
 
     n: int
     status: str
     at: int | None
     text: str
+    took: int | None = None
 
 
 class TaskHistory(msgspec.Struct, frozen=True):
@@ -67,7 +71,10 @@ def history_of(reads: Reads, task: int) -> TaskHistory:
         call_text(row.kind, row.body),
         key_text(row.key),
         reads.history(task),
-        [Told(event.n, event.status.name.lower(), committed_at(reads, event.seq), text) for event, text in kept],
+        [
+            Told(event.n, event.status.name.lower(), committed_at(reads, event.seq), text, event.took)
+            for event, text in kept
+        ],
         len(words) - len(kept),
     )
 

@@ -9,6 +9,7 @@ import json
 
 import msgspec
 
+from ramify.inspect.words import took
 from ramify.model.codec.escape import MARK, unescaped
 from ramify.model.decision import in_words
 from ramify.model.event import Event, Status
@@ -70,17 +71,18 @@ def failure_text(failure: Failure) -> str:
 def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
     """One event in words; `attempt` is the number of the attempt that it tells about, `before` the event before it."""
     result = f": {value_text(tree_of(event.value))}" if event.value else ""
+    after = "" if event.took is None else f" after {took(event.took)}"
     match event.status:
         case Status.DONE if before is not None and before.status is Status.DECIDED and before.seq == event.seq:
             return f"counts as done{result}"
         case Status.DONE:
-            return f"attempt {attempt} was done{result}"
+            return f"attempt {attempt} was done{after}{result}"
         case Status.FAILED:
-            return f"attempt {attempt} failed, and it was the last: {failure_text(Failure.decode(event.value))}"
+            return f"attempt {attempt} failed{after}, and it was the last: {failure_text(Failure.decode(event.value))}"
         case Status.RETRYING:
-            return f"attempt {attempt} failed, to be tried again: {failure_text(Failure.decode(event.value))}"
+            return f"attempt {attempt} failed{after}, to be tried again: {failure_text(Failure.decode(event.value))}"
         case Status.DEFERRED:
-            return f"attempt {attempt} put itself off" + because(event.value)
+            return f"attempt {attempt} put itself off{after}" + because(event.value)
         case Status.CANCELLED:
             return "cancelled" + because(event.value)
         case Status.SKIPPED:

@@ -34,6 +34,11 @@ def duration(seconds: float) -> str:
     return f"{left // 86_400} d {left % 86_400 // 3600} h"
 
 
+def took(microseconds: int) -> str:
+    """How long an attempt was: 12 ms, and from a tenth of a second on as any length of time."""
+    return f"{microseconds / 1_000:.0f} ms" if microseconds < SECOND // 10 else duration(microseconds / SECOND)
+
+
 def moment(microseconds: int) -> str:
     """A time of the store's clock as local time, to the second."""
     return datetime.fromtimestamp(microseconds / SECOND).strftime("%Y-%m-%d %H:%M:%S")

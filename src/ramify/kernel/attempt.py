@@ -7,6 +7,7 @@ that it forks ends in here.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Generator, Sequence
 from itertools import islice
@@ -18,22 +19,22 @@ from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Colour, Handler
-from ramify.kernel.nursery import Nursery
+from ramify.kernel.nursery import Nursery, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
+from ramify.model.event import QUICK
 from ramify.model.outcome import Failure
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
-
-
-class Void(BaseException):
-    """The claim was taken away while its task streamed children: nothing of this attempt counts."""
+MICROSECONDS = 1_000_000
+#: In seconds: attempts that took longer say how long.
+NOTED = QUICK / MICROSECONDS
 
 
 def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
@@ -54,24 +55,33 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
     current = Current(chunk, workplace)
     current._set()
     box: list[Any] = []
+    calls: list[Any] | None = None
     streamed: Nursery | None = None
     began, busy = clock(), workplace.busy()
+    over, since = -math.inf, math.inf
     reach("before-retry" if chunk.attempts else "before-attempt")
     for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
+        # One look at the clock for both: whether this task may begin, and how long the one before it took. While a
+        # stretch of as much as is noted is not over, none of those in it took longer.
+        now = clock()
+        if now > over:
+            over = now + NOTED
+            if now - since > NOTED:
+                ran.took[words[slot]] = round((now - since) * MICROSECONDS)
+        since = now
         # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
-        if clock() >= pulse.until:
+        if now >= pulse.until:
+            since = math.inf  # nothing runs, so that nothing takes time
             ran.others.append((task, Interrupted()))
             continue
         words[slot] = task
         current._place = place
-        streamed = None
         try:
             try:
                 args = decode(body) if plain else None
             except Exception:  # noqa: BLE001 - the slow way reads what is not plain, or says what is wrong with it
                 args = decode_slowly(body)
             result = fn(*args) if args is not None else _call_slowly(chunk, place, workplace)
-            calls = None
             if yields:
                 caught = _caught(result, box)
                 calls = list(islice(caught, PIECE))
@@ -86,10 +96,12 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
         except BaseException as error:  # whatever a handler raises is the outcome of its task
             if forks.depth != depth:
                 end_child(error)
-            current._forget()
+            if current._made:
+                ran.offspring.discarded += given_up(current)
             box.clear()
             if streamed is not None:
                 ran.offspring.discarded += streamed.ranges
+                streamed = None
             if is_pressed(error):
                 words[slot] = 0
                 clear()
@@ -107,12 +119,15 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             elif streamed is not None:
                 ran.offspring.published += streamed.ranges
                 ran.offspring.staged += streamed.count
-            if current._made:
-                _adopt(ran, task, current)
+                streamed = None
+            if current._made and not _adopt(ran, task, current):
+                continue
             if value is None and ran.values is None:
                 done.append(task)
             else:
                 _add(ran, task, value)
+    if (now := clock()) - since > NOTED:
+        ran.took[words[slot]] = round((now - since) * MICROSECONDS)
     words[slot] = 0
     record.give(slot)
     ran.seconds, ran.busy = clock() - began, workplace.busy() - busy
@@ -147,11 +162,22 @@ def _stream(
     return box.pop()
 
 
-def _adopt(ran: Ran, task: int, current: Current) -> None:
-    """Children that were spawned by a call instead of a yield."""
-    ran.offspring.add(task, current._spawned)
-    ran.offspring.forks += current._forks
+def _adopt(ran: Ran, task: int, current: Current) -> bool:
+    """Take children that were spawned by a call instead of a yield; False when the store did not take some of them."""
+    if current._refused:
+        ran.offspring.discarded += given_up(current)
+        ran.others.append((task, Interrupted(refused=True)))
+        return False
+    current._give(task, ran.offspring)
     current._forget()
+    return True
+
+
+def given_up(current: Current) -> list[int]:
+    """Forget what an attempt spawned that came to nothing; the ranges that were staged."""
+    ranges = [first for nursery in current._nurseries for first in nursery.ranges]
+    current._forget()
+    return ranges
 
 
 def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) -> None:

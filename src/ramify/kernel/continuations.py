@@ -2,18 +2,17 @@
 
 Forks of a claim share rows: the continuations of all of them lie next to each other, and so do their members, each of
 which is linked to its join and slot by a waiter. A fork with very many members has a row of its own for them instead,
-which knows the slots of all. The continuation of a task arrives wherever that task is waited for, so that whoever waits
-for it gets the final result.
+which knows the slots of all; one with so many that they are staged brings its continuation alone. The continuation of a
+task arrives wherever that task is waited for, so that whoever waits for it gets the final result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Any
 
 from ramify.kernel.handler import Handler
-from ramify.kernel.offspring import Brood, Fork, new_tasks, rows_of
+from ramify.kernel.offspring import Brood, Fork, in_order, new_tasks, rows_of
 from ramify.model.call import Call, Extra, Group
 from ramify.model.join import SMALL, NewJoins, NewWaiters, Rule
 from ramify.model.task import NewTasks
@@ -33,12 +32,23 @@ class Continuations:
         self.heirs: dict[int, int] = {}
         alike: dict[tuple[Group, Rule], list[Fork]] = {}
         for fork in forks:
+            if fork.join is not None:
+                self._end_staged(fork, fork.join)
+                continue
             alike.setdefault((fork.then.group, _rule_of(fork.then)), []).append(fork)
         joined = [pair for (group, rule), some in alike.items() for pair in self._continue(group, rule, some)]
         self._gather([pair for pair in joined if len(pair[1].members) <= SMALL])
         for join, fork in joined:
             if len(fork.members) > SMALL:
                 self._spread(join, fork)
+
+    def _end_staged(self, fork: Fork, join: int) -> None:
+        """The continuation of members that are staged, each of which knows its join and slot."""
+        brood = Brood()
+        brood.add(fork.parent, fork.then)
+        self.children.append(new_tasks(fork.then.group, join, brood, self._now, waits=True))
+        self.joins.append(NewJoins((join,), (fork.staged,), _rule_of(fork.then)))
+        self.heirs[fork.parent] = join
 
     def _continue(self, group: Group, rule: Rule, forks: Sequence[Fork]) -> Iterator[tuple[int, Fork]]:
         """The continuations of forks that are alike, each under a join of its own."""
@@ -75,10 +85,7 @@ class Continuations:
     def _spread(self, join: int, fork: Fork) -> None:
         """The members of a large fork, in call order."""
         slot = 0
-        for (group, _), calls in groupby(fork.members, key=_row_of):
-            brood = Brood()
-            for call in calls:
-                brood.add(fork.parent, call)
+        for group, brood in in_order(fork.parent, fork.members):
             first = self._take(len(brood.bodies))
             self.children.append(new_tasks(group, first, brood, self._now, join=join, slot=slot))
             slot += len(brood.bodies)
@@ -91,7 +98,3 @@ def _reads_results(group: Group) -> bool:
 
 def _rule_of(then: Call[Any]) -> Rule:
     return Rule.ALWAYS if Extra.decode(then.extra).always else Rule.ALL_DONE
-
-
-def _row_of(call: Call[Any]) -> tuple[Group, str | None]:
-    return call.group, call.in_lane

@@ -18,13 +18,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ramify.kernel.attempt import Void, check_children, is_pressed, verdict_on
+from ramify.kernel.attempt import check_children, given_up, is_pressed, verdict_on
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Colour
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.nursery import Nursery
+from ramify.kernel.nursery import Nursery, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.tuning import LAST_TURN, LOOP_PATIENCE, PIECE
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
@@ -291,6 +291,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
         record.give(slot)
     if ran.others:
         ran.offspring = ran.offspring.undone()
+        ran.offspring.discarded += given_up(current)
     ran.seconds = workplace.clock() - began
     return ran
 
@@ -311,8 +312,10 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     else:
         result = await handler.fn(*args, **kwargs)
     value = handler.signature.encode_result(result) if result is not None else None
-    ran.offspring.add(task, current._spawned)
-    ran.offspring.forks += current._forks
+    if current._refused:
+        raise Void
+    current._give(task, ran.offspring)
+    current._forget()
     if value is not None:
         ran.values = [value]
     ran.done.append(task)
@@ -362,6 +365,7 @@ def merge(whole: Ran, ran: Ran) -> None:
         if whole.values is None:
             whole.values = [None] * len(whole.done)
         whole.values += ran.values if ran.values is not None else [None] * len(ran.done)
+    whole.took |= ran.times
     whole.done += ran.done
     whole.others += ran.others
     whole.offspring.extend(ran.offspring)

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
+from inspect import isgenerator
+from itertools import islice
 from typing import Any
 
 from ramify.errors import BadPayload, RamifyError
 from ramify.kernel.control import Fatal
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
-from ramify.kernel.offspring import Fork
+from ramify.kernel.nursery import Nursery, Void
+from ramify.kernel.offspring import Fork, Offspring
+from ramify.kernel.tuning import PIECE
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Leader, RunFacts, Workplace
 from ramify.model.call import Call, Extra
@@ -76,7 +80,7 @@ class CurrentRun:
 class Current:
     """One attempt, seen from inside."""
 
-    __slots__ = ("_chunk", "_forks", "_made", "_place", "_progress", "_spawned", "_workplace")
+    __slots__ = ("_chunk", "_forks", "_made", "_nurseries", "_place", "_progress", "_refused", "_spawned", "_workplace")
 
     def __init__(self, chunk: Chunk, workplace: Workplace, place: int = 0) -> None:
         self._chunk = chunk
@@ -86,6 +90,10 @@ class Current:
         self._progress = (-1, 0.0)
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork] = []
+        #: Where very many of one spawn were staged.
+        self._nurseries: list[Nursery] = []
+        #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
+        self._refused = False
         #: Whether anything was spawned.
         self._made = False
 
@@ -172,8 +180,11 @@ class Current:
 
     # what else it may do
 
-    def spawn(self, *calls: Call[Any], then: Call[Any] | None = None) -> None:
+    def spawn(self, *calls: Call[Any] | Iterable[Call[Any]], then: Call[Any] | None = None) -> None:
         """Make children, committed together with this task; `then` starts when all of them have ended.
+
+        `calls` are calls, or an iterable of them, such as a generator: it is gone through here and now, and very many
+        children are written on the way, so that nobody holds them all. Nobody sees them until this task ends.
 
         The continuation gets a `Stream` of their results. It is skipped when a member did not end well, unless it is
         `then=collect.of(...).always()`. If somebody waits for this task, they wait for the continuation instead.
@@ -181,19 +192,52 @@ class Current:
         A continuation waits for its members and not for what those yield or spawn. A member that wants to be waited for
         until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
         """
-        for call in calls if then is None else (*calls, then):
+        if then is not None:
+            self._check_continuation(then)
+        self._made = True
+        each = self._each(calls)
+        # A piece at a time: what is not a call, or one too many, is refused before it is written.
+        some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
+        if len(some) < PIECE:
+            if then is None:
+                self._spawned += some
+            else:
+                self._forks.append(Fork(self.task, some, then))
+            return
+        join = None if then is None else self._workplace.session.take(1)
+        nursery = Nursery(self._chunk, self.task, self._workplace, join)
+        self._nurseries.append(nursery)
+        while some:
+            if not nursery.stage(some):
+                self._refused = True
+                raise Void
+            some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
+        if then is not None:
+            self._forks.append(Fork(self.task, (), then, join, nursery.count))
+
+    def _each(self, calls: Iterable[object]) -> Iterator[Any]:
+        """The calls that were given, one by one or in an iterable."""
+        for call in calls:
+            slip = isgenerator(call) and self._workplace.library.is_task(call.gi_code)
+            if isinstance(call, Iterable) and not isinstance(call, Call | str | bytes) and not slip:
+                yield from call
+            else:
+                yield call
+
+    def _checked(self, calls: list[Call[Any]], more: int) -> list[Call[Any]]:
+        for call in calls:
             if type(call) is not Call:
                 raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
-        self._check_number(len(calls) + (then is not None))
-        self._made = True
-        if then is None:
-            self._spawned += calls
-            return
+        self._check_number(len(calls) + more)
+        return calls
+
+    def _check_continuation(self, then: Call[Any]) -> None:
+        if type(then) is not Call:
+            raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(then)}")
         if then.group.delay is not None or then.group.due is not None:
             raise BadPayload("a continuation starts when its members have ended; it cannot have a delay or a time")
         if self._forks and self._chunk.claim.awaited:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
-        self._forks.append(Fork(self.task, calls, then))
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far this task is; stored with its log, at most once a second."""
@@ -208,7 +252,10 @@ class Current:
     @property
     def _number(self) -> int:
         """How many children were spawned so far."""
-        return len(self._spawned) + sum(len(fork.members) + 1 for fork in self._forks) if self._made else 0
+        if not self._made:
+            return 0
+        inside = len(self._spawned) + sum(len(fork.members) + 1 for fork in self._forks)
+        return inside + sum(nursery.count for nursery in self._nurseries)
 
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
@@ -228,9 +275,17 @@ class Current:
         """Where its log lines go."""
         return self._workplace.notes
 
+    def _give(self, task: int, offspring: Offspring) -> None:
+        """Hand over what was spawned."""
+        offspring.add(task, self._spawned)
+        offspring.forks += self._forks
+        for nursery in self._nurseries:
+            offspring.published += nursery.ranges
+        offspring.staged += sum(nursery.count for nursery in self._nurseries) - sum(fork.staged for fork in self._forks)
+
     def _forget(self) -> None:
         """What was spawned is taken over, or does not count."""
-        self._spawned, self._forks, self._made = [], [], False
+        self._spawned, self._forks, self._nurseries, self._made, self._refused = [], [], [], False, False
 
     def _set(self) -> None:
         """Make this the current attempt of the thread or coroutine."""

@@ -6,22 +6,31 @@ them. CRASH: at any point in between they become garbage that is listed and that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ramify.errors import StaleClaim, StoreError
 from ramify.kernel.faults import reach
-from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
+from ramify.kernel.offspring import Brood, Offspring, in_order, new_tasks, sorted_out
 from ramify.kernel.work import Chunk
 from ramify.kernel.workplace import Workplace
-from ramify.model.call import Call
+from ramify.model.call import Call, Group
+from ramify.model.task import NewTasks
 from ramify.store import forks
 
 
-class Nursery:
-    """The staged children of one attempt: how many, and their ranges, named by their first ids."""
+class Void(BaseException):
+    """The claim was taken away while its task staged children: nothing of this attempt counts."""
 
-    def __init__(self, chunk: Chunk, task: int, workplace: Workplace) -> None:
+
+class Nursery:
+    """The staged children of one attempt: how many, and their ranges, named by their first ids.
+
+    With a `join` they are its members, each in the slot that follows the one before.
+    """
+
+    def __init__(self, chunk: Chunk, task: int, workplace: Workplace, join: int | None = None) -> None:
+        self._join = join
         self._chunk = chunk
         self._task = task
         self._session = workplace.session
@@ -45,14 +54,14 @@ class Nursery:
             return False
 
     def _stage(self, calls: Sequence[Call[Any]]) -> bool:
-        offspring = Offspring()
-        offspring.add(self._task, calls)
         session, token, now = self._session, self._chunk.claim.token, self._session.store.now()
-        # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
-        tasks = [
-            new_tasks(group, session.take(len(brood.bodies) + 1), brood, now)
-            for group, brood in sorted_out(offspring.broods)
-        ]
+        tasks: list[NewTasks] = []
+        slot = self.count
+        for group, brood in self._rows(calls):
+            links = {} if self._join is None else {"join": self._join, "slot": slot}
+            # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
+            tasks.append(new_tasks(group, session.take(len(brood.bodies) + 1), brood, now, **links))
+            slot += len(brood.bodies)
         reach("before-stage")
         if not session.send(lambda stamp: session.store.stage(stamp, token, tasks)):
             return False
@@ -60,3 +69,10 @@ class Nursery:
         self.ranges += [group.first for group in tasks]
         self.count += len(calls)
         return True
+
+    def _rows(self, calls: Sequence[Call[Any]]) -> Iterable[tuple[Group, Brood]]:
+        if self._join is not None:
+            return in_order(self._task, calls)
+        offspring = Offspring()
+        offspring.add(self._task, calls)
+        return sorted_out(offspring.broods)

@@ -6,9 +6,9 @@ Children of an attempt that fails are taken out again, so what is here always be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import attrgetter, is_
 from typing import Any, TypeVar, cast
 
@@ -81,6 +81,19 @@ def sorted_out(broods: Mapping[Group, Brood]) -> Iterator[tuple[Group, Brood]]:
             yield group, brood.chosen(positions)
 
 
+def in_order(parent: int, calls: Iterable[Call[Any]]) -> Iterator[tuple[Group, Brood]]:
+    """Children by the rows they will lie in, as neighbours: for those whose order matters."""
+    for (group, _), some in groupby(calls, key=_row_of):
+        brood = Brood()
+        for call in some:
+            brood.add(parent, call)
+        yield group, brood
+
+
+def _row_of(call: Call[Any]) -> tuple[Group, str | None]:
+    return call.group, call.in_lane
+
+
 def rows_of(group: Group, brood: Brood) -> Sequence[Sequence[int]]:
     """The positions of the children that will lie in one row each."""
     return [range(len(brood.bodies))] if brood.lanes is None else by_row(brood.lanes, _may_share(group))
@@ -133,11 +146,22 @@ def _joined(mine: list[T | None] | None, many: int, others: list[T | None] | Non
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """Members, and the continuation that starts when all of them have ended."""
+    """Members, and the continuation that starts when all of them have ended.
+
+    Of very many members, which are staged already, only the number is known, and the id of the continuation, their
+    `join`.
+    """
 
     parent: int
     members: Sequence[Call[Any]]
     then: Call[Any]
+    join: int | None = None
+    staged: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many members there are."""
+        return len(self.members) + self.staged
 
 
 @dataclass(slots=True)
@@ -198,4 +222,4 @@ class Offspring:
     def count(self) -> int:
         """How many children there are."""
         inside = sum(len(brood.bodies) for brood in self.broods.values())
-        return inside + self.staged + sum(len(fork.members) + 1 for fork in self.forks)
+        return inside + self.staged + sum(fork.size + 1 for fork in self.forks)

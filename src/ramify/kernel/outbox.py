@@ -25,7 +25,8 @@ Take = Callable[[int], int]
 class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
-    `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each.
+    `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each. `took`
+    are the microseconds of attempts that were not quick.
     """
 
     claim: Claim
@@ -35,9 +36,12 @@ class Finished:
     offspring: Offspring = field(default_factory=Offspring)
     again: list[tuple[int, float]] = field(default_factory=list)
     later: list[tuple[int, float]] = field(default_factory=list)
+    took: dict[int, int] = field(default_factory=dict)
 
     def done(self, ran: Ran) -> None:
-        """Take over the tasks of a chunk that ended well."""
+        """Take over the tasks of a chunk that ended well, and how long attempts took."""
+        if times := ran.times:
+            self.took |= times
         before, more = len(self.tasks), len(ran.done)
         if ran.values is not None or self.values is not None:
             if self.values is None:
@@ -109,6 +113,7 @@ def part_of(finished: Finished, take: Take, now: int, exact: bool = False) -> Pa
         publish=offspring.published,
         discard=offspring.discarded,
         heirs=forked.heirs,
+        took=finished.took,
     )
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Offspring
 from ramify.model.claim import Claim
+from ramify.model.event import QUICK
 from ramify.model.outcome import Failure
+from ramify.model.policy import SECOND
 from ramify.store import forks
 
 
@@ -79,7 +81,8 @@ Verdict = Raised | Postponed | Dropped | Interrupted
 class Ran:
     """What came of some tasks of a chunk: those that ended well as columns, the others one by one by task id.
 
-    `values` is None while every result is None. `seconds` is wall time, `busy` the CPU time of the worker.
+    `values` is None while every result is None. `seconds` is wall time, `busy` the CPU time of the worker. Of several
+    tasks, `took` are the microseconds of those that were not quick.
     """
 
     chunk: Chunk
@@ -89,6 +92,16 @@ class Ran:
     offspring: Offspring = field(default_factory=Offspring)
     seconds: float = 0.0
     busy: float = 0.0
+    took: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def times(self) -> dict[int, int]:
+        """The microseconds of each attempt that came to an end and was not quick."""
+        took = self.took if self.count != 1 else {self.tasks[0]: round(self.seconds * SECOND)}
+        if not took or not self.others:
+            return {task: time for task, time in took.items() if time > QUICK}
+        ended = {*self.done, *(task for task, verdict in self.others if not isinstance(verdict, Interrupted))}
+        return {task: time for task, time in took.items() if time > QUICK and task in ended}
 
     @property
     def tasks(self) -> list[int]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
@@ -64,6 +65,9 @@ class Library(Protocol):
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""
+
+    def is_task(self, code: CodeType) -> bool:
+        """Whether this is the code of a task's function."""
 
     def open_runs(self) -> list[tuple[int, int]]:
         """Runs that have not ended, each with its round."""

@@ -17,9 +17,10 @@ from ramify.model.claim import Claimed
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.mark import Mark
-from ramify.model.task import MAX_PAYLOAD, NewTasks, check_tasks
+from ramify.model.task import MAX_ID, MAX_PAYLOAD, NewTasks, check_tasks
 
 NO_HEIRS: Mapping[int, int] = MappingProxyType({})
+NO_TIMES: Mapping[int, int] = MappingProxyType({})
 
 
 class Later(msgspec.Struct, frozen=True):
@@ -35,6 +36,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by
     their first id. Tasks in `withheld` end without arriving at their group's join: a child in this part takes their
     slot over. `heirs` names such a child for tasks that somebody may wait for in any way: it arrives in their stead.
+    `took` are the microseconds of the attempts that were not quick (sparse, by task).
     """
 
     token: bytes
@@ -49,6 +51,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     discard: Sequence[int] = ()
     withheld: frozenset[int] = frozenset()
     heirs: Mapping[int, int] = NO_HEIRS
+    took: Mapping[int, int] = NO_TIMES
 
     def status_column(self) -> Sequence[Status]:
         """One status each, whichever way they were given."""
@@ -104,6 +107,10 @@ def check_part(part: Part) -> Part:
         raise BadPayload("a staged range is published or discarded twice in one part")
     if part.withheld and not part.withheld.issubset(part.tasks):
         raise BadPayload("`withheld` names a task that has no event in this part")
+    if part.took and not (
+        part.took.keys() <= set(part.tasks) and all(0 < took < MAX_ID for took in part.took.values())
+    ):
+        raise BadPayload("`took` names a task that has no event in this part, or is no time in microseconds")
     if part.heirs and not (
         part.heirs.keys() <= set(part.tasks)
         and set(part.heirs.values()) <= {i for each in part.children for i in each.ids}

@@ -14,6 +14,9 @@ from enum import IntEnum
 
 import msgspec
 
+#: In microseconds: of an attempt that took no longer it is not said how long it took.
+QUICK = 1_000
+
 
 class Status(IntEnum):
     """What one event says. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
@@ -48,13 +51,17 @@ class Tally(IntEnum):
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One fact. `n` numbers the events of a task from 1; `seq` names the commit that wrote it."""
+    """One fact. `n` numbers the events of a task from 1; `seq` names the commit that wrote it.
+
+    `took` is how long the attempt was that it tells about, in microseconds; None for one that was `QUICK`, or for none.
+    """
 
     task: int
     n: int
     status: Status
     value: bytes | None = None
     seq: int = 0
+    took: int | None = None
 
 
 class History(msgspec.Struct, frozen=True):

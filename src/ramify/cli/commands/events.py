@@ -13,7 +13,7 @@ from ramify.inspect.find import find_run
 from ramify.inspect.follow import Followed, Follower
 from ramify.inspect.history import TaskHistory, history_of
 from ramify.inspect.text import Piece
-from ramify.inspect.words import moment, stamp
+from ramify.inspect.words import SECOND, moment, stamp
 from ramify.model.run import Run
 
 #: Seconds between looks when nothing is new.
@@ -54,7 +54,14 @@ def _task(visit: Visit, found: TaskHistory) -> None:
     if visit.out.as_json:
         for told in found.events:
             visit.out.json(
-                {"task": found.task.id, "n": told.n, "status": told.status, "at": stamp(told.at), "text": told.text}
+                {
+                    "task": found.task.id,
+                    "n": told.n,
+                    "status": told.status,
+                    "at": stamp(told.at),
+                    "took": _seconds(told.took),
+                    "text": told.text,
+                }
             )
         return
     row, fold = found.task, found.fold
@@ -109,8 +116,13 @@ def _json(followed: Followed) -> dict[str, object]:
         "task": followed.task,
         "status": followed.status,
         "call": followed.call,
+        "took": _seconds(followed.took),
         "text": followed.text,
     }
+
+
+def _seconds(took: int | None) -> float | None:
+    return None if took is None else took / SECOND
 
 
 def _coloured(status: str, text: str) -> Piece:

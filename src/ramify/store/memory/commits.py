@@ -7,11 +7,11 @@ arrivals. Keys are released before children ask for them, so that a task may han
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.commit import Part, check_part
+from ramify.model.commit import NO_TIMES, Part, check_part
 from ramify.model.event import Status
 from ramify.model.join import NewJoins
 from ramify.model.lanes import apart
@@ -90,7 +90,9 @@ def _apply(
     process = stamp.process
     run = place.run(row.run)
     below = row.round + 1
-    highest = write_ends(place, row.span, part.tasks, part.status_column(), part.value_column(), process, now)
+    highest = write_ends(
+        place, row.span, part.tasks, part.status_column(), part.value_column(), process, now, part.took
+    )
     empty.update(joins.create(place, row.run, part.joins, below))
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
@@ -121,9 +123,10 @@ def write_ends(
     values: Sequence[bytes | None],
     process: int,
     now: int,
+    took: Mapping[int, int] = NO_TIMES,
 ) -> int:
     """Write one event each, with counters, key releases and the removal of marks; the highest event number."""
-    highest = place.write_events(tasks, statuses, values)
+    highest = place.write_events(tasks, statuses, values, took)
     for status, times in Counter(statuses).items():
         place.count(span.run, span.kind, status, process, times)
     if span.keys is not None:

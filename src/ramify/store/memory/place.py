@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
 from ramify.model.arrivals import Standing
+from ramify.model.commit import NO_TIMES
 from ramify.model.death import NO_DEATHS, Death, Deaths
 from ramify.model.decision import Decision, Said
 from ramify.model.event import Event, Status, Tally
@@ -279,14 +280,20 @@ class Place:
         self.commits.append((CommitRow(seq, process, n, at, 0), [], []))
         return seq
 
-    def write_events(self, tasks: Iterable[int], statuses: Iterable[Status], values: Iterable[bytes | None]) -> int:
+    def write_events(
+        self,
+        tasks: Iterable[int],
+        statuses: Iterable[Status],
+        values: Iterable[bytes | None],
+        took: Mapping[int, int] = NO_TIMES,
+    ) -> int:
         """Add one event each to the newest commit; the highest event number among them."""
         seq, highest = len(self.commits), 0
         wrote, log = self.commits[-1][1], self.events
         for task, status, value in zip(tasks, statuses, values, strict=False):
             known = log.get(task, ())
             n = len(known) + 1
-            event = Event(task, n, status, value, seq)
+            event = Event(task, n, status, value, seq, took.get(task))
             log[task] = (*known, event)
             wrote.append(event)
             if n > highest:

@@ -10,12 +10,13 @@ Columns that do not fit this form (extras, lanes) take the plain way, one bindin
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
 import apsw
 
+from ramify.model.commit import NO_TIMES
 from ramify.model.event import Status
 from ramify.model.segment import is_unbroken
 from ramify.model.task import NewTasks
@@ -37,8 +38,10 @@ PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
 KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
 KEYED = {"body": f"CAST(substr(value, 8 + {KEY_BYTES}) AS TEXT)", "key": f"substr(value, 8, {KEY_BYTES})"}
 
-RANGE_OF_EVENTS = "INSERT INTO event SELECT ?1 + rowid, ?2, ?3, ?4, {value} FROM carray(?5)"
-EVENTS = f"INSERT INTO event SELECT {CUT}, ?2, ?3, ?4, {{value}} FROM carray(?5)"
+EVENT = "INSERT INTO event (task, n, seq, status, value)"
+RANGE_OF_EVENTS = f"{EVENT} SELECT ?1 + rowid, ?2, ?3, ?4, {{value}} FROM carray(?5)"
+EVENTS = f"{EVENT} SELECT {CUT}, ?2, ?3, ?4, {{value}} FROM carray(?5)"
+TIMED_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?)"
 VALUE = "CAST(value AS TEXT)"
 INT32 = apsw.SQLITE_CARRAY_INT32
 
@@ -128,20 +131,33 @@ def insert_events(
     numbers: int | Sequence[int],
     statuses: Status | Sequence[Status],
     values: Sequence[bytes | None] | None,
+    took: Mapping[int, int] = NO_TIMES,
 ) -> None:
     """One event for each task. Those alike in number, status and having a value go in one statement."""
-    if isinstance(numbers, int) and isinstance(statuses, Status) and (values is None or None not in values):
+    if (
+        not took
+        and isinstance(numbers, int)
+        and isinstance(statuses, Status)
+        and (values is None or None not in values)
+    ):
         _insert_alike(db, seq, tasks, numbers, statuses, values)
         return
     alike: dict[tuple[int, Status, bool], tuple[list[int], list[bytes | None]]] = defaultdict(lambda: ([], []))
+    # Attempts that took their time are so few in a second that a binding each is nothing.
+    timed: list[tuple[object, ...]] = []
     each_number = repeat(numbers) if isinstance(numbers, int) else numbers
     each_status = repeat(statuses) if isinstance(statuses, Status) else statuses
     for task, n, status, value in zip(tasks, each_number, each_status, values or repeat(None), strict=False):
+        if task in took:
+            timed.append((task, n, seq, status, value, took[task]))
+            continue
         chosen, their = alike[n, status, value is None]
         chosen.append(task)
         their.append(value)
     for (n, status, empty), (chosen, their) in alike.items():
         _insert_alike(db, seq, chosen, n, status, None if empty else their)
+    if timed:
+        db.executemany(TIMED_EVENT, timed)
 
 
 def _insert_alike(

@@ -218,7 +218,7 @@ def _write_events(db: Db, log: CommitLog, row: SegmentRow, part: Part) -> int:
             db.execute("SELECT task, max(n) FROM event WHERE task BETWEEN ? AND ? GROUP BY task", (row.first, row.last))
         )
         numbers = [known.get(task, 0) + 1 for task in part.tasks]
-    bulk.insert_events(db, log.seq, part.tasks, numbers, part.statuses, part.values)
+    bulk.insert_events(db, log.seq, part.tasks, numbers, part.statuses, part.values, part.took)
     return numbers if isinstance(numbers, int) else max(numbers)
 
 

@@ -72,7 +72,7 @@ GROUPED_AFTER = (
     "SELECT max(first, ?2 + 1 - shift), last, shift FROM span INDEXED BY span_join"
     " WHERE joined = ?1 AND last + shift > ?2 AND published ORDER BY first + shift"
 )
-EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq FROM event"
+EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq, took FROM event"
 
 
 class SqliteReads:
@@ -340,8 +340,8 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
     return Page(shown, key(shown[-1]) if shown else after, len(some) > size)
 
 
-def _events(found: Iterable[tuple[int, int, int, bytes | None, int]]) -> Iterator[Event]:
-    return (Event(task, n, Status(status), value, seq) for task, n, status, value, seq in found)
+def _events(found: Iterable[tuple[int, int, int, bytes | None, int, int | None]]) -> Iterator[Event]:
+    return (Event(task, n, Status(status), value, seq, took) for task, n, status, value, seq, took in found)
 
 
 def _events_of(db: Db, seq: int, ranges: str) -> list[Event]:

@@ -367,7 +367,8 @@ class CommitLog:
     def write(self, task: int, status: Status, value: bytes | None) -> None:
         """One event by itself."""
         self._db.execute(
-            "INSERT INTO event SELECT ?1, ifnull(max(n), 0) + 1, ?2, ?3, CAST(?4 AS TEXT) FROM event WHERE task = ?1",
+            "INSERT INTO event (task, n, seq, status, value)"
+            " SELECT ?1, ifnull(max(n), 0) + 1, ?2, ?3, CAST(?4 AS TEXT) FROM event WHERE task = ?1",
             (task, self.seq, status, value),
         )
         self.touched(task, task, 1)

@@ -62,7 +62,7 @@ CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, k
 
 CREATE TABLE event (
     task INTEGER NOT NULL, n INTEGER NOT NULL, seq INTEGER NOT NULL, status INTEGER NOT NULL, value TEXT,
-    PRIMARY KEY (task, n)
+    took INTEGER, PRIMARY KEY (task, n)
 ) WITHOUT ROWID;
 CREATE INDEX event_failed ON event (task) WHERE status IN (2, 5);
 

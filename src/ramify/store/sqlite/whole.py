@@ -67,6 +67,7 @@ def end(db: Db, log: CommitLog, batch: Guarded, process: int) -> None:
     tasks: list[int] = []
     statuses: list[Status] = []
     values: list[bytes | None] = []
+    took: dict[int, int] = {}
     counts: Counter[tuple[int, str, Status]] = Counter()
     for row, part in batch:
         column = part.status_column()
@@ -74,8 +75,9 @@ def end(db: Db, log: CommitLog, batch: Guarded, process: int) -> None:
         tasks += part.tasks
         statuses += column
         values += part.value_column()
+        took |= part.took
         counts.update((row.run, row.kind, status) for status in column)
-    bulk.insert_events(db, log.seq, tasks, 1, statuses, values)
+    bulk.insert_events(db, log.seq, tasks, 1, statuses, values, took)
     for (run, kind, status), many in sorted(counts.items()):
         rows.count(db, run, kind, status, process, many)
     db.execute(DISCARD, (apsw.carray(tuple(part.token for _, part in batch)),))

@@ -178,6 +178,14 @@ def children_under_ids_that_are_in_the_log_are_refused(house: House) -> None:
 
 
 @case("commit")
+def times_that_do_not_fit_are_refused(house: House) -> None:
+    worker, claim = _working(house)
+    for wrong, took in {"of another task": {claim.tasks[-1] + 1: 5}, "no time": {claim.tasks[0]: 0}}.items():
+        _is_refused(house, wrong, partial(worker.commit, Part(claim.token, claim.tasks, took=took)))
+    worker.done(claim)
+
+
+@case("commit")
 def a_range_is_published_or_discarded_once(house: House) -> None:
     worker, claim = _working(house)
     staged = house.tasks(2)

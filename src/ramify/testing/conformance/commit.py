@@ -55,6 +55,33 @@ def every_way_to_end_is_kept_and_counted(house: House) -> None:
 
 
 @case("commit")
+def how_long_an_attempt_took_is_in_its_event(house: House) -> None:
+    house.run(house.tasks(4))
+    worker = house.worker()
+    claim = worker.take()
+    one, two, three, four = claim.tasks
+    worker.commit(Part(claim.token, [one, two], [Status.RETRYING, Status.DONE], [None, b"2"], took={one: 1_500}))
+    worker.commit(Part(claim.token, [one, three, four], values=[b"1", None, b"4"], took={one: 2**40, four: 7}))
+    events = house.store.reads.events(one, four)
+    assert [(event.task, event.n, event.took) for event in events] == [
+        (one, 1, 1_500), (one, 2, 2**40), (two, 1, None), (three, 1, None), (four, 1, 7),
+    ]  # fmt: skip
+    assert [event.value for event in events] == [None, b"1", b"2", None, b"4"]
+    assert sorted(house.store.reads.tail(0).events, key=lambda event: (event.task, event.n)) == events
+
+
+@case("commit")
+def rows_that_end_together_keep_their_times(house: House) -> None:
+    house.run(*(house.tasks(lane=f"lane {n}") for n in range(3)))
+    worker = house.worker()
+    claims = worker.claim(3)
+    worker.commit(*(Part(claim.token, claim.tasks, took={claim.tasks[0]: 1_000 + n}) for n, claim in enumerate(claims)))
+    assert [event.took for claim in claims for event in house.store.reads.events(claim.tasks[0], claim.tasks[0])] == [
+        1_000, 1_001, 1_002,
+    ]  # fmt: skip
+
+
+@case("commit")
 def what_a_partial_commit_does_not_name_stays_claimed(house: House) -> None:
     run = house.run(house.tasks(6))
     worker = house.worker()
