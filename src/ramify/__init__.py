@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ramify.errors import RunCancelled as RunCancelled
     from ramify.errors import RunEnded as RunEnded
     from ramify.errors import RunFailed as RunFailed
+    from ramify.errors import RunForgotten as RunForgotten
+    from ramify.errors import RunNeeded as RunNeeded
     from ramify.kernel.control import Defer as Defer
     from ramify.kernel.control import Fatal as Fatal
     from ramify.kernel.control import Return as Return
@@ -57,6 +59,8 @@ __all__ = [
     "RunCancelled",
     "RunEnded",
     "RunFailed",
+    "RunForgotten",
+    "RunNeeded",
     "RunState",
     "Spawns",
     "Stream",
@@ -75,7 +79,16 @@ _HOMES = {
     "ramify.engine.run": ("Run",),
     "ramify.engine.task": ("AsyncSpawns", "Spawns", "Task"),
     "ramify.engine.tasks": ("Tasks",),
-    "ramify.errors": ("BadPayload", "ConfigError", "RamifyError", "RunCancelled", "RunEnded", "RunFailed"),
+    "ramify.errors": (
+        "BadPayload",
+        "ConfigError",
+        "RamifyError",
+        "RunCancelled",
+        "RunEnded",
+        "RunFailed",
+        "RunForgotten",
+        "RunNeeded",
+    ),
     "ramify.kernel.control": ("Defer", "Fatal", "Return"),
     "ramify.kernel.current": ("Current", "current"),
     "ramify.kernel.stream": ("Stream",),
