@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ramify.errors import RunCancelled as RunCancelled
     from ramify.errors import RunEnded as RunEnded
     from ramify.errors import RunFailed as RunFailed
+    from ramify.errors import RunForgotten as RunForgotten
+    from ramify.errors import RunNeeded as RunNeeded
     from ramify.errors import SchemaTooNew as SchemaTooNew
     from ramify.errors import StaleClaim as StaleClaim
     from ramify.errors import StaleStamp as StaleStamp
@@ -101,6 +103,8 @@ __all__ = [
     "RunCancelled",
     "RunEnded",
     "RunFailed",
+    "RunForgotten",
+    "RunNeeded",
     "RunState",
     "SchemaTooNew",
     "Settled",
@@ -156,6 +160,8 @@ _HOMES = {
         "RunCancelled",
         "RunEnded",
         "RunFailed",
+        "RunForgotten",
+        "RunNeeded",
         "SchemaTooNew",
         "StaleClaim",
         "StaleStamp",

@@ -7,6 +7,8 @@
     ├── RunEnded
     ├── RunFailed
     │   └── RunCancelled
+    ├── RunForgotten
+    ├── RunNeeded
     ├── StaleClaim
     │   ├── Reaped
     │   └── StaleStamp
@@ -67,6 +69,14 @@ class RunFailed(RamifyError):
 
 class RunCancelled(RunFailed):
     """The run was cancelled, so its results are not whole. `groups` are what failed before that."""
+
+
+class RunForgotten(RamifyError):
+    """The run was forgotten: its tasks, results and logs are gone; only how it ended is still known."""
+
+
+class RunNeeded(RamifyError):
+    """The run cannot be forgotten: it goes on, or somebody works with its results; nothing was changed."""
 
 
 class StoreError(RamifyError):

@@ -10,6 +10,7 @@ from tests.model import (
     core_cases,
     decide,
     dedupe,
+    forget,
     join,
     open_transaction,
     outage,
@@ -33,4 +34,5 @@ CASES: tuple[Case, ...] = (
     *outage.CASES,
     *decide.CASES,
     *blame.CASES,
+    *forget.CASES,
 )

@@ -42,6 +42,7 @@ COMMANDS = {
     "drain": "Ask a process to finish what it runs and leave.",
     "backup": "Copy the store while others work on it.",
     "doctor": "Look the store over.",
+    "forget": "Remove ended runs for good.",
     "vacuum": "Remove what nobody can reach any more.",
 }
 

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+
 import click
 
 from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS
 from ramify.model.task import MAX_ID
 
+_AGE = re.compile(r"(\d{1,6})([smhdw])", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+class _Age(click.ParamType[timedelta]):
+    """A length of time as a number with its unit: 30d."""
+
+    name = "age"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """From what was typed."""
+        found = _AGE.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!a} is no age; give a number with s, m, h, d or w, such as 30d", param, ctx)
+        return timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+AGE = _Age()
 #: The id of a task, or the last one of the page before.
 TASK = click.IntRange(0, MAX_ID)
 #: Where a tail stands.

@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ramify.engine import deciding
 from ramify.engine.deciding import Resolved
+from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.given import check_task
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Choice, Retried, retry
@@ -27,6 +29,7 @@ from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
 from ramify.model.event import Status
+from ramify.model.forgetting import check_remembered
 from ramify.model.mark import Settled
 from ramify.model.outcome import TaskError
 from ramify.model.run import Run as StoredRun
@@ -217,6 +220,8 @@ class Run(Generic[R_co]):
                 # All that it came to is there by now. Other runs may go on writing the same log for ever.
                 until = self._engine.store.reads.head()
             pages, came = tail(after)
+            # Asked after the log was read: what was forgotten meanwhile may be missing from it.
+            check_remembered(self._stored)
             yield from pages
             if until is not None and came >= until:
                 break
@@ -338,6 +343,17 @@ class Run(Generic[R_co]):
         """
         choice = Choice(tasks, failed, quarantined, cancelled)
         return retry(self._engine.store, self._reading(), self.id, choice, reason, by)
+
+    def forget(self, reason: str = "", *, older: timedelta | None = None, by: str | None = None) -> int:
+        """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.
+
+        It must have ended, and no other run may work with its results: RunNeeded. What stays is its name, its counts
+        and how it ended, so that `engine.run` does not begin it once more by mistake; its results raise RunForgotten.
+        With `older`, only if it ended longer ago; of a run that goes on, those of its tasks that did (a day ago at
+        least), as far as nobody may still ask for them. Killed half-way, the same call goes on.
+        """
+        store = self._engine.store
+        return forget(store, self.id, reason, by) if older is None else forget_older(store, self.id, older, reason, by)
 
 
 def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:

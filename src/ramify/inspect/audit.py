@@ -19,6 +19,7 @@ from itertools import accumulate
 import msgspec
 
 from ramify.model.event import Event, Status
+from ramify.model.forgetting import check_remembered
 from ramify.model.segment import LIVE_STATES, Segment, full, mask_of, tasks_in
 from ramify.store.reads import PAGE_LIMIT, Reads, Span, Sweep
 
@@ -101,7 +102,8 @@ class Witness:
 
 
 def audit(reads: Reads, run: int, witness: Witness | None = None) -> Audit:
-    """Audit one run; exact when it has ended or nobody works on it."""
+    """Audit one run; exact when it has ended or nobody works on it. RunForgotten when nothing is left."""
+    check_remembered(reads.run(run))
     cover = Cover(_live_rows(reads, run))
     sweeps = reads.sweeps(run)
     total = Audit(run_twice=None if witness is None else 0)

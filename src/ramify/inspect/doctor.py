@@ -240,7 +240,7 @@ def _runs(reads: Reads) -> Iterator[Finding]:
 
 def _log(reads: Reads) -> Iterator[Finding]:
     total = Audit()
-    for run in every_run(reads):
+    for run in (run for run in every_run(reads) if run.state is not RunState.FORGOTTEN):
         found = audit(reads, run.id)
         total += found
         if not found.clean:

@@ -58,8 +58,9 @@ def open_runs(reads: Reads) -> list[Run]:
 
 
 def newest_run(reads: Reads) -> Run | None:
-    """The run that was started last."""
-    return next(iter(reads.runs(newest_first=True, limit=1).rows), None)
+    """The run that was started last, of those that were not forgotten."""
+    newest = every_run(reads, newest_first=True)
+    return next((run for run in newest if run.state is not RunState.FORGOTTEN), None)
 
 
 def title(run: Run) -> str:

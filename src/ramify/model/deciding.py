@@ -19,7 +19,7 @@ from ramify.model.decision import Decision, Said, What
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope, Settled, reason_value
 from ramify.model.outcome import storable
-from ramify.model.run import RunState
+from ramify.model.run import RUN_ENDS, RunState
 from ramify.model.segment import SegmentState
 from ramify.model.task import MAX_PAYLOAD
 
@@ -31,6 +31,7 @@ _WAYS = {
     What.RESUMED: {RunState.PAUSED: RunState.OPEN, RunState.OPEN: RunState.OPEN},
     What.CANCELLED: {RunState.OPEN: RunState.DRAINING, RunState.PAUSED: RunState.DRAINING},
     What.REOPENED: {RunState.OPEN: RunState.OPEN, RunState.PAUSED: RunState.PAUSED},
+    What.FORGOTTEN: dict.fromkeys(RUN_ENDS - {RunState.FORGOTTEN}, RunState.FORGOTTEN),
 }
 
 
@@ -42,7 +43,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 def decide(what: What, state: RunState, last: Decision | None, said: Said, now: int) -> Moved | None:
-    """What a decision makes of a run; None when it was overtaken, or the run has ended or drains."""
+    """What a decision makes of a run; None when it was overtaken, or leads nowhere from where the run is."""
     n = 0 if last is None else last.n
     there = _WAYS[what].get(state)
     if there is None or said.after not in (None, n):

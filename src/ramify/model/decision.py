@@ -19,6 +19,7 @@ class What(StrEnum):
     RESUMED = "resumed"
     CANCELLED = "cancelled"
     REOPENED = "reopened"
+    FORGOTTEN = "forgotten"
 
 
 class Decision(msgspec.Struct, frozen=True):

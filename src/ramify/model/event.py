@@ -1,7 +1,8 @@
 """Events: the immutable facts about a task, and how they fold into what is true now.
 
-An event is never changed or removed. What a task is (how many attempts it used, which life it is in, whether it
-ended) is always derived by `fold`, so no store keeps a status column that could disagree with the log.
+An event is never changed, and goes only when its task is forgotten. What a task is (how many attempts it used, which
+life it is in, whether it ended) is always derived by `fold`, so no store keeps a status column that could disagree with
+the log.
 
 This module does not know about live segments: whether an unfinished task is ready, waiting or claimed is told by the
 segment that covers it (see `segment.py`).

@@ -3,7 +3,8 @@
     open      claims are granted                       -> paused, draining, done, failed
     paused    claims are not granted                   -> open (resume), draining (cancel)
     draining  cancelled or stopped; claims in flight finish, nothing new starts   -> cancelled or halted (advance)
-    done, failed, cancelled, halted    ended           -> open (reopen)
+    done, failed, cancelled, halted    ended           -> open (reopen), forgotten (forget)
+    forgotten  its work is gone, or is just going; what stays is how it ended, in its reason
 
 A run that was drained and opened again is cancelled or halted as before when it ends with cancelled tasks in it. One
 that is open past its deadline is drained and ends as failed, once: whoever opens it again means it.
@@ -34,6 +35,7 @@ class RunState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     HALTED = "halted"
+    FORGOTTEN = "forgotten"
 
     @property
     def is_end(self) -> bool:
@@ -42,7 +44,7 @@ class RunState(StrEnum):
 
 
 NAMED_TASKS = 10
-RUN_ENDS = frozenset({RunState.DONE, RunState.FAILED, RunState.CANCELLED, RunState.HALTED})
+RUN_ENDS = frozenset({RunState.DONE, RunState.FAILED, RunState.CANCELLED, RunState.HALTED, RunState.FORGOTTEN})
 
 
 class Order(StrEnum):

@@ -258,6 +258,7 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
                 said = "goes on where it was" + ("" if left is None else f", with {left:,.0f} seconds to its deadline")
         return Begun(run, How.CONTINUED, f"{what} {said}")
     why = f" ({run.reason})" if run.reason else ""
+    ended = "was forgotten" if run.state is RunState.FORGOTTEN else f"had ended as {run.state.value}"
     advice = "again=True (`--again`) starts it anew"
     match run.state:
         case RunState.FAILED:
@@ -266,7 +267,7 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
             advice = f"retry(cancelled=True) takes up what was cancelled, {advice}"
         case _:
             pass
-    return Begun(run, How.FINISHED, f"{what} had ended as {run.state.value}{why}; {advice}")
+    return Begun(run, How.FINISHED, f"{what} {ended}{why}; {advice}")
 
 
 def _check_same(store: Store, ask: Ask, run: Run) -> None:

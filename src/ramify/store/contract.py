@@ -48,6 +48,7 @@ from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status
+from ramify.model.forgetting import FORGET_LIMIT, Forgot
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Settled
@@ -339,6 +340,32 @@ class Store(Protocol):
 
         An existing file is never written over: StoreRefused. A store that cannot be a file says so in the same way. A
         crash inside leaves no file of that name.
+        """
+
+    def forget(
+        self,
+        run: int,
+        tasks: range | None = None,
+        *,
+        before: int | None = None,
+        said: Said = UNSAID,
+        limit: int = FORGET_LIMIT,
+    ) -> Forgot:
+        """Remove ended work for good, at most `limit` rows; `more` says that there is more. Nothing goes by itself.
+
+        Without `tasks`: a whole run that has ended. RunNeeded while it goes on, or while a task of another run, itself
+        not forgotten, has results of it; and when another decision was made since `said.after`. The first call makes it
+        FORGOTTEN, a decision about it: from then on reads of its tasks, results, errors and logs raise RunForgotten, it
+        cannot be reopened, nobody can wait for its tasks, its keys are free, and every further call goes on with the
+        rest, whatever it says. Its row stays, with its name, how it ended and its counts.
+
+        With `tasks`, a range of ids: those of them that ended before `before`, and at least `SESSION_SECONDS` ago, in a
+        run in any state, as far as `ramify.model.forgetting` lets them go; the others stay. Counters go down with them,
+        `after` is the last id that was looked at.
+
+        With tasks go their events, keys, joins, waiters and log lines, in the same transaction; and of the log those
+        commits of which nothing is left, but for the newest. Cursors stay good. A crash between two calls leaves a run
+        that is FORGOTTEN and not gone yet, or fewer tasks.
         """
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:

@@ -7,7 +7,8 @@ moment between two verbs:
 * events are numbered from 1 without a gap, and a life ends at most once;
 * counters say what spans and events say;
 * an ended run has no live row, and no row is stuck where nobody will ever move it;
-* joins have arrived as often as they say, and no full one still holds its task back.
+* joins have arrived as often as they say, and no full one still holds its task back;
+* a run that was forgotten has nothing to work on. How far it is gone is not asked.
 
 It does not know what should have been created: whether children exist exactly once is for the test that made them.
 """
@@ -45,8 +46,18 @@ def check(store: Store) -> list[str]:
     dead = {p.id for p in reads.processes() if p.reaped}
     complaints += [complaint for row in rows for complaint in _row(row, dead)]
     for run in runs:
-        complaints += [f"run {run.id}: {complaint}" for complaint in _Account(reads, run, by_run[run.id]).complaints()]
+        account = _forgotten(by_run[run.id]) if run.state is RunState.FORGOTTEN else _of_run(reads, run, by_run[run.id])
+        complaints += [f"run {run.id}: {complaint}" for complaint in account]
     return complaints
+
+
+def _of_run(reads: Reads, run: Run, rows: Sequence[Segment]) -> Iterator[str]:
+    return _Account(reads, run, rows).complaints()
+
+
+def _forgotten(rows: Sequence[Segment]) -> Iterator[str]:
+    """Of a run that was forgotten tasks may be left that go with the next page, but nothing to work on."""
+    return (f"it was forgotten, and row {row.id} ({row.first}..{row.last}) is still there" for row in rows)
 
 
 def _row(row: Segment, dead: set[int]) -> Iterator[str]:

@@ -67,6 +67,8 @@ def close_up(store: Store) -> Picture:
     for state in RunState:
         seen[f"{state} runs"] = all_of(reads.runs, state=state, limit=2)
     for run in runs:
+        if run.state is RunState.FORGOTTEN:
+            continue
         for kind in KINDS:
             seen[f"{kind} tasks of run {run.id}"] = all_of(reads.tasks, run.id, kind=kind, limit=2)
             seen[f"{kind} results of run {run.id}"] = all_of(reads.results, run.id, kind=kind, limit=2)
@@ -97,6 +99,8 @@ def _from_there(one: Any, other: Any) -> str:
 
 
 def _of_run(reads: Reads, run: Run) -> Picture:
+    if run.state is RunState.FORGOTTEN:
+        return {"counts": {kind: dict(counts) for kind, counts in reads.counts(run.id).items()}}
     joins = all_of(reads.joins, run.id)
     tasks = all_of(reads.tasks, run.id)
     errors = reads.errors(run.id)

@@ -133,6 +133,8 @@ class WorkMachine(RuleBasedStateMachine):
         yield 8, self.reopen, True
         yield 3, self.time_passes, True
         yield 2, self.vacuum, True
+        yield 2, self.forget_a_run, True
+        yield 3, self.forget_tasks, True
         yield 2, self.enter, len(workers) < 4
         yield 1, self.enter_again, workers
         yield 1, self.drain, True
@@ -287,6 +289,23 @@ class WorkMachine(RuleBasedStateMachine):
         if choose.chance(4):
             self.scene.pair.clock.advance(100_000)
         self.scene.front.ask("vacuum", choose.one((65_536, 1, 3)))
+
+    def forget_a_run(self, choose: Choices) -> None:
+        run = choose.one(self.scene.runs())
+        self.scene.front.ask("forget", run.id, said=self._said(choose, run), limit=choose.one((1, 3, 65_536)))
+
+    def forget_tasks(self, choose: Choices) -> None:
+        """Some of a run, some of it old enough."""
+        if choose.chance():
+            self.scene.pair.clock.advance(100_000)
+        run, tasks = choose.one(self.scene.runs()), self.scene.all_tasks()
+        low, high = sorted((choose.one([0, *tasks]), choose.one([2**40, *tasks])))
+        before = choose.one((None, None, self.scene.pair.clock.now() - choose.number(0, 300_000) * SECOND))
+        limit = choose.one((65_536, 2, 5))
+        answer = self.scene.front.ask("forget", run.id, range(low, high), before=before, limit=limit)
+        if not isinstance(answer, Refused) and answer.tasks:
+            # Nobody sends an append again after a day.
+            self.scene.appends.clear()
 
     # working
 

@@ -110,7 +110,9 @@ class Scene:
         return [run for run in self.open_runs() if run.state is not RunState.DRAINING]
 
     def tasks(self, run: int) -> list[int]:
-        """The published tasks of a run."""
+        """The published tasks of a run; none of one that was forgotten."""
+        if self.front.reference.reads.run(run).state is RunState.FORGOTTEN:
+            return []
         return [task.id for task in all_of(self.front.reference.reads.tasks, run, limit=1000)]
 
     def all_tasks(self) -> list[int]:

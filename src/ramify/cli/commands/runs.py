@@ -14,6 +14,8 @@ from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, number, stamp
 from ramify.model.run import Run, RunState
 
+_STYLES = {RunState.DONE: "good", RunState.FAILED: "bad", RunState.PAUSED: "look", RunState.FORGOTTEN: "dim"}
+
 
 @click.command()
 @click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs in this state.")
@@ -38,7 +40,7 @@ def runs(visit: Visit, state: str | None, limit: int) -> None:
 
 
 def _row(run: Run, counts: Counts) -> list[Piece]:
-    style = {RunState.DONE: "good", RunState.FAILED: "bad", RunState.PAUSED: "look"}.get(run.state)
+    style = _STYLES.get(run.state)
     failed = number(counts.failures)
     return [
         ("name", title(run)),

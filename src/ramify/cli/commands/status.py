@@ -55,7 +55,7 @@ def has_failed(status: RunStatus) -> bool:
     """Whether a run counts as failed for an exit code: tasks failed, or it ended otherwise than as done."""
     run = status.run
     untolerated = bool(status.total.failures) and run.tolerates is Tolerance.NONE
-    return untolerated or (run.state.is_end and run.state is not RunState.DONE)
+    return untolerated or (run.state.is_end and run.state not in (RunState.DONE, RunState.FORGOTTEN))
 
 
 def show(out: Out, status: RunStatus, pace: Pace) -> None:

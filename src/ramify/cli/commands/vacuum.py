@@ -13,7 +13,7 @@ from ramify.inspect.words import plural
 def vacuum(visit: Visit) -> None:
     """Remove unpublished rows, expired keys and sessions of the long dead, and give file space back.
 
-    Others may go on working: it goes in small steps. The log itself is never touched.
+    Others may go on working: it goes in small steps. The log itself is not touched: `ramify forget` does that.
     """
     tasks = keys = sessions = 0
     while (step := visit.store.vacuum()).tasks or step.keys or step.sessions:

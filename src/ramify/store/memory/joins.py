@@ -39,7 +39,7 @@ def check(
         }
 
     def missing(tasks: Collection[int]) -> Collection[int]:
-        return [task for task in tasks if not place.is_published(task)]
+        return [task for task in tasks if place.kept(task) is None]
 
     check_links(groups, new_joins, waiters, stored=stored, missing=missing)
 

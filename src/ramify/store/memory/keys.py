@@ -10,7 +10,8 @@ from ramify.store.memory.place import KeyRow, Place, SpanRow
 def holder(place: Place, hold: Hold, run: int, kind: str, key: bytes, now: int) -> int | None:
     """The task that holds the key now, if any."""
     row = place.keys.get(digest(hold, run, kind, key))
-    return row.task if row is not None and (row.expires is None or row.expires > now) else None
+    holds = row is not None and (row.expires is None or row.expires > now) and not place.is_forgotten(row.task)
+    return row.task if row is not None and holds else None
 
 
 def take(place: Place, span: SpanRow, task: int, key: bytes) -> None:

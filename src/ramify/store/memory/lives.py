@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ramify.errors import BadPayload
 from ramify.model import reopening
 from ramify.model.event import Status
+from ramify.model.forgetting import check_remembered
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState
@@ -19,7 +20,8 @@ from ramify.store.memory.place import Place, RunRow, SpanRow
 
 
 def check(place: Place, run: RunRow, tasks: Sequence[int]) -> None:
-    """Refuse tasks that are not published tasks of the run."""
+    """Refuse tasks that are not published tasks of the run, and all of a run that was forgotten."""
+    check_remembered(runs.as_run(run))
     if len(tasks) > REOPEN_LIMIT:
         raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
     for task in tasks:

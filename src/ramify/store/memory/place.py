@@ -157,6 +157,8 @@ class Place:
     tokens: dict[bytes, SegmentRow] = field(default_factory=dict)
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
     commits: list[tuple[CommitRow, list[Event], list[Sweep]]] = field(default_factory=list)
+    #: Those of which nothing is left: they keep their place here, and nobody sees them any more.
+    forgotten_commits: set[int] = field(default_factory=set)
     sweeps: dict[int, list[Sweep]] = field(default_factory=lambda: defaultdict(list))
     counters: dict[tuple[int, str, int, int], int] = field(default_factory=lambda: defaultdict(int))
     keys: dict[bytes, KeyRow] = field(default_factory=dict)
@@ -169,6 +171,7 @@ class Place:
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
+    next_line: int = 1
     noted: set[tuple[int, int]] = field(default_factory=set)
 
     def latest(self) -> int:
@@ -231,9 +234,14 @@ class Place:
         span = self.span_of(task)
         return span if span is not None and span.published else None
 
-    def is_published(self, task: int) -> bool:
-        """Whether `task` is in the log for everybody to see."""
-        return self.published(task) is not None
+    def is_forgotten(self, task: int) -> bool:
+        """Whether `task` is of a run that was forgotten, and goes with one of the next pages."""
+        span = self.span_of(task)
+        return span is not None and self.run(span.run).state is RunState.FORGOTTEN
+
+    def kept(self, task: int) -> SpanRow | None:
+        """The range that holds `task`, when it is published and its run was not forgotten."""
+        return None if self.is_forgotten(task) else self.published(task)
 
     def has_any(self, run: int, first: int, last: int) -> bool:
         """Whether any task of that run lies in a range of ids."""

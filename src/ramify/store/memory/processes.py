@@ -6,17 +6,20 @@ Here a dead process can only be told by its missing beats; a store with locks kn
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from ramify.model.blame import after_death
 from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import storable_said
 from ramify.model.decision import Said
 from ramify.model.event import Status
+from ramify.model.log import LogLine, StoredLine
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap
+from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
-from ramify.store.contract import GAP_SHARE
+from ramify.store.contract import GAP_SHARE, SESSION_SECONDS, Vacuumed
 from ramify.store.memory import commits
 from ramify.store.memory.place import BEATS_KEPT, Place, SegmentRow, SessionRow
 
@@ -90,7 +93,27 @@ def _offer_again(place: Place, row: SegmentRow, death: Death) -> None:
     place.drop_segment(row)
 
 
-def forget_old(place: Place, before: int) -> int:
+def note(place: Place, process: int, lines: Sequence[LogLine]) -> None:
+    """Keep the lines of a process that are not here yet; of a run that was forgotten, none."""
+    for line in lines:
+        run = place.runs.get(line.run)
+        if (process, line.n) not in place.noted and (run is None or run.state is not RunState.FORGOTTEN):
+            place.noted.add((process, line.n))
+            place.lines.append(StoredLine(place.next_line, process, line))
+            place.next_line += 1
+
+
+def vacuum(place: Place, now: int, limit: int) -> Vacuumed:
+    """Remove what nobody can reach."""
+    ends = ((row.expires, name) for name, row in place.keys.items() if row.expires is not None)
+    expired = sorted((end, name) for end, name in ends if end <= now)[:limit]
+    for _, name in expired:
+        del place.keys[name]
+    sessions = _forget_old(place, now - SESSION_SECONDS * SECOND)
+    return Vacuumed(_remove_garbage(place, limit), len(expired), sessions)
+
+
+def _forget_old(place: Place, before: int) -> int:
     """Remove sessions that ended before a time; nothing can name them any more."""
     old = [number for number, s in place.sessions.items() if s.gone_at is not None and s.gone_at < before]
     for number in old:
@@ -98,7 +121,7 @@ def forget_old(place: Place, before: int) -> int:
     return len(old)
 
 
-def remove_garbage(place: Place, limit: int) -> int:
+def _remove_garbage(place: Place, limit: int) -> int:
     """Remove up to `limit` unpublished rows that nobody will publish."""
     removed = 0
     garbage = [row for row in place.segments.values() if row.state is SegmentState.GARBAGE]

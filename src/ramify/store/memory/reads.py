@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from ramify.model.arrivals import Standing
 from ramify.model.event import Event, History, Status, fold
+from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
@@ -91,13 +92,13 @@ class MemoryReads:
     def task(self, task: int) -> Row | None:
         """One published task."""
         with self._place.lock:
-            span = self._place.published(task)
+            span = self._place.kept(task)
             return None if span is None else _row(span, task)
 
     def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published tasks of a run by id."""
         with self._place.lock:
-            self._place.run(run)
+            check_remembered(as_run(self._place.run(run)))
             rows = (_row(span, task) for span, task in self._published(run, kind, after))
             return _page(rows, lambda r: r.id, after, limit)
 
@@ -145,7 +146,7 @@ class MemoryReads:
     ) -> Page[Result]:
         """Ended tasks of a run by id, those ended by a sweep included."""
         with self._place.lock:
-            self._place.run(run)
+            check_remembered(as_run(self._place.run(run)))
             rows = (
                 Result(task, status, self._last_value(task, status))
                 for _, task in self._published(run, kind, after)
@@ -162,7 +163,7 @@ class MemoryReads:
     def errors(self, run: int) -> ErrorSummary:
         """Failed tasks, grouped."""
         with self._place.lock:
-            self._place.run(run)
+            check_remembered(as_run(self._place.run(run)))
             ended = ((task, span.kind, self._place.events.get(task)) for span, task in self._published(run, None, 0))
             failed = [
                 (task, kind, events[-1].value, self._place.commits[events[-1].seq - 1][0].at)
@@ -174,13 +175,14 @@ class MemoryReads:
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits."""
         with self._place.lock:
-            chosen = self._place.commits[after : after + page_size(limit)]
+            later = (row for row in self._place.commits[after:] if row[0].seq not in self._place.forgotten_commits)
+            chosen = list(islice(later, page_size(limit)))
             commits = [type(row)(row.seq, row.process, row.n, row.at, len(events)) for row, events, _ in chosen]
             return Tail(
                 commits,
                 sorted((e for _, events, _ in chosen for e in events), key=lambda e: (e.seq, e.task, e.n)),
                 [sweep for _, _, sweeps in chosen for sweep in sweeps],
-                after + len(chosen),
+                chosen[-1][0].seq if chosen else after,
             )
 
     def head(self) -> int:
@@ -226,11 +228,14 @@ class MemoryReads:
     ) -> Page[StoredLine]:
         """What a run logged, in order of arrival."""
         with self._place.lock:
-            self._place.run(run)
+            check_remembered(as_run(self._place.run(run)))
             found = (
                 stored
-                for stored in self._place.lines[after:]
-                if stored.line.run == run and stored.line.level >= level and task in (None, stored.line.task)
+                for stored in self._place.lines
+                if stored.seq > after
+                and stored.line.run == run
+                and stored.line.level >= level
+                and task in (None, stored.line.task)
             )
             return _page(found, lambda stored: stored.seq, after, limit)
 

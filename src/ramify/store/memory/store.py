@@ -18,16 +18,16 @@ from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import Settle, check_into, check_settle
 from ramify.model.decision import UNSAID, Said, What
 from ramify.model.event import Status
+from ramify.model.forgetting import FORGET_LIMIT, Ask, Forgot, check_ask
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.log import LogLine, StoredLine, storable_lines
+from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
-from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, deciding, lives, processes, runs
+from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.memory import adding, claims, commits, deciding, forgetting, lives, processes, runs
 from ramify.store.memory import joins as join_rows
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
@@ -337,10 +337,7 @@ class MemoryStore:
         """Keep log lines."""
         kept = storable_lines(lines)
         with self._place.lock:
-            for line in kept:
-                if (process, line.n) not in self._place.noted:
-                    self._place.noted.add((process, line.n))
-                    self._place.lines.append(StoredLine(len(self._place.lines) + 1, process, line))
+            processes.note(self._place, process, kept)
             self._place.wake()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -350,16 +347,24 @@ class MemoryStore:
             "file store for work that must be kept"
         )
 
+    def forget(
+        self,
+        run: int,
+        tasks: range | None = None,
+        *,
+        before: int | None = None,
+        said: Said = UNSAID,
+        limit: int = FORGET_LIMIT,
+    ) -> Forgot:
+        """Remove ended work."""
+        ask = check_ask(Ask(tasks, before, said, limit))
+        with self._place.lock:
+            return forgetting.forget(self._place, self._place.run(run), ask, self.now())
+
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach."""
         with self._place.lock:
-            now = self.now()
-            ends = ((row.expires, name) for name, row in self._place.keys.items() if row.expires is not None)
-            expired = sorted((end, name) for end, name in ends if end <= now)
-            for _, name in expired[:limit]:
-                del self._place.keys[name]
-            sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
-            return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)
+            return processes.vacuum(self._place, self.now(), limit)
 
     def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
         for group in tasks:
@@ -373,12 +378,8 @@ class MemoryStore:
         self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], round: int
     ) -> Appended:
         row, now = self._place.run(run), self.now()
-        if (
-            len(tasks) == 1
-            and not new
-            and not waiters
-            and adding.extend_tail(self._place, row, tasks[0], round, 0, now)
-        ):
+        is_alone = len(tasks) == 1 and not new and not waiters
+        if is_alone and adding.extend_tail(self._place, row, tasks[0], round, 0, now):
             return Appended(((tasks[0].first,),))
         empty = join_rows.create(self._place, run, new, round)
         added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]

@@ -54,8 +54,7 @@ def check(db: Db, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], wai
         return sizes
 
     def missing(tasks: Collection[int]) -> Collection[int]:
-        spans = ((task, rows.span_of(db, task)) for task in tasks)
-        return [task for task, span in spans if span is None or not span.published]
+        return [task for task in tasks if rows.kept_span(db, task) is None]
 
     check_links(groups, new_joins, waiters, stored=stored, missing=missing)
 

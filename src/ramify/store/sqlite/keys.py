@@ -18,8 +18,10 @@ from ramify.store.sqlite.rows import SpanRow
 
 HELD = (
     "SELECT key.digest, key.task FROM carray(?) AS offered CROSS JOIN key ON key.digest = offered.value"
-    " WHERE key.expires IS NULL OR key.expires > ?"
+    " WHERE (key.expires IS NULL OR key.expires > ?) AND (SELECT state FROM run WHERE id ="
+    " (SELECT run FROM span WHERE first <= key.task ORDER BY first DESC LIMIT 1)) IS NOT 'forgotten'"
 )
+KEYS_OF_RANGE = "SELECT id, key FROM task WHERE id BETWEEN ? AND ? AND key IS NOT NULL"
 
 
 class Offer:
@@ -114,6 +116,32 @@ def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
     if span.hold is not Hold.ONCE:
         db.execute("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", (name, task))
     return None
+
+
+def forget(db: Db, span: SpanRow, first: int, last: int) -> None:
+    """Free the keys of neighbouring tasks of a span, whatever holds them, and let nobody find the tasks by them."""
+    if not span.keyed:
+        return
+    found = db.execute(KEYS_OF_RANGE, (first, last)).fetchall()
+    keys = [key for _, key in found]
+    if span.hold is not Hold.LABEL:
+        held = zip(digests(span.hold, span.run, span.kind, keys), (task for task, _ in found), strict=True)
+        if span.hold is Hold.ONCE:
+            once.remove(db, sorted(held))
+        else:
+            db.executemany("DELETE FROM key WHERE digest = ? AND task = ?", sorted(held))
+    if span.hold is not Hold.ONCE:
+        named = zip(digests(Hold.LABEL, span.run, span.kind, keys), (task for task, _ in found), strict=True)
+        db.executemany("DELETE FROM label WHERE digest = ? AND task = ?", sorted(named))
+
+
+def of_tasks(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> list[int]:
+    """Those of neighbouring tasks of a span whose key keeps others from their name now."""
+    if not span.keyed or span.hold is Hold.LABEL or not tasks:
+        return []
+    found = dict(db.execute(KEYS_OF_RANGE, (tasks[0], tasks[-1])).fetchall())
+    held = holders(db, span.hold, span.run, span.kind, found.values(), now)
+    return [task for task in tasks if task in found and held.get(found[task]) == task]
 
 
 def _name(db: Db, span: SpanRow, task: int) -> bytes | None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ramify.errors import BadPayload
 from ramify.model import reopening
 from ramify.model.event import Status
+from ramify.model.forgetting import check_remembered
 from ramify.model.join import PART_SLOTS
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
@@ -20,7 +21,8 @@ from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
 
 
 def check(db: Db, run: Run, tasks: Sequence[int]) -> None:
-    """Refuse tasks that are not published tasks of the run."""
+    """Refuse tasks that are not published tasks of the run, and all of a run that was forgotten."""
+    check_remembered(run)
     if len(tasks) > REOPEN_LIMIT:
         raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
     for task in tasks:
@@ -45,7 +47,7 @@ def reopen(
     ask = reopening.Questions(
         ending=lambda task: joins.ending(db, task),
         retake=lambda task: keys.retake(db, _span(db, task), task, now),
-        memberships=lambda task: [(join, slot) for _, join, slot in joins.memberships(db, _span(db, task), [task])],
+        memberships=lambda task: _memberships(db, task),
         join=lambda join, slot: joins.load(db, {join: [slot // PART_SLOTS]})[join],
     )
     found = reopening.reopen(run.id, tasks, following, ask)
@@ -79,6 +81,13 @@ def _span(db: Db, task: int) -> SpanRow:
     span = rows.span_of(db, task)
     assert span is not None
     return span
+
+
+def _memberships(db: Db, task: int) -> list[tuple[int, int]]:
+    """The slots that the end of a task fills, of joins that were not forgotten with their run."""
+    found = joins.memberships(db, _span(db, task), [task])
+    known = joins.runs_of(db, {join for _, join, _ in found})
+    return [(join, slot) for _, join, slot in found if join in known]
 
 
 def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, why: bytes | None, process: int) -> None:

@@ -11,13 +11,16 @@ from ramify.model.log import LogLine, StoredLine
 from ramify.store.sqlite.db import Db
 
 INSERT = (
-    "INSERT OR IGNORE INTO note (process, n, at, run, task, attempt, level, logger, text) VALUES (?,?,?,?,?,?,?,?,?)"
+    "INSERT INTO note (process, n, at, run, task, attempt, level, logger, text) SELECT ?1,?2,?3,?4,?5,?6,?7,?8,?9"
+    # A line that is ignored by its index would use a number up.
+    " WHERE NOT EXISTS (SELECT 1 FROM note WHERE process = ?1 AND n = ?2)"
+    " AND NOT EXISTS (SELECT 1 FROM run WHERE id = ?4 AND state = 'forgotten')"
 )
 LINE = "SELECT seq, process, n, at, run, task, attempt, level, logger, text FROM note"
 
 
 def add(db: Db, process: int, lines: Sequence[LogLine]) -> None:
-    """Keep the lines of a process that are not here yet."""
+    """Keep the lines of a process that are not here yet; of a run that was forgotten, none."""
     db.executemany(
         INSERT,
         (

@@ -6,6 +6,7 @@ not to the database, so that nobody is declared dead for waiting behind a long c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -13,17 +14,20 @@ import msgspec
 
 from ramify.errors import BadPayload, Reaped, StaleStamp
 from ramify.model.blame import after_death
-from ramify.model.death import Death
+from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import storable_said
 from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
-from ramify.model.process import NewProcess, Stamp
+from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
+from ramify.store.record import death_of
 from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.rows import SegmentRow
 
 
@@ -128,6 +132,31 @@ def bury(db: Db, process: int, now: int, death: Death) -> int:
         rows.add_marks(db, (Mark(row.run, Scope.TASK, task, Status.RETRYING) for task in late))
         _offer_again(db, row, death)
     return tasks
+
+
+def reap(link: Link, liveness: Liveness, process: int, dead_after: float, now: Callable[[], int]) -> Reap:
+    """Bury the dead. Suspicion comes from a read; the verdict from a second look inside the transaction."""
+    with link.read() as db:
+        if is_gone(db, process):
+            raise Reaped(f"process {process:x} was reaped or never entered; it cannot reap others")
+        suspects = [
+            other.process
+            for other in others(db, process)
+            if liveness.judge(process, other.process, dead_after) and not liveness.is_left_to(*other)
+        ]
+    clean = liveness.clean_window(process, dead_after)
+    if not suspects:
+        return Reap(clean_window=clean)
+    buried, tasks = list[int](), 0
+    with link.write() as db:
+        for number in suspects:
+            dead = liveness.judge(process, number, dead_after)
+            if dead is not None and not is_gone(db, number):
+                death = death_of(liveness.folder, number) if dead.same_boot else NOBODYS_FAULT
+                tasks += bury(db, number, now(), death)
+                buried.append(number)
+    liveness.forget(*buried)
+    return Reap(tuple(buried), tasks, clean)
 
 
 def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from ramify.model.death import Deaths
 from ramify.model.decision import Said
 from ramify.model.event import Event, History, Status, fold
+from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join, Rule, nearest
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
@@ -136,8 +137,8 @@ class SqliteReads:
     def task(self, task: int) -> Row | None:
         """One published task."""
         with self._link.read() as db:
-            span = rows.span_of(db, task)
-            if span is None or not span.published:
+            span = rows.kept_span(db, task)
+            if span is None:
                 return None
             found = db.execute(f"{TASK} FROM span s, task t WHERE s.first = ? AND t.id = ?", (span.first, task))
             return Row(*found.fetchall()[0])
@@ -145,7 +146,7 @@ class SqliteReads:
     def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published tasks of a run by id."""
         with self._link.read() as db:
-            rows.run_row(db, run)
+            check_remembered(rows.run_row(db, run))
             found = db.execute(
                 f"{TASK}{TASKS_OF_SPANS} WHERE s.run = ?1{CHOSEN_SPANS} ORDER BY s.first, t.id", (run, after, kind)
             )
@@ -191,7 +192,7 @@ class SqliteReads:
     ) -> Page[Result]:
         """Ended tasks of a run by id, those ended by a sweep included."""
         with self._link.read() as db:
-            rows.run_row(db, run)
+            check_remembered(rows.run_row(db, run))
             swept = status is Status.CANCELLED and bool(_sweeps(db, "run = ? LIMIT 1", (run,)))
             found = db.execute(
                 f"SELECT t.id, CAST(e.value AS BLOB), e.status{TASKS_OF_SPANS}{LAST_EVENT}"
@@ -218,7 +219,7 @@ class SqliteReads:
     def errors(self, run: int) -> ErrorSummary:
         """Failed tasks, grouped."""
         with self._link.read() as db:
-            rows.run_row(db, run)
+            check_remembered(rows.run_row(db, run))
             found = db.execute(
                 "SELECT e.task, s.kind, CAST(e.value AS BLOB), c.at"
                 " FROM span s CROSS JOIN event e INDEXED BY event_failed"
@@ -293,7 +294,7 @@ class SqliteReads:
     ) -> Page[StoredLine]:
         """What a run logged, in order of arrival."""
         with self._link.read() as db:
-            rows.run_row(db, run)
+            check_remembered(rows.run_row(db, run))
             return _page(notes.lines(db, run, task, level, after), lambda stored: stored.seq, after, limit)
 
     def processes(self) -> Sequence[Process]:

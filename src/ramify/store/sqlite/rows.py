@@ -184,6 +184,14 @@ def span_of(db: Db, task: int) -> SpanRow | None:
     return None if row is None or row[1] < task else span_row(row)
 
 
+def kept_span(db: Db, task: int) -> SpanRow | None:
+    """The range that holds `task`, when it is published and its run was not forgotten."""
+    span = span_of(db, task)
+    if span is None or not span.published:
+        return None
+    return None if run_row(db, span.run).state is RunState.FORGOTTEN else span
+
+
 def has_any(db: Db, run: int, first: int, last: int) -> bool:
     """Whether any task of that run lies in a range of ids."""
     row = db.execute("SELECT last, run FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (last,)).fetchone()

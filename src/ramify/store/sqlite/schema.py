@@ -2,10 +2,10 @@
 
 Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`. The log, which
 only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). What tasks
-logged is in `note`, which grows as well and which no verb of the work reads. There are no
-updates or deletes on task and event rows (vacuum removes rows that were never published), and no index on them but
-their own order, so inserts stay sequential however long the log gets. Times are microseconds; masks are little-endian
-bit sets.
+logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used twice. There
+are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and what a person
+wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however long the log
+gets. Times are microseconds; masks are little-endian bit sets.
 
 A span knows the lowest and the highest parent of its tasks. Those of one commit lie close together, so the few spans
 that can hold the children of a task are found without an index on the tasks themselves.
@@ -131,7 +131,8 @@ CREATE TABLE mark (
 CREATE INDEX mark_run ON mark (run, task);
 
 CREATE TABLE note (
-    seq INTEGER PRIMARY KEY, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL, run INTEGER NOT NULL,
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL,
+    run INTEGER NOT NULL,
     task INTEGER, attempt INTEGER NOT NULL, level INTEGER NOT NULL, logger TEXT NOT NULL, text TEXT NOT NULL
 );
 CREATE UNIQUE INDEX note_once ON note (process, n);

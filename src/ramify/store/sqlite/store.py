@@ -21,6 +21,7 @@ from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import Settle, check_into, check_settle
 from ramify.model.decision import UNSAID, Said, What
 from ramify.model.event import Status
+from ramify.model.forgetting import FORGET_LIMIT, Ask, Forgot, check_ask
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
@@ -29,7 +30,6 @@ from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Description, Reopened, Vacuumed
-from ramify.store.record import death_of
 from ramify.store.sqlite import (
     adding,
     answers,
@@ -38,6 +38,7 @@ from ramify.store.sqlite import (
     copying,
     deciding,
     entries,
+    forgetting,
     held,
     lives,
     notes,
@@ -162,28 +163,8 @@ class SqliteStore:
         return tasks
 
     def reap(self, process: int, dead_after: float) -> Reap:
-        """Bury the dead. Suspicion comes from a read; the verdict from a second look inside the transaction."""
-        with self._link.read() as db:
-            if processes.is_gone(db, process):
-                raise Reaped(f"process {process:x} was reaped or never entered; it cannot reap others")
-            suspects = [
-                other.process
-                for other in processes.others(db, process)
-                if self._liveness.judge(process, other.process, dead_after) and not self._liveness.is_left_to(*other)
-            ]
-        clean = self._liveness.clean_window(process, dead_after)
-        if not suspects:
-            return Reap(clean_window=clean)
-        buried, tasks = list[int](), 0
-        with self._link.write() as db:
-            for number in suspects:
-                dead = self._liveness.judge(process, number, dead_after)
-                if dead is not None and not processes.is_gone(db, number):
-                    death = death_of(self.records, number) if dead.same_boot else NOBODYS_FAULT
-                    tasks += processes.bury(db, number, self.now(), death)
-                    buried.append(number)
-        self._liveness.forget(*buried)
-        return Reap(tuple(buried), tasks, clean)
+        """Bury the dead."""
+        return processes.reap(self._link, self._liveness, process, dead_after, self.now)
 
     # adding
 
@@ -386,6 +367,20 @@ class SqliteStore:
         """Copy the file."""
         with self._link.snapshot() as db:
             copying.copy(db, path)
+
+    def forget(
+        self,
+        run: int,
+        tasks: range | None = None,
+        *,
+        before: int | None = None,
+        said: Said = UNSAID,
+        limit: int = FORGET_LIMIT,
+    ) -> Forgot:
+        """Remove ended work."""
+        ask = check_ask(Ask(tasks, before, said, limit))
+        with self._link.write() as db:
+            return forgetting.forget(db, rows.run_row(db, run), ask, self.now())
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""

@@ -60,6 +60,8 @@ FILES = (
     "tail",
     "note",
     "vacuum",
+    "forget",
+    "forget_tasks",
     "backup",
 )
 

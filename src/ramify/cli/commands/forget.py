@@ -1,0 +1,140 @@
+"""`ramify forget`: remove ended runs for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import NamedTuple
+
+import click
+
+from ramify.cli.numbers import AGE
+from ramify.cli.visit import Visit, Wrong, on_store_to_change, who_and_why
+from ramify.errors import RunNeeded
+from ramify.inspect.find import every_run, title
+from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.words import duration, moment, plural
+from ramify.model.policy import SECOND
+from ramify.model.run import Run, RunState
+
+
+class Decided(NamedTuple):
+    """Why, and by whom."""
+
+    reason: str
+    by: str | None
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--older", type=AGE, metavar="AGE", help="Only what ended longer ago than this: 30d, 12h, 2w.")
+@click.option("--dry-run", is_flag=True, help="Say which runs would go, and change nothing.")
+@who_and_why
+@on_store_to_change
+def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool, reason: str, by: str | None) -> None:
+    """Remove a run that has ended, with its tasks, results, keys and logs. There is no way back.
+
+    Without RUN: all runs that ended longer ago than --older. With both, of a RUN that goes on those of its tasks that
+    ended longer ago (at least a day), as far as nobody may still ask for them.
+
+    A run's name, its counts and how it ended stay, so the same start does not run it once more by mistake. Others may
+    go on working: it goes in small steps. Interrupted, the same command goes on. Nothing is forgotten by itself.
+    """
+    from ramify.engine.forgetting import forget_tasks
+
+    decided = Decided(reason, by)
+    if run is None:
+        if older is None:
+            raise click.UsageError("name the RUN that is meant, or say --older AGE for all that ended longer ago")
+        _forget_all(visit, list(_older_runs(visit, older)), decided, dry_run)
+        return
+    found = visit.run(run)
+    if found.state.is_end:
+        if older is not None and not _is_older(visit, found, older):
+            raise Wrong(f"run {title(found)} ended {_ago(visit, found)} ago, which is not longer than --older says")
+        _forget_all(visit, [found], decided, dry_run, only=True)
+    elif older is None:
+        raise Wrong(
+            f"run {title(found)} is {found.state.value}; only a run that has ended can be forgotten. `ramify cancel` "
+            "ends it, and --older AGE removes those of its tasks that ended longer ago"
+        )
+    elif dry_run:
+        raise click.UsageError(f"--dry-run tells of whole runs, and {title(found)} goes on")
+    else:
+        tasks = forget_tasks(visit.store, found.id, older)
+        _tell(visit, found, tasks, f"run {title(found)} goes on without {plural(tasks, 'old task')}")
+
+
+def _older_runs(visit: Visit, older: timedelta) -> Iterator[Run]:
+    """What ended that long ago, and what somebody has begun to forget."""
+    return (run for run in every_run(visit.store.reads) if run.state.is_end and _is_older(visit, run, older))
+
+
+def _is_older(visit: Visit, run: Run, older: timedelta) -> bool:
+    before = visit.store.now() - older // timedelta(microseconds=1)
+    return run.state is RunState.FORGOTTEN or (run.ended is not None and run.ended < before)
+
+
+def _ago(visit: Visit, run: Run) -> str:
+    return duration((visit.store.now() - (run.ended or 0)) / SECOND)
+
+
+def _forget_all(visit: Visit, runs: list[Run], decided: Decided, dry_run: bool, *, only: bool = False) -> None:
+    if dry_run:
+        _tell_what_would_go(visit, [run for run in runs if only or run.state is not RunState.FORGOTTEN])
+        return
+    gone = 0
+    waiting, refused = runs, list[tuple[Run, str]]()
+    while waiting:
+        refused = []
+        for run in waiting:
+            try:
+                gone += _forget(visit, run, decided, only)
+            except RunNeeded as error:
+                if only:
+                    raise
+                refused.append((run, str(error)))
+        # One whose results another one had may go now that the other one is gone.
+        waiting = [run for run, _ in refused] if len(refused) < len(waiting) else []
+    _conclude(visit, gone, refused)
+
+
+def _conclude(visit: Visit, gone: int, refused: list[tuple[Run, str]]) -> None:
+    for run, why in refused:
+        if visit.out.as_json:
+            visit.out.json({"run": run.id, "name": run.name, "stays": why})
+        else:
+            visit.out.say(("look", f"run {title(run)} stays: {why}"))
+    if not visit.out.as_json:
+        space = ("dim", "the space is used again by new work; `ramify vacuum` gives it back to the disk")
+        visit.out.say(space if gone else "nothing was forgotten")
+
+
+def _forget(visit: Visit, run: Run, decided: Decided, only: bool) -> int:
+    """Forget one run and say so; 0 when nothing of it was left."""
+    from ramify.engine.forgetting import forget as forget_run
+
+    tasks = forget_run(visit.store, run.id, *decided)
+    if tasks or run.state is not RunState.FORGOTTEN or only:
+        _tell(visit, run, tasks, f"run {title(run)} is forgotten: {plural(tasks, 'task')} removed")
+        return 1
+    return 0
+
+
+def _tell(visit: Visit, run: Run, tasks: int, text: str) -> None:
+    if visit.out.as_json:
+        visit.out.json({"run": run.id, "name": run.name, "removed": tasks, "whole": run.state.is_end})
+    else:
+        visit.out.say(text)
+
+
+def _tell_what_would_go(visit: Visit, runs: list[Run]) -> None:
+    for run in runs:
+        total = sum(counts_of(visit.store.reads, run.id).values(), Counts())
+        if visit.out.as_json:
+            visit.out.json({"run": run.id, "name": run.name, "would_remove": total.added})
+        else:
+            when = "" if run.ended is None else f", ended {moment(run.ended)}"
+            visit.out.say(f"would forget run {title(run)}: {run.state.value}{when}, {plural(total.added, 'task')}")
+    if not visit.out.as_json and not runs:
+        visit.out.say("nothing would be forgotten")

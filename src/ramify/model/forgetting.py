@@ -1,0 +1,168 @@
+"""Forgetting: which ended work may be removed for good, and why other work may not. Pure, and the only place that says.
+
+A run is forgotten whole, once it has ended and no other run works with its results. From its first page on it is
+FORGOTTEN, so nobody takes half a run for a whole one. Its row stays: it still tells its name, how it ended and its
+counts, so the same start does not run everything once more by mistake.
+
+Of a run that goes on, such as a queue, single tasks are forgotten by their ids. Some stay until the whole run goes:
+what failed or was cancelled, by which a run with an end will be judged; a task whose key is still its own; one inside a
+row that is still worked on. And nothing goes before what may still ask for it: a parent with its children or after
+them, because marks are looked for along parents; a continuation and its members only together, because it may be tried
+again with their results.
+
+Does not remove anything: stores do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from ramify.errors import BadPayload, RunForgotten, RunNeeded
+from ramify.model.deciding import Moved, decide
+from ramify.model.decision import UNSAID, Said, What, in_words
+from ramify.model.event import Status
+from ramify.model.policy import SECOND
+from ramify.model.run import Run, RunState
+
+#: The most rows one `forget` removes unless told otherwise.
+FORGET_LIMIT = 65_536
+#: The ends of tasks that say nothing against their run.
+_HARMLESS = frozenset({Status.DONE, Status.SKIPPED})
+#: A task that never goes: what must not go before it stays.
+NEVER = 0
+
+
+class Forgot(msgspec.Struct, frozen=True):
+    """What `forget` removed: so many tasks. `more` says to call again; by ids, from the one `after` this."""
+
+    tasks: int = 0
+    more: bool = False
+    after: int = 0
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """What is to be forgotten: a whole run, or those of its `tasks` that ended before a time; and who wants it."""
+
+    tasks: range | None = None
+    before: int | None = None
+    said: Said = UNSAID
+    limit: int = FORGET_LIMIT
+
+
+class Reader(NamedTuple):
+    """A task of another run that works with the result of a task."""
+
+    task: int
+    reader: int
+    run: int
+
+
+class Piece(NamedTuple):
+    """Neighbouring tasks of one span, named by its first task."""
+
+    span: int
+    first: int
+    last: int
+
+
+def check_ask(ask: Ask) -> Ask:
+    """Refuse what can mean nothing."""
+    if ask.limit < 1:
+        raise BadPayload(f"forget(limit={ask.limit}): give 1 or more")
+    if ask.tasks is None and ask.before is not None:
+        raise BadPayload("forget(before=...): a time is for single tasks; a run is forgotten whole")
+    if ask.tasks is not None and ask.tasks.step != 1:
+        raise BadPayload(f"forget({ask.tasks}): give a range of ids without gaps")
+    return ask
+
+
+def begin(run: Run, said: Said, reader: Callable[[], Reader | None], now: int) -> Moved | None:
+    """What the first page makes of a run, None when an earlier call has begun; RunNeeded says why it must stay."""
+    if run.state is RunState.FORGOTTEN:
+        return None
+    if not run.state.is_end:
+        raise RunNeeded(f"run {run.id} is {run.state.value}; it can be forgotten once it has ended; `cancel` ends it")
+    moved = decide(What.FORGOTTEN, run.state, run.decision, said, now)
+    if moved is None:
+        raise RunNeeded(f"run {run.id} was not forgotten: somebody decided about it meanwhile; look at it again")
+    if (found := reader()) is not None:
+        raise RunNeeded(
+            f"task {found.reader} of run {found.run} has the result of task {found.task} of run {run.id} and may ask "
+            f"for it again; forget run {found.run} first"
+        )
+    return moved
+
+
+def ended_as(run: Run) -> str:
+    """The reason that stays with a forgotten run: how it had ended, and why so."""
+    return f"it had ended as {run.state.value}" + (f": {run.reason}" if run.reason else "")
+
+
+def check_remembered(run: Run) -> Run:
+    """Refuse to read what is gone, or is just going."""
+    if run.state is RunState.FORGOTTEN:
+        said = run.decision
+        who = "" if said is None else in_words(said.by, said.reason)
+        when = "" if said is None else f" on {datetime.fromtimestamp(said.at / SECOND, UTC):%Y-%m-%d %H:%M} UTC"
+        raise RunForgotten(f"run {run.name or run.id} was forgotten{when}{who}; its tasks, results and logs are gone")
+    return run
+
+
+def pieces(spans: Iterable[tuple[int, int]], tasks: range, limit: int) -> tuple[list[Piece], bool]:
+    """The first `limit` tasks of these spans, given in order, that lie in a range; and whether there are more."""
+    found: list[Piece] = []
+    for first, last in spans:
+        low, high = max(first, tasks.start), min(last, tasks.stop - 1)
+        if low > high:
+            continue
+        if limit == 0:
+            return found, True
+        cut = min(high, low + limit - 1)
+        found.append(Piece(first, low, cut))
+        limit -= cut - low + 1
+        if cut < high:
+            return found, True
+    return found, False
+
+
+def settled_before(ask: Ask, now: int, keep: int) -> int:
+    """The time before which a task must have ended: as asked for, and at least `keep` ago.
+
+    By then nothing that was sent when it was added can still arrive, and add it once more.
+    """
+    return now - keep if ask.before is None else min(ask.before, now - keep)
+
+
+def chosen(
+    ended: Mapping[int, Status],
+    *,
+    endless: bool,
+    named: Collection[int],
+    rows: Iterable[tuple[int, int]],
+    not_before: Iterable[tuple[int, int]],
+) -> list[int]:
+    """Which of these ended tasks may go by themselves, in order.
+
+    `named` have a key that is still theirs; `rows` are the bounds of live rows; `(task, other)` of `not_before` says
+    that the task must not go before the other one, which is then still in the log.
+    """
+    order = sorted(task for task, status in ended.items() if endless or status in _HARMLESS)
+    going = set(order).difference(named)
+    for first, last in rows:
+        going.difference_update(order[bisect_left(order, first) : bisect_right(order, last)])
+    blocks: dict[int, list[int]] = {}
+    for task, other in not_before:
+        blocks.setdefault(other, []).append(task)
+    staying = deque(other for other in blocks if other not in going)
+    while staying:
+        for task in blocks.get(staying.popleft(), ()):
+            if task in going:
+                going.discard(task)
+                staying.append(task)
+    return sorted(going)
