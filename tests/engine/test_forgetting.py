@@ -104,8 +104,8 @@ def test_killed_half_way_it_is_gone_on_with(tmp_path: Path, pages: int) -> None:
     assert left <= 1_000 - 50 * pages
     store.close()
     engine = Engine(file, include=[tasks])
-    assert Run[int](engine, run.id).forget() == left
-    assert sorted(Run[int](engine, other.id).results()) == [2 * n for n in range(10)]
+    assert Run[int](engine._inside, run.id).forget() == left
+    assert sorted(Run[int](engine._inside, other.id).results()) == [2 * n for n in range(10)]
     engine.close()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, digests, kept_until, key_bytes
+from ramify.model.key import HASH, Hold, digest, digests, end_of, kept_until, key_bytes, scope, scope_of
 from ramify.model.task import MAX_KEEP, NewTasks, check_tasks
 
 
@@ -27,7 +27,25 @@ def test_no_two_holds_share_a_name() -> None:
 def test_scope_and_text_cannot_be_shifted_into_each_other() -> None:
     assert digest(Hold.ONCE, 1, "a", b"b\0c") != digest(Hold.ONCE, 1, "a/b", b"c")
     assert digests(Hold.ONCE, 1, "a", [b"k", b""]) == [digest(Hold.ONCE, 1, "a", key) for key in (b"k", b"")]
-    assert len(digest(Hold.ONCE, 1, "a", b"")) == 16
+    assert HASH == 16
+    assert {len(digest(hold, 300, "a", b"")) - len(scope(hold, 300)) for hold in Hold} == {HASH}
+
+
+def test_the_digests_of_a_run_are_one_range_with_nobody_elses_in_it() -> None:
+    runs = [1, 2, 127, 128, 255, 256, 257, 65_535, 65_536, 2**32, 2**62 - 1, 2**63 - 1]
+    named = {
+        digest(hold, run, "a", b"%d" % n): run for run in runs for n in range(20) for hold in (Hold.ONCE, Hold.LABEL)
+    }
+    across = [digest(hold, run, "a", b"k") for run in runs for hold in (Hold.UNIQUE, Hold.JOB)]
+    for run in runs:
+        begin = scope(Hold.ONCE, run)
+        end = end_of(begin)
+        assert {name for name in (*named, *across) if begin <= name < end} == {
+            n for n, own in named.items() if own == run
+        }
+        assert all(scope_of(name) == begin for name, own in named.items() if own == run)
+        # Also a digest of nothing but ones, which nobody can make on purpose.
+        assert begin + b"\xff" * HASH < end
 
 
 def test_a_file_name_that_is_not_text_can_be_a_key() -> None:

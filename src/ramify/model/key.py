@@ -1,7 +1,9 @@
 """Keys: what a task may be called, and for how long nobody else may be called the same.
 
-The key's digest, not its text, is what stores index: 128 bits, with the scope hashed in, so that one table serves
-every hold. The text itself stays with the task. A digest is never turned back into a key.
+The key's digest, not its text, is what stores index: its scope (the run), then a hash of hold, scope, kind and text, so
+that one table serves every hold and the keys of a run are one range of it. The hash has 128 bits: keys come from
+outside, and two that collide would be one task, so finding such a pair on purpose must cost 2^64 tries. The text itself
+stays with the task. A digest is never turned back into a key.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from enum import IntEnum
 from hashlib import blake2b
 
 from ramify.model.event import Status
+
+#: Bytes of the hash at the end of a digest.
+HASH = 16
 
 
 class Hold(IntEnum):
@@ -45,13 +50,33 @@ def key_text(key: bytes | None) -> str | None:
     return None if key is None else key.decode("utf-8", "surrogatepass")
 
 
+def scope(hold: Hold, run: int) -> bytes:
+    """What the digests of a run's labels and ONCE keys begin with; keys that exclude across runs are under run 0.
+
+    The length comes first, so no scope is the beginning of another, and few bytes do for most runs.
+    """
+    number = run if hold in (Hold.LABEL, Hold.ONCE) else 0
+    width = (number.bit_length() + 7) // 8
+    return bytes((width,)) + number.to_bytes(width, "big")
+
+
+def scope_of(digest: bytes) -> bytes:
+    """The scope that a digest begins with."""
+    return digest[:-HASH]
+
+
+def end_of(scope: bytes) -> bytes:
+    """What comes after every digest of this scope, and before those of the next."""
+    return scope + b"\xff" * (HASH + 1)
+
+
 def digests(hold: Hold, run: int, kind: str, keys: Iterable[bytes]) -> list[bytes]:
-    """The 16 bytes by which each key is found: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
-    scope = b"%d/%d" % (hold, run) if hold in (Hold.LABEL, Hold.ONCE) else b"%d/" % hold
-    prefix = b"%b/%b\0" % (scope, kind.encode())
-    return [blake2b(prefix + key, digest_size=16).digest() for key in keys]
+    """The bytes by which each key is found: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
+    begin = scope(hold, run)
+    salt = b"%d/%b/%b\0" % (hold, begin, kind.encode())
+    return [begin + blake2b(salt + key, digest_size=HASH).digest() for key in keys]
 
 
 def digest(hold: Hold, run: int, kind: str, key: bytes) -> bytes:
-    """The 16 bytes by which one key is found."""
+    """The bytes by which one key is found."""
     return digests(hold, run, kind, [key])[0]

@@ -6,6 +6,7 @@ from random import Random
 import apsw
 import pytest
 
+from ramify.model.key import HASH, Hold, digest, scope
 from ramify.store.sqlite import once
 from ramify.store.sqlite.schema import TABLES
 
@@ -27,34 +28,42 @@ def test_every_key_is_found_on_its_way_through_the_levels(
 ) -> None:
     monkeypatch.setattr(once, "FIRST_LIMIT", 50)
     monkeypatch.setattr(once, "SECOND_LIMIT", 200)
+    monkeypatch.setattr(once, "SLICE", 20)
     held: dict[bytes, int] = {}
     seen: set[tuple[bool, ...]] = set()
     for _ in range(200):
         fresh = sorted(seed.randbytes(16) for _ in range(seed.randrange(1, 30)))
-        assert once.find(db, fresh) == ({}, fresh)
+        assert once.find(db, fresh) == {}
         tasks = [len(held) + i + 1 for i in range(len(fresh))]
-        once.add(db, fresh, tasks)
+        once.add(db, dict(zip(fresh, tasks, strict=True)))
         held.update(zip(fresh, tasks, strict=True))
         seen.add(tuple(size > 0 for size in sizes(db)))
         asked = sorted(seed.sample(sorted(held), min(len(held), 40)))
-        assert once.find(db, asked) == ({digest: held[digest] for digest in asked}, [])
+        assert once.find(db, asked) == {digest: held[digest] for digest in asked}
     assert sum(sizes(db)) == len(held)
     assert (True, True, True) in seen
     (first, second, _) = db.execute("SELECT * FROM once_sizes").fetchall()[0]
     assert [first, second] == sizes(db)[:2]
 
 
-def test_the_edges_of_the_last_slice_are_moved_too(db: apsw.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_keys_of_many_runs_are_moved_from_the_first_to_the_last(
+    db: apsw.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(once, "FIRST_LIMIT", 1)
-    monkeypatch.setattr(once, "SECOND_LIMIT", 1)
-    edges = [b"\x00" * 16, b"\x0f" + b"\xff" * 15, b"\x10" + b"\x00" * 15, b"\xf0" + b"\x00" * 15, b"\xff" * 16]
-    once.add(db, edges, [1, 2, 3, 4, 5])
-    for n in range(16):
-        once.add(db, [b"\x80" + bytes([n]) + b"\x00" * 14], [10 + n])
-    assert once.find(db, edges) == (dict(zip(edges, [1, 2, 3, 4, 5], strict=True)), [])
-    assert db.execute("SELECT count(*) FROM once_2 WHERE digest IN (?, ?)", (edges[0], edges[-1])).fetchall() == [(2,)]
+    monkeypatch.setattr(once, "SECOND_LIMIT", 40)
+    monkeypatch.setattr(once, "SLICE", 4)
+    runs = [0, 1, 255, 256, 2**62, 2**63 - 1]
+    edges = sorted(scope(Hold.ONCE, run) + end for run in runs for end in (b"\0" * HASH, b"\xff" * HASH))
+    held = dict(zip(edges, range(1, 1 + len(edges)), strict=True))
+    once.add(db, held)
+    for n in range(40):
+        once.add(db, {digest(Hold.ONCE, 7, "page", b"%d" % n): 100 + n})
+    assert once.find(db, edges) == held
+    moved = {digest for (digest,) in db.execute("SELECT digest FROM once_2")}
+    assert moved >= set(edges)
+    assert len(moved) >= 40
 
 
 def test_nothing_offered_is_nothing_found(db: apsw.Connection) -> None:
-    once.add(db, [], [])
-    assert once.find(db, []) == ({}, [])
+    once.add(db, {})
+    assert once.find(db, []) == {}

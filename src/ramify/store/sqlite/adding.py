@@ -98,15 +98,15 @@ def add(
         slot = late.get(tasks.first, tasks.slot)
         assert slot is not None
         span = _span(run, tasks, round, slot)
-        prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
         if tasks.keys is None:
+            prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
             batch.append((span, tasks.waits, prepared))
             added.append(Added(tasks))
         if len(batch) == BATCH or tasks.keys is not None:
             _add_unkeyed(db, run, batch, process, now)
             batch = []
         if tasks.keys is not None:
-            added.append(_add_keyed(db, run, tasks, span, prepared, process, now))
+            added.append(_add_keyed(db, run, tasks, span, process, now))
     _add_unkeyed(db, run, batch, process, now)
     return added
 
@@ -120,9 +120,7 @@ def _add_unkeyed(db: Db, run: Run, batch: Sequence[Placed], process: int, now: i
         rows.count(db, run.id, kind, Tally.ADDED, process, many)
 
 
-def _add_keyed(
-    db: Db, run: Run, tasks: NewTasks, span: SpanRow, columns: bulk.TaskColumns, process: int, now: int
-) -> Added:
+def _add_keyed(db: Db, run: Run, tasks: NewTasks, span: SpanRow, process: int, now: int) -> Added:
     assert tasks.keys is not None
     offer = Offer(db, span, tasks.keys, now)
     kept = offer.kept
@@ -135,9 +133,8 @@ def _add_keyed(
     for chosen in pieces:
         piece = replace(span, first=placed[at], last=placed[at + len(chosen) - 1])
         at += len(chosen)
-        whole = len(chosen) == len(tasks.bodies)
-        its_columns = columns if whole else bulk.TaskColumns.of(tasks, chosen)
-        _insert(db, run, [(piece, tasks.waits, its_columns)], now)
+        columns = bulk.TaskColumns.of(tasks, None if len(chosen) == len(tasks.bodies) else chosen)
+        _insert(db, run, [(piece, tasks.waits, columns)], now)
     rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
     rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
     added = Added(tasks, offer, placed)

@@ -30,7 +30,9 @@ def prepare(parts: Sequence[Part]) -> Columns:
     """Check the parts by themselves and bring their columns into form, before the write lock is taken."""
     for part in parts:
         check_part(part)
-    return {tasks.first: bulk.TaskColumns.of(tasks) for part in parts for tasks in part.children}
+    # Of those with keys some may be dropped.
+    unkeyed = (tasks for part in parts for tasks in part.children if tasks.keys is None)
+    return {tasks.first: bulk.TaskColumns.of(tasks) for tasks in unkeyed}
 
 
 def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow]:

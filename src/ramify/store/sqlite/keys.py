@@ -12,7 +12,7 @@ import apsw
 
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest, digests, kept_until
-from ramify.store.sqlite import once
+from ramify.store.sqlite import once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SpanRow
 
@@ -22,87 +22,94 @@ HELD = (
     " (SELECT run FROM span WHERE first <= key.task ORDER BY first DESC LIMIT 1)) IS NOT 'forgotten'"
 )
 KEYS_OF_RANGE = "SELECT id, key FROM task WHERE id BETWEEN ? AND ? AND key IS NOT NULL"
+KEYS_OF = "SELECT id, key FROM carray(?) AS ended CROSS JOIN task ON task.id = ended.value WHERE key IS NOT NULL"
+FREE = "DELETE FROM key WHERE digest = ? AND task = ?"
+EXPIRE = "UPDATE key SET expires = ? WHERE digest = ? AND task = ?"
 
 
 class Offer:
     """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same."""
 
     def __init__(self, db: Db, span: SpanRow, keys: Sequence[bytes | None], now: int) -> None:
-        self._db, self._span = db, span
-        #: The positions that have a key.
-        self._keyed = range(len(keys)) if None not in keys else [i for i, key in enumerate(keys) if key is not None]
-        self._keys = [key for key in keys if key is not None]
+        self._db, self._span, self._keys = db, span, keys
         self.kept: Sequence[int] = range(len(keys))
         if span.hold is Hold.LABEL:
             return
-        self._names = digests(span.hold, span.run, span.kind, self._keys)
-        #: The first position of each digest: the last one written wins, so they are written from the end.
-        self._first = dict(zip(reversed(self._names), reversed(self._keyed), strict=True))
-        self._held, self._free = find(db, span.hold, sorted(self._first), now)
-        if len(self._free) < len(self._names):
-            lost = self._lost()
-            self.kept = [i for i in range(len(keys)) if i not in lost]
+        self._names = names = self._digests(span.hold)
+        offered = [name for name in names if name is not None]
+        self._held = held = find(db, span.hold, offered, now)
+        if len(set(offered)) < len(offered):
+            first = self._first()
+            self.kept = [i for i, name in enumerate(names) if name is None or first[name] == i]
+        if held:
+            self.kept = [i for i in self.kept if names[i] not in held]
 
-    def _lost(self) -> set[int]:
-        held, first = self._held, self._first
-        return {i for i, name in zip(self._keyed, self._names, strict=True) if name in held or first[name] != i}
+    def _digests(self, hold: Hold) -> Sequence[bytes | None]:
+        """The digest of each position, None without a key."""
+        given = [key for key in self._keys if key is not None]
+        found = digests(hold, self._span.run, self._span.kind, given)
+        if len(given) == len(self._keys):
+            return found
+        each = iter(found)
+        return [None if key is None else next(each) for key in self._keys]
+
+    def _first(self) -> dict[bytes | None, int]:
+        """The first position of each digest: the last one written wins, so they are written from the end."""
+        return dict(zip(reversed(self._names), reversed(range(len(self._names))), strict=True))
 
     def lost(self, placed: Mapping[int, int]) -> dict[int, int]:
         """The positions that were not kept, with the task that holds their key; `placed` are the tasks of the kept."""
         if self._span.hold is Hold.LABEL:
             return {}
-        names = dict(zip(self._keyed, self._names, strict=True))
-        return {
-            i: self._held[names[i]] if names[i] in self._held else placed[self._first[names[i]]]
-            for i in sorted(self._lost())
-        }
+        held, first = self._held, self._first()
+        lost = ((i, name) for i, name in enumerate(self._names) if name is not None and i not in placed)
+        return {i: held[name] if name in held else placed[first[name]] for i, name in lost}
 
     def take(self, tasks: Sequence[int]) -> None:
         """Give the keys of the kept positions to their tasks, in parallel, and make the tasks findable."""
-        placed = dict(zip(self.kept, tasks, strict=True))
-        if self._span.hold is not Hold.LABEL:
-            owners = [placed[self._first[name]] for name in self._free]
-            if self._span.hold is Hold.ONCE:
-                once.add(self._db, self._free, owners)
-            else:
-                taken = zip(self._free, owners, strict=True)
-                self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", taken)
-        if self._span.hold is not Hold.ONCE:
-            kept = [(key, placed[i]) for i, key in zip(self._keyed, self._keys, strict=True) if i in placed]
-            names = digests(Hold.LABEL, self._span.run, self._span.kind, (key for key, _ in kept))
-            labels = sorted(zip(names, (task for _, task in kept), strict=True))
-            self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", labels)
+        hold = self._span.hold
+        if hold is Hold.ONCE:
+            once.add(self._db, dict(self._taken(self._names, tasks)))
+            return
+        if hold is not Hold.LABEL:
+            taken = sorted(self._taken(self._names, tasks))
+            self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", taken)
+        labels = sorted(self._taken(self._digests(Hold.LABEL), tasks))
+        self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", labels)
+
+    def _taken(self, names: Sequence[bytes | None], tasks: Sequence[int]) -> list[tuple[bytes, int]]:
+        """The digests of the kept positions that have one, with their tasks."""
+        return [(name, task) for i, task in zip(self.kept, tasks, strict=True) if (name := names[i]) is not None]
 
 
 def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None], now: int) -> dict[bytes, int]:
     """Which of these keys are held now, and by whom."""
     given = [key for key in keys if key is not None]
     named = dict(zip(digests(hold, run, kind, given), given, strict=True))
-    held, _ = find(db, hold, sorted(named), now)
-    return {named[name]: task for name, task in held.items()}
+    return {named[name]: task for name, task in find(db, hold, list(named), now).items()}
 
 
-def find(db: Db, hold: Hold, names: list[bytes], now: int) -> tuple[dict[bytes, int], list[bytes]]:
-    """Of these digests, given in order: those held now, with their tasks, and those that are free, in order."""
+def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> dict[bytes, int]:
+    """Of these digests, those that are held now, with their tasks."""
     if hold is Hold.ONCE:
         return once.find(db, names)
-    held = dict(db.execute(HELD, (apsw.carray(tuple(names)), now)).fetchall()) if names else {}
-    return held, [name for name in names if name not in held]
+    return dict(db.execute(HELD, (apsw.carray(tuple(sorted(names))), now)).fetchall()) if names else {}
 
 
 def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
     """Free the keys of tasks that ended, or let them expire, as their hold says."""
     if not span.keyed or span.hold in (Hold.LABEL, Hold.ONCE):
         return
-    for task, status in ended:
-        name = _name(db, span, task)
-        if name is None:
-            continue
-        until = kept_until(span.hold, span.keep, status, now)
-        if until == now:
-            db.execute("DELETE FROM key WHERE digest = ? AND task = ?", (name, task))
-        elif until is not None:
-            db.execute("UPDATE key SET expires = ? WHERE digest = ? AND task = ?", (until, name, task))
+    if not (status_of := dict(ended)):
+        return
+    found = db.execute(KEYS_OF, (rows.ids(sorted(status_of)),)).fetchall()
+    names = digests(span.hold, span.run, span.kind, (key for _, key in found))
+    until = [kept_until(span.hold, span.keep, status_of[task], now) for task, _ in found]
+    theirs = sorted(
+        (name, task, end) for name, (task, _), end in zip(names, found, until, strict=True) if end is not None
+    )
+    db.executemany(FREE, ((name, task) for name, task, end in theirs if end == now))
+    db.executemany(EXPIRE, ((end, name, task) for name, task, end in theirs if end != now))
 
 
 def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
@@ -110,7 +117,7 @@ def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
     name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
     if name is None:
         return None
-    holder = find(db, span.hold, [name], now)[0].get(name)
+    holder = find(db, span.hold, [name], now).get(name)
     if holder is not None and holder != task:
         return holder
     if span.hold is not Hold.ONCE:
@@ -129,7 +136,7 @@ def forget(db: Db, span: SpanRow, first: int, last: int) -> None:
         if span.hold is Hold.ONCE:
             once.remove(db, sorted(held))
         else:
-            db.executemany("DELETE FROM key WHERE digest = ? AND task = ?", sorted(held))
+            db.executemany(FREE, sorted(held))
     if span.hold is not Hold.ONCE:
         named = zip(digests(Hold.LABEL, span.run, span.kind, keys), (task for task, _ in found), strict=True)
         db.executemany("DELETE FROM label WHERE digest = ? AND task = ?", sorted(named))

@@ -169,7 +169,7 @@ class SqliteReads:
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
         with self._link.read() as db:
-            held = once.find(db, [digest(Hold.ONCE, run, kind, key)])[0].values()
+            held = once.find(db, [digest(Hold.ONCE, run, kind, key)]).values()
             found = db.execute(
                 "SELECT task FROM label WHERE digest = ? ORDER BY task LIMIT ?",
                 (digest(Hold.LABEL, run, kind, key), page_size(limit)),
