@@ -8,7 +8,7 @@ from ramify.errors import BadPayload, RunForgotten, RunNeeded
 from ramify.model import forgetting
 from ramify.model.decision import UNSAID, Decision, Said, What
 from ramify.model.event import Status
-from ramify.model.forgetting import NEVER, Ask, Piece, Reader
+from ramify.model.forgetting import NEVER, Piece, Reader, Removal
 from ramify.model.run import Run, RunState
 
 DONE = Status.DONE
@@ -78,12 +78,12 @@ def test_a_page_is_cut_where_it_is_full() -> None:
 
 
 def test_what_was_added_lately_may_still_be_added_again_so_it_stays() -> None:
-    assert forgetting.settled_before(Ask(), now=100, keep=30) == 70
-    assert forgetting.settled_before(Ask(before=50), now=100, keep=30) == 50
-    assert forgetting.settled_before(Ask(before=90), now=100, keep=30) == 70
+    assert forgetting.settled_before(Removal(), now=100, keep=30) == 70
+    assert forgetting.settled_before(Removal(before=50), now=100, keep=30) == 50
+    assert forgetting.settled_before(Removal(before=90), now=100, keep=30) == 70
 
 
-@pytest.mark.parametrize("ask", [Ask(limit=0), Ask(before=1), Ask(range(1, 9, 2))])
-def test_what_can_mean_nothing_is_refused(ask: Ask) -> None:
+@pytest.mark.parametrize("removal", [Removal(limit=0), Removal(before=1), Removal(range(1, 9, 2))])
+def test_what_can_mean_nothing_is_refused(removal: Removal) -> None:
     with pytest.raises(BadPayload):
-        forgetting.check_ask(ask)
+        forgetting.check_removal(removal)

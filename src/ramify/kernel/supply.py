@@ -30,7 +30,7 @@ def arguments_of(chunk: Chunk, place: int, workplace: Workplace) -> tuple[tuple[
         if has_slots(body):
             raise BadPayload(f"{claim.kind}(): it takes results of other tasks, and task {task} waited for none")
         return handler.signature.decode(body)
-    supply = Supply(task, more, handler.streams, workplace)
+    supply = JoinResults(task, more, handler.streams, workplace)
     if has_slots(body):
         supply.collect(single_slots(body))
         return handler.signature.decode(body, supply)
@@ -40,7 +40,7 @@ def arguments_of(chunk: Chunk, place: int, workplace: Workplace) -> tuple[tuple[
     return args, kwargs
 
 
-class Supply:
+class JoinResults:
     """The results that one task waited for: as its claim brought them, by slot, or as the library finds them."""
 
     def __init__(self, task: int, more: More, streams: Mapping[str, Any], workplace: Workplace) -> None:

@@ -46,7 +46,7 @@ class Forgot(msgspec.Struct, frozen=True):
     after: int = 0
 
 
-class Ask(msgspec.Struct, frozen=True):
+class Removal(msgspec.Struct, frozen=True):
     """What is to be forgotten: a whole run, or those of its `tasks` that ended before a time; and who wants it."""
 
     tasks: range | None = None
@@ -71,15 +71,15 @@ class Piece(NamedTuple):
     last: int
 
 
-def check_ask(ask: Ask) -> Ask:
+def check_removal(removal: Removal) -> Removal:
     """Refuse what can mean nothing."""
-    if ask.limit < 1:
-        raise BadPayload(f"forget(limit={ask.limit}): give 1 or more")
-    if ask.tasks is None and ask.before is not None:
+    if removal.limit < 1:
+        raise BadPayload(f"forget(limit={removal.limit}): give 1 or more")
+    if removal.tasks is None and removal.before is not None:
         raise BadPayload("forget(before=...): a time is for single tasks; a run is forgotten whole")
-    if ask.tasks is not None and ask.tasks.step != 1:
-        raise BadPayload(f"forget({ask.tasks}): give a range of ids without gaps")
-    return ask
+    if removal.tasks is not None and removal.tasks.step != 1:
+        raise BadPayload(f"forget({removal.tasks}): give a range of ids without gaps")
+    return removal
 
 
 def begin(run: Run, said: Said, reader: Callable[[], Reader | None], now: int) -> Moved | None:
@@ -131,12 +131,12 @@ def pieces(spans: Iterable[tuple[int, int]], tasks: range, limit: int) -> tuple[
     return found, False
 
 
-def settled_before(ask: Ask, now: int, keep: int) -> int:
+def settled_before(removal: Removal, now: int, keep: int) -> int:
     """The time before which a task must have ended: as asked for, and at least `keep` ago.
 
     By then nothing that was sent when it was added can still arrive, and add it once more.
     """
-    return now - keep if ask.before is None else min(ask.before, now - keep)
+    return now - keep if removal.before is None else min(removal.before, now - keep)
 
 
 def chosen(

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ramify.model import forgetting
 from ramify.model.event import Status, Tally
-from ramify.model.forgetting import NEVER, Ask, Forgot, Piece, Reader
+from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.key import Hold, digest
 from ramify.model.policy import SECOND
 from ramify.model.run import RunState
@@ -22,18 +22,20 @@ from ramify.store.memory.place import Place, RunRow, SpanRow
 from ramify.store.memory.runs import as_run
 
 
-def forget(place: Place, run: RunRow, ask: Ask, now: int) -> Forgot:
+def forget(place: Place, run: RunRow, removal: Removal, now: int) -> Forgot:
     """Remove ended work; see the contract."""
-    if ask.tasks is not None:
+    if removal.tasks is not None:
         forgetting.check_remembered(as_run(run))
-        return _forget_tasks(place, run, ask, ask.tasks, now)
+        return _forget_tasks(place, run, removal, removal.tasks, now)
     number, before = run.new.id, as_run(run)
-    moved = forgetting.begin(before, ask.said, lambda: _reader(place, number), now)
+    moved = forgetting.begin(before, removal.said, lambda: _reader(place, number), now)
     if moved is not None:
         run.state, run.decision, run.reason = moved.state, moved.decision, forgetting.ended_as(before)
         for row in [row for row in place.segments.values() if row.run == number]:
             place.drop_segment(row)
-    left = ask.limit - _remove_lines(place, [line.seq for line in place.lines if line.line.run == number][: ask.limit])
+    left = removal.limit - _remove_lines(
+        place, [line.seq for line in place.lines if line.line.run == number][: removal.limit]
+    )
     tasks = _remove_tasks(place, number, left)
     left -= tasks
     gone = [join.id for _, join in sorted(place.joins.items()) if join.run == number][:left]
@@ -153,12 +155,12 @@ def _drop_if_empty(place: Place, seq: int) -> None:
 # single tasks
 
 
-def _forget_tasks(place: Place, run: RunRow, ask: Ask, tasks: range, now: int) -> Forgot:
+def _forget_tasks(place: Place, run: RunRow, removal: Removal, tasks: range, now: int) -> Forgot:
     spans = [span for span in _spans(place, run.new.id) if span.published]
-    found, more = forgetting.pieces(((span.first, span.last) for span in spans), tasks, ask.limit)
+    found, more = forgetting.pieces(((span.first, span.last) for span in spans), tasks, removal.limit)
     if not found:
         return Forgot(after=tasks.stop - 1)
-    before = forgetting.settled_before(ask, now, SESSION_SECONDS * SECOND)
+    before = forgetting.settled_before(removal, now, SESSION_SECONDS * SECOND)
     ended = {task: status for piece in found for task, status in _ended(place, piece, before)}
     live = [row for row in place.segments.values() if row.run == run.new.id and row.state <= SegmentState.CLAIMED]
     chosen = forgetting.chosen(

@@ -18,7 +18,7 @@ from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import Settle, check_into, check_settle
 from ramify.model.decision import UNSAID, Said, What
 from ramify.model.event import Status
-from ramify.model.forgetting import FORGET_LIMIT, Ask, Forgot, check_ask
+from ramify.model.forgetting import FORGET_LIMIT, Forgot, Removal, check_removal
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
@@ -357,9 +357,9 @@ class MemoryStore:
         limit: int = FORGET_LIMIT,
     ) -> Forgot:
         """Remove ended work."""
-        ask = check_ask(Ask(tasks, before, said, limit))
+        removal = check_removal(Removal(tasks, before, said, limit))
         with self._place.lock:
-            return forgetting.forget(self._place, self._place.run(run), ask, self.now())
+            return forgetting.forget(self._place, self._place.run(run), removal, self.now())
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach."""

@@ -15,7 +15,7 @@ from msgspec import json
 
 from ramify.model import forgetting
 from ramify.model.event import Status, Tally
-from ramify.model.forgetting import NEVER, Ask, Forgot, Piece, Reader
+from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.policy import SECOND
 from ramify.model.run import Run
 from ramify.model.segment import stretches
@@ -64,18 +64,18 @@ UNENDED = "SELECT status, count(*) FROM event WHERE task BETWEEN ? AND ? AND sta
 READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ? AND task IS NOT NULL"
 
 
-def forget(db: Db, run: Run, ask: Ask, now: int) -> Forgot:
+def forget(db: Db, run: Run, removal: Removal, now: int) -> Forgot:
     """Remove ended work; see the contract."""
-    if ask.tasks is not None:
+    if removal.tasks is not None:
         forgetting.check_remembered(run)
-        return _forget_tasks(db, run, ask, ask.tasks, now)
-    moved = forgetting.begin(run, ask.said, lambda: _reader(db, run.id), now)
+        return _forget_tasks(db, run, removal, removal.tasks, now)
+    moved = forgetting.begin(run, removal.said, lambda: _reader(db, run.id), now)
     if moved is not None:
         told = json.encode(moved.decision).decode()
         marked = (moved.state.value, told, forgetting.ended_as(run), run.id)
         db.execute("UPDATE run SET state = ?, decision = ?, reason = ? WHERE id = ?", marked)
         db.execute("DELETE FROM segment WHERE run = ?", (run.id,))
-    left = ask.limit - _remove_lines(db, run.id, ask.limit)
+    left = removal.limit - _remove_lines(db, run.id, removal.limit)
     tasks = _remove_tasks(db, run.id, left)
     left -= tasks
     left -= _remove_joins_of(db, run.id, left)
@@ -159,12 +159,14 @@ def _remove_sweeps(db: Db, run: int, limit: int) -> None:
 # single tasks
 
 
-def _forget_tasks(db: Db, run: Run, ask: Ask, tasks: range, now: int) -> Forgot:
+def _forget_tasks(db: Db, run: Run, removal: Removal, tasks: range, now: int) -> Forgot:
     within = "SELECT first, last FROM span WHERE run = ? AND published AND last >= ? AND first < ? ORDER BY first"
-    found, more = forgetting.pieces(db.execute(within, (run.id, tasks.start, tasks.stop)).fetchall(), tasks, ask.limit)
+    found, more = forgetting.pieces(
+        db.execute(within, (run.id, tasks.start, tasks.stop)).fetchall(), tasks, removal.limit
+    )
     if not found:
         return Forgot(after=tasks.stop - 1)
-    before = forgetting.settled_before(ask, now, SESSION_SECONDS * SECOND)
+    before = forgetting.settled_before(removal, now, SESSION_SECONDS * SECOND)
     spans = rows.spans_at(db, (piece.span for piece in found))
     ended, named = dict[int, Status](), list[int]()
     for piece in found:
