@@ -48,13 +48,16 @@ _busy: set[tuple[object, int]] = set()
 
 
 class Engine(Tasks):
-    """A set of tasks with a store to keep them in: `Engine("walk.db")`. `include` takes sets made with `Tasks()`.
+    """A set of tasks and the store they are kept in: `Engine("walk.db")`.
 
-    A relative file is in the folder in which the engine was made, for its worker processes too, wherever they go.
-    `durability="power"`: every commit survives a power cut; `"process"`: everything but that, and faster. `version` is
-    your own program's, shown with its processes. What tasks log is stored from `log_level` on ("DEBUG", or a number),
-    at most `log_lines` lines of each attempt. The level of the root logger does not matter for that, one of
-    a logger's own does.
+    store        a file or a URL. A relative path starts at the folder in which the engine was made, even if the program
+                 or a worker process changes its folder later
+    include      more sets of tasks, each made with `Tasks()`
+    version      the version of your program; it is shown with its processes
+    durability   "power": every commit survives a power cut; "process": it survives a kill only, and is faster
+    log_level    what tasks log from this level on is stored: "DEBUG", or a number. The level of the root logger does
+                 not matter; the level of a logger of your own does
+    log_lines    how many lines of each attempt are stored at most
     """
 
     def __init__(
@@ -100,18 +103,19 @@ class Engine(Tasks):
         deadline: timedelta | datetime | None = None,
         progress: bool = False,
     ) -> Run[R]:
-        """Run a call and everything that grows out of it, to the end, and give its handle.
+        """Run a call and everything that grows out of it, to the end, and return the handle of the run.
 
-        With a name, the same line goes on with the unfinished run after a kill; a finished one is given back as it is,
-        and `again=True` starts the next generation. Without one, it goes on with the unfinished run of the same roots
-        if the program that began it is gone.
+        With a `name`, the same line continues the unfinished run of that name after a kill. If that run has finished,
+        its handle is returned and nothing runs; `again=True` starts the next generation. Without a name, the line
+        continues the unfinished run of the same roots, if the program that began it is gone.
 
-        At most `max_running` of its tasks run at a time, in all processes together. With more than `max_tasks` it is
-        halted. At its `deadline`, a moment with its time zone or a `timedelta` from its beginning, it fails if it has
-        not ended; what runs then finishes or is cancelled.
+        At most `max_running` tasks of the run are at work at a time, in all processes together. A run with more than
+        `max_tasks` tasks is halted. A run that has not ended at its `deadline` (a datetime with a time zone, or a
+        `timedelta` from its beginning) fails; tasks that run at that moment finish or are cancelled.
 
-        `threads=None` adapts, 0 runs everything here, one task after the other. `progress=True` shows how far it is: in
-        place on a terminal (standard error), elsewhere a line in the log now and then.
+        `threads=None` lets the engine choose how many threads; `threads=0` runs everything in this thread, one task
+        after the other. `progress=True` shows progress: in place on a terminal (standard error), otherwise as a line in
+        the log now and then.
         """
         check_not_importing("run")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)

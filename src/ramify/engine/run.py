@@ -145,13 +145,14 @@ class Run(Generic[R_co]):
     ) -> Iterator[Any]:
         """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
 
-        Of a run that has ended: kind by kind, by id. Roots, then what one program gave to `add`, come in the order they
-        were given, as do the children of one task, where they are alike in queue, lane and priority; the order of
-        children of different tasks says nothing. Of a run that has not ended: as they come, until it ends.
+        If the run has ended, results come kind by kind, by id. Within a kind, roots come in the order they were given,
+        then what one program gave to `add`; so do the children of one task if their queue, lane and priority are the
+        same. The order of children of different tasks means nothing. If the run has not ended, results come as they are
+        saved, until it ends.
 
-        Unless `partial` will do: RunFailed with the error groups when tasks failed, and RunCancelled, which is one,
-        when the run was cancelled. (A run that was halted, by `max_tasks` or by a task of its own, gives what it came
-        to.)
+        If tasks failed, this raises RunFailed with the error groups; if the run was cancelled, RunCancelled, which is a
+        RunFailed. With `partial=True` it raises neither, and gives the results that there are. A run that was halted,
+        by `max_tasks` or by a task of its own, gives its results without raising.
 
         With `rows=True` each result comes as a `ResultRow` with its task, key, arguments and a cursor, in the order in
         which they were committed. `after=row.cursor` goes on behind that row, also after a kill: none is missed, and
