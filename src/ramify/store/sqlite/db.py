@@ -17,8 +17,5 @@ class Db(Protocol):
     def changes(self) -> int:
         """How many rows the last statement changed."""
 
-    def total_changes(self) -> int:
-        """How many rows all statements of this connection have changed."""
-
     def last_insert_rowid(self) -> int:
         """The id of the last inserted row."""

@@ -21,6 +21,7 @@ HELD = (
     " WHERE (key.expires IS NULL OR key.expires > ?) AND (SELECT state FROM run WHERE id ="
     " (SELECT run FROM span WHERE first <= key.task ORDER BY first DESC LIMIT 1)) IS NOT 'forgotten'"
 )
+FORGET = "DELETE FROM {} WHERE digest IN (SELECT value FROM carray(?)) AND task BETWEEN ? AND ?"
 KEYS_OF_RANGE = "SELECT id, key FROM task WHERE id BETWEEN ? AND ? AND key IS NOT NULL"
 KEYS_OF = "SELECT id, key FROM carray(?) AS ended CROSS JOIN task ON task.id = ended.value WHERE key IS NOT NULL"
 FREE = "DELETE FROM key WHERE digest = ? AND task = ?"
@@ -129,17 +130,16 @@ def forget(db: Db, span: SpanRow, first: int, last: int) -> None:
     """Free the keys of neighbouring tasks of a span, whatever holds them, and let nobody find the tasks by them."""
     if not span.keyed:
         return
-    found = db.execute(KEYS_OF_RANGE, (first, last)).fetchall()
-    keys = [key for _, key in found]
-    if span.hold is not Hold.LABEL:
-        held = zip(digests(span.hold, span.run, span.kind, keys), (task for task, _ in found), strict=True)
-        if span.hold is Hold.ONCE:
-            once.remove(db, sorted(held))
-        else:
-            db.executemany(FREE, sorted(held))
-    if span.hold is not Hold.ONCE:
-        named = zip(digests(Hold.LABEL, span.run, span.kind, keys), (task for task, _ in found), strict=True)
-        db.executemany("DELETE FROM label WHERE digest = ? AND task = ?", sorted(named))
+    keys = [key for _, key in db.execute(KEYS_OF_RANGE, (first, last)).fetchall()]
+    if not keys:
+        return
+    tables = {Hold.LABEL: ("label",), Hold.ONCE: once.TABLES}.get(span.hold, ("label", "key"))
+    for table in tables:
+        hold = Hold.LABEL if table == "label" else span.hold
+        names = apsw.carray(tuple(digests(hold, span.run, span.kind, keys)))
+        # One that lost its key has the same digest as the one that holds it.
+        db.execute(FORGET.format(table), (names, first, last))
+        once.shrink(db, table, db.changes())
 
 
 def of_tasks(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> list[int]:

@@ -11,13 +11,14 @@ be called the same again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import apsw
 
 from ramify.store.sqlite.bulk import CUT, fixed_width
 from ramify.store.sqlite.db import Db
 
+TABLES = ("once_0", "once_1", "once_2")
 #: How many digests the first and the second level gather before they move on.
 FIRST_LIMIT = 20_000
 SECOND_LIMIT = 200_000
@@ -64,13 +65,11 @@ def add(db: Db, taken: Mapping[bytes, int]) -> None:
     db.execute("UPDATE once_sizes SET first = ?, second = ?, at = ?", (first, second, at))
 
 
-def remove(db: Db, held: Sequence[tuple[bytes, int]]) -> None:
-    """Let go of digests, given in order, each with its task."""
-    for level, size in ((0, "first"), (1, "second"), (2, None)):
-        before = db.total_changes()
-        db.executemany(f"DELETE FROM once_{level} WHERE digest = ? AND task = ?", held)
-        if size is not None:
-            db.execute(f"UPDATE once_sizes SET {size} = {size} - ?", (db.total_changes() - before,))
+def shrink(db: Db, table: str, by: int) -> None:
+    """Note that so many digests of a level were removed; the last one has no size, and other tables have none here."""
+    if by and table in TABLES[:2]:
+        size = ("first", "second")[TABLES.index(table)]
+        db.execute(f"UPDATE once_sizes SET {size} = {size} - ?", (by,))
 
 
 def _move_slice(db: Db, at: bytes) -> tuple[int, bytes]:
