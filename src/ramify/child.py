@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import sys
 import threading
@@ -168,13 +169,17 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
 
 
 def _stop_on_signals(kernel: Kernel) -> None:
-    def asked(number: int, frame: object) -> None:
-        # A thread of its own: the handler may have interrupted the very thread that holds the kernel's lock.
-        threading.Thread(target=kernel.stop, daemon=True).start()
+    heard: queue.SimpleQueue[int] = queue.SimpleQueue()
 
+    def stop() -> None:
+        while heard.get():
+            kernel.stop()
+
+    # A thread of its own: the handler may have interrupted the very thread that holds the kernel's lock.
+    threading.Thread(target=stop, name="ramify-signals", daemon=True).start()
     # As often as it comes: a service manager sends it to the whole group, and the crew once more. Who wants an end at
     # once kills. Also where the program was started with it ignored, because the crew has no other way to ask.
-    hear((signal.SIGTERM,), asked, also_ignored=True)
+    hear((signal.SIGTERM,), lambda number, frame: heard.put(number), also_ignored=True)
 
 
 def _stop_with_the_crew(kernel: Kernel, report: Report) -> None:

@@ -259,7 +259,9 @@ class Watch:
         """The core decided."""
         core, now = process.core, process.clock()
         until, facts = self._resting.pop(process, (now, -1))
-        if now < until and facts == process.facts:
+        # One that runs tasks while it rests is told of them.
+        is_told = facts != process.facts
+        if now < until and not is_told:
             self._did_not_rest(process)
         if not isinstance(step, Rest):
             self._restless[process] = 0
@@ -282,7 +284,7 @@ class Watch:
                 raise Violation(f"{process} leaves with {core.outbox.unsent} outcomes unsent")
             case Rest() if process.is_out_of_grace:
                 raise Violation(f"{process} rests although its grace period is over")
-            case Rest(seconds, idle=False) if seconds <= SHORTEST_REST:
+            case Rest(seconds, idle=False) if seconds <= SHORTEST_REST and not is_told:
                 self._did_not_rest(process)
             case _:
                 pass

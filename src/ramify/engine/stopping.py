@@ -4,14 +4,15 @@ Promises: after the first signal no new task starts, those that run finish withi
 saved, and only then is KeyboardInterrupt (for SIGTERM: Terminated, a SystemExit) raised. A second signal exits the
 process on the spot, and loses nothing that was saved. Handlers that were there before are put back.
 
-Signals reach the main thread only, so elsewhere this does nothing. A handler here takes no lock: the thread it
-interrupts may hold it.
+Signals reach the main thread only, so elsewhere this does nothing. A handler here takes no lock and starts no thread:
+the thread it interrupts may hold the lock, or be starting a thread itself, and Python has one lock for all of those.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -39,15 +40,30 @@ class Stopped:
         self._before_quitting = before_quitting
         self._say = say
         self.by: int | None = None
+        # Of all that a thread can wait on, this may be given something by whoever interrupts whom.
+        self._heard: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         """Hear a signal."""
         if self.by is not None:
-            threading.Thread(target=self._quit, args=(number,), name="ramify-quit", daemon=True).start()
+            self._heard.put(lambda: self._quit(number))
             return
         self.by = number
-        # In a thread of its own: stopping takes a lock, which the interrupted thread may hold.
-        threading.Thread(target=self._begin, name="ramify-stop", daemon=True).start()
+        self._heard.put(self._begin)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Answer what is heard, for as long as this lasts."""
+        threading.Thread(target=self._listen, name="ramify-signals", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._heard.put(None)
+
+    def _listen(self) -> None:
+        while (answer := self._heard.get()) is not None:
+            # Each in a thread of its own: stopping takes locks and speaks to people, and must not keep from quitting.
+            threading.Thread(target=answer, name="ramify-stop", daemon=True).start()
 
     def _begin(self) -> None:
         with contextlib.suppress(Exception):
@@ -82,8 +98,9 @@ def stopping_well(
     if threading.current_thread() is not threading.main_thread():
         yield stopped
         return
-    put_back = hear(_STOPPED_BY, stopped)
-    try:
-        yield stopped
-    finally:
-        put_back()
+    with stopped.listening():
+        put_back = hear(_STOPPED_BY, stopped)
+        try:
+            yield stopped
+        finally:
+            put_back()

@@ -10,6 +10,7 @@ Here the parts are made, each with those it needs; none of them knows the kernel
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Mapping
 
@@ -26,7 +27,7 @@ from ramify.kernel.notes import Notes, capturing
 from ramify.kernel.session import Session
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Drained, Signals
-from ramify.kernel.tuning import LAST_CHANCE
+from ramify.kernel.tuning import DEAF, LAST_CHANCE
 from ramify.kernel.work import Chunk
 from ramify.kernel.workers import Workers
 from ramify.kernel.workplace import Library, Workplace
@@ -110,8 +111,13 @@ class Kernel:
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it is over; False when it is not by then."""
-        if self._thread is not None and not self._is_over.wait(timeout):
-            return False
+        left = math.inf if timeout is None else timeout
+        # Never for long: a signal that comes just before its thread begins to wait, or that the system gives to another
+        # thread, is heard when the wait is over.
+        while self._thread is not None and not self._is_over.wait(min(left, DEAF)):
+            left -= DEAF
+            if left <= 0:
+                return False
         if self._failure is not None:
             raise self._failure
         return True

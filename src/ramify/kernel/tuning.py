@@ -90,6 +90,8 @@ STORE_PAUSE = 1.0
 REAP_EVERY = 2
 #: Seconds beyond the grace period that a stopping kernel waits for its store.
 LAST_CHANCE = 5.0
+#: The longest wait of a thread that may be the one which hears signals: it may hear one only when the wait is over.
+DEAF = 0.2
 
 # patience with tasks
 
