@@ -165,15 +165,16 @@ class Process:
                 core.claimed(claimed, self.clock())
             case Flush():
                 yield from self._flush(step)
-            case Move(run, round):
-                advanced = yield from self._until_answered(lambda: store.advance(run, round))
-                core.advanced(run, advanced, self.clock())
+            case Move(asked):
+                answers = yield from self._until_answered(lambda: store.advance(asked))
+                for (run, _), answer in zip(asked, answers, strict=True):
+                    core.advanced(run, answer, self.clock())
             case PutBack(token):
                 yield from self._send(lambda stamp: store.release(stamp, token))
                 core.released(token)
-            case Look():
-                runs = yield from self._until_answered(self._open_runs)
-                core.found(runs, self.clock())
+            case Look(limit):
+                movable = yield from self._until_answered(lambda: store.movable(limit))
+                core.found(movable, self.clock())
             case Rest(seconds, idle):
                 yield from self._rest(seconds, idle)
             case Die() | Leave():
@@ -229,9 +230,6 @@ class Process:
         else:
             self.world.watch.did_not_rest(self)
             yield 1e-5
-
-    def _open_runs(self) -> list[tuple[int, int]]:
-        return [(n, row.round) for n, row in self.world.place.runs.items() if not row.state.is_end]
 
     # verbs
 

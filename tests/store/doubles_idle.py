@@ -117,10 +117,10 @@ class LooksBeforeItChecksTheStamp(Damaged):
 class JudgingIsNews(Damaged):
     """Wakes everybody up when somebody asks whether a round is over."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         with self._place.lock:
             self._place.wake()
-        return super().advance(run, round)
+        return super()._advance(run, round)
 
 
 @caught_by("beat: the paused ones of the runs it holds are told")

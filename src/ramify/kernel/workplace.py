@@ -54,9 +54,6 @@ class Library(Protocol):
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""
 
-    def open_runs(self) -> list[tuple[int, int]]:
-        """Runs that have not ended, each with its round."""
-
     async def put_away(self) -> None:
         """Close what handlers opened on the event loop; called there, once, when nothing runs on it any more."""
 

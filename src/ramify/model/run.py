@@ -156,14 +156,14 @@ def ends_as(run: NewRun, bound_for: RunState, *, failures: int, cancelled: int, 
     return run.fails_as if failures and run.tolerates is Tolerance.NONE else RunState.DONE
 
 
-def too_late(run: NewRun, bound_for: RunState, now: int) -> str | None:
+def too_late(deadline: int | None, bound_for: RunState, now: int) -> str | None:
     """Why an open run must not go on: its deadline has passed. None when it may.
 
     A deadline strikes once. A run that it ended and that somebody opened again goes on to its end.
     """
-    if run.deadline is None or now < run.deadline or bound_for is RunState.FAILED:
+    if deadline is None or now < deadline or bound_for is RunState.FAILED:
         return None
-    return f"its deadline passed ({datetime.fromtimestamp(run.deadline // SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC)"
+    return f"its deadline passed ({datetime.fromtimestamp(deadline // SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC)"
 
 
 def seconds_left(deadline: int | None, bound_for: RunState, now: int) -> float | None:
@@ -195,7 +195,7 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Advanced(msgspec.Struct, frozen=True):
-    """Where the run stands after `advance`: `moved` if this call changed it; `holding` tasks are what it waits for.
+    """Where the run stands after `advance`: `moved` if this call changed it; `gated_by` the run it has to wait for.
 
     `time_left` is in seconds until its deadline, while it is open and has one.
     """
@@ -203,6 +203,5 @@ class Advanced(msgspec.Struct, frozen=True):
     state: RunState
     round: int
     moved: bool = False
-    holding: int = 0
     gated_by: int | None = None
     time_left: float | None = None

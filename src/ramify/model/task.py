@@ -179,3 +179,9 @@ def check_staged(groups: Sequence[NewTasks]) -> None:
         check_tasks(tasks)
         if tasks.waits or (tasks.join is not None and tasks.slot is None):
             raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+
+
+def check_count(count: int) -> None:
+    """Refuse to reserve no ids."""
+    if count < 1:
+        raise BadPayload(f"reserve({count}): ask for at least one id")

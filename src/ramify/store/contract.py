@@ -20,7 +20,7 @@ after the caller gave them up must use the stamp up all the same.
 
 *A verb that arrives late changes nothing.* Each one is numbered; or idempotent by an id (`start` and `append` by those
 of what they add, `enter`, `leave`, `bury` and `drain` by the process, `note` by process and number); or it compares
-before it sets: `advance` the round, `pause`, `resume` and the cancel of a run the number of the last decision about it
+before it sets: `advance` the rounds, `pause`, `resume` and the cancel of a run the number of the last decision about it
 (`said.after`), `settle` and the cancel of a task its life (`said.life`). A late `reserve` wastes a block.
 
 *One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
@@ -257,10 +257,20 @@ class Store(Protocol):
 
     # runs
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Up to `limit` runs, by id, each with its round, that `advance` would change if it were asked now; a read.
+
+        What a process asks that has nothing to do: whoever should have moved a run on may be gone. Its price grows with
+        the runs that have not ended, hardly; with those that have, and with tasks, not at all.
+        """
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
         """The only judge of rounds and ends, under the run's lock, looking at all live work in one statement.
 
-        Unless the run is open (or draining) and at `round`, say where it is. Open past its deadline: drain it into
+        Each run is asked for with the round at which it is believed to be, and judged in turn, all in one transaction;
+        `next_move` of the model says how each goes on.
+
+        Unless the run is open (or draining) and at that round, say where it is. Open past its deadline: drain it into
         FAILED, once. With live work of that round or an earlier one: not yet. Else open the lowest later round, if the
         run it follows allows it. With none left: end the run as `ends_as` of the model says: as what it `fails_as` when
         tasks failed that it does not tolerate, failed when joins can never fill (stalled), and as cancelled or halted

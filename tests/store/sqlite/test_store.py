@@ -117,7 +117,7 @@ def test_who_finds_nothing_to_do_does_not_even_wait_for_a_writer(store: SqliteSt
     before = log.stat()
     with other._link.write():
         assert store.claim(Stamp(mine, 1), Want(frozenset({"walk"}), 1)).claims == ()
-        assert not store.advance(run, 0).moved
+        assert not store.advance([(run, 0)])[0].moved
     after = log.stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     other.close()

@@ -24,10 +24,10 @@ from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
-from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
+from ramify.model.task import Appended, NewTasks, applied_before, check_count, check_staged, check_tasks
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import SESSION_SECONDS, Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, deciding, lives, processes, runs
+from ramify.store.memory import adding, claims, commits, deciding, keys, lives, processes, runs
 from ramify.store.memory import joins as join_rows
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
@@ -139,8 +139,7 @@ class MemoryStore:
 
     def reserve(self, count: int) -> int:
         """A block of ids."""
-        if count < 1:
-            raise BadPayload(f"reserve({count}): ask for at least one id")
+        check_count(count)
         with self._place.lock:
             first = self._place.next_id
             self._place.next_id += count
@@ -258,13 +257,23 @@ class MemoryStore:
             self._place.wake()
             return row is not None
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Runs that can be moved on."""
+        with self._place.lock:
+            return runs.movable(self._place, limit, self.now())
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
         """Judge rounds and ends."""
         with self._place.lock:
-            answer = runs.advance(self._place, self._place.run(run), round, self.now())
-            if answer.moved:
+            for run, _ in asked:
+                self._place.run(run)
+            answers = tuple(self._advance(run, round) for run, round in asked)
+            if any(answer.moved for answer in answers):
                 self._place.wake()
-            return answer
+            return answers
+
+    def _advance(self, run: int, round: int) -> Advanced:
+        return runs.advance(self._place, self._place.run(run), round, self.now())
 
     def cancel(
         self,
@@ -354,12 +363,9 @@ class MemoryStore:
         """Remove what nobody can reach."""
         with self._place.lock:
             now = self.now()
-            ends = ((row.expires, name) for name, row in self._place.keys.items() if row.expires is not None)
-            expired = sorted((end, name) for end, name in ends if end <= now)
-            for _, name in expired[:limit]:
-                del self._place.keys[name]
+            expired = keys.expire(self._place, now, limit)
             sessions = processes.forget_old(self._place, now - SESSION_SECONDS * SECOND)
-            return Vacuumed(processes.remove_garbage(self._place, limit), len(expired[:limit]), sessions)
+            return Vacuumed(processes.remove_garbage(self._place, limit), expired, sessions)
 
     def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
         for group in tasks:
@@ -373,12 +379,8 @@ class MemoryStore:
         self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], round: int
     ) -> Appended:
         row, now = self._place.run(run), self.now()
-        if (
-            len(tasks) == 1
-            and not new
-            and not waiters
-            and adding.extend_tail(self._place, row, tasks[0], round, 0, now)
-        ):
+        is_single = len(tasks) == 1 and not new and not waiters
+        if is_single and adding.extend_tail(self._place, row, tasks[0], round, 0, now):
             return Appended(((tasks[0].first,),))
         empty = join_rows.create(self._place, run, new, round)
         added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]

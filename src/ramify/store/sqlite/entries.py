@@ -39,7 +39,7 @@ def start(
     _check(db, tasks, new, waiters)
     made = runs.create(db, run, now)
     added = _add(db, made, tasks, new, waiters, 0, now)
-    moved = runs.begin(db, made, now)
+    moved = runs.begin(db, made.id, now)
     there = made if moved is None else replace(made, round=moved.round)
     return Started(there, created=True, added=added)
 

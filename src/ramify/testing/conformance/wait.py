@@ -144,7 +144,7 @@ def those_who_find_nothing_to_do_let_one_another_sleep(house: House) -> None:
     two.store.wait(0)
     for worker in (one, two, one):
         assert worker.claim() == ()
-        assert not worker.store.advance(run, 0).moved
+        assert not worker.store.advance([(run, 0)])[0].moved
         worker.beat()
     assert not one.store.wait(0)
     assert not two.store.wait(0)
