@@ -47,7 +47,7 @@ class Process:
         self.settings = settings
         self.core = Core(world.handlers, settings, luck.random)
         self.store = MemoryStore(world.place, world.clock)
-        self.session = Session(self.store, settings, Signals(), threading.Event())
+        self.session = Session(self.store, settings, Signals(), threading.Event(), clock=self.clock)
         self.name = len(world.processes)
         self.is_alive = True
         self.has_left = False
@@ -197,7 +197,7 @@ class Process:
             self._heartbeat = Strand(self, self._beat())
 
     def _flush(self, step: Flush) -> Story[None]:
-        now = self.world.apply(self.store.now)
+        now = self.session.now()
         self.in_flight = step.batch
         exact = self.settings.exact_waits
         parts = [part_of(finished, self.session.take, now, exact) for finished in step.batch]
@@ -246,8 +246,11 @@ class Process:
         luck, pause = self.world.luck, FIRST_PAUSE
         slow = luck.choice((0.0, 0.0, slowest)) if Fault.SLOW in self.world.faults else 0.0
         while True:
+            sent = self.clock()
             try:
-                return (yield from self.world.call(verb, slow))
+                answer = yield from self.world.call(verb, slow)
+                self.session.heard(answer, sent)
+                return answer
             except StoreUnavailable:
                 yield pause * luck.uniform(0.5, 1.0)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -276,6 +279,7 @@ class Process:
             answer = yield from self.world.call(lambda: self.store.beat(process), slow)
         except StoreUnavailable:
             return
+        self.session.heard(answer, sent)
         # An answer to a beat of an earlier incarnation says nothing about this one.
         if process != self.session.process or not self.core.is_in:
             return

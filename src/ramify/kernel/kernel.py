@@ -61,7 +61,7 @@ class Kernel:
         self.library = library
         self._give_up = threading.Event()
         self._is_over = threading.Event()
-        self.session = Session(store, self.settings, self.signals, self._give_up, handlers)
+        self.session = Session(store, self.settings, self.signals, self._give_up, handlers, clock)
         self.core = Core(handlers, self.settings, random.random, self._changed, time.process_time, self._mercy)
         # Reentrant: a listener that hears a signal under it may stop the kernel.
         lock = threading.RLock()

@@ -125,7 +125,7 @@ class Loop:
 
     def _flush(self, step: Flush) -> None:
         began = self._clock()
-        now = self._session.until_answered(self._store.now)
+        now = self._session.now()
         parts = [part_of(each, self._session.take, now, self._kernel.settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
         reach("before-commit")

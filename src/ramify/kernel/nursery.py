@@ -50,7 +50,7 @@ class Nursery:
     def _stage(self, calls: Sequence[Call[Any]]) -> bool:
         offspring = Offspring()
         offspring.add(self._task, calls)
-        session, token, now = self._session, self._chunk.claim.token, self._session.store.now()
+        session, token, now = self._session, self._chunk.claim.token, self._session.now()
         # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
         tasks = [
             new_tasks(group, session.take(len(brood.bodies) + 1), brood, now)

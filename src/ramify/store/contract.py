@@ -87,7 +87,8 @@ class Beat(msgspec.Struct, frozen=True):
 
     `paused` are the paused runs that it holds claims of, and `time_left` the seconds until the deadlines of those that
     have one. `peers` is how many sessions have not ended, its own included: a process that died and was not reaped yet
-    is still one of them. `draining`: it was asked to take nothing more, to finish what it runs, and to leave.
+    is still one of them. `draining`: it was asked to take nothing more, to finish what it runs, and to leave. `now` is
+    the store's time.
     """
 
     reaped: bool = False
@@ -96,6 +97,7 @@ class Beat(msgspec.Struct, frozen=True):
     peers: int = 1
     time_left: tuple[tuple[int, float], ...] = ()
     draining: bool = False
+    now: int = 0
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -132,6 +134,7 @@ class Store(Protocol):
     def now(self) -> int:
         """The store's clock in microseconds, the only one that due times are compared with. It never goes back.
 
+        It comes with the answers to `claim`, `commit` and `beat` as well, so that who works need not ask for it.
         It goes on at the pace of monotonic time when the wall clock is set back, and with it when that is ahead; a
         client begins no earlier than the latest commit or run that the store has written down.
         """

@@ -112,6 +112,7 @@ class MemoryStore:
                 time_left=claims.time_left_for(self._place, process, self.now()),
                 peers=peers,
                 draining=session.draining is not None,
+                now=self.now(),
             )
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
@@ -238,7 +239,7 @@ class MemoryStore:
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
             marks = claims.marks_for(self._place, stamp.process)
-            answer = Committed(seq, tuple(p.token for p in refused), marks, claimed)
+            answer = Committed(seq, tuple(p.token for p in refused), marks, claimed, now)
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer

@@ -140,8 +140,8 @@ class SqliteStore:
             draining = processes.is_draining(db, process)
             if draining is None:
                 return Beat(reaped=True)
-            told = held.told(db, process, self.now())
-            return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining)
+            told, now = held.told(db, process, self.now()), self.now()
+            return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining, now)
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
         """Ask a process to leave."""
