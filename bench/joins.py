@@ -78,7 +78,7 @@ def run_graph(needs: list[list[int]], folder: Path) -> float:
                 done += sum(len(claim.tasks) for claim in claims)
                 round = claims[-1].round
                 claims = store.commit(session.stamp(), parts, want).claimed.claims
-            place = store.advance(run, round)
+            (place,) = store.advance([(run, round)])
             if place.state.is_end:
                 break
             round = place.round

@@ -126,14 +126,14 @@ def _run(claim: Claim, offers: Offers, ids: Ids, keyed: bool) -> Part:
 
 def _run_children(store: Store, session: Session, run: int) -> None:
     want = Want(frozenset((CHILD,)), LARGEST_CLAIM, runs=frozenset((run,)))
-    store.advance(run, 0)
+    store.advance([(run, 0)])
     claims = store.claim(session.stamp(), want).claims
     while claims:
         for claim in claims:
             for body in claim.bodies:
                 decode(body)
         claims = store.commit(session.stamp(), [Part(c.token, c.tasks) for c in claims], want).claimed.claims
-    if store.advance(run, 1).state is not RunState.DONE:
+    if store.advance([(run, 1)])[0].state is not RunState.DONE:
         raise AssertionError("the run did not end")
 
 

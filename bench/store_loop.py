@@ -123,12 +123,12 @@ def drain(store: Store, session: Session, run: int, work: Work, processes: int =
             moved, pause = time.monotonic(), SHORTEST_WAIT
             steps.append((done, moved))
             claims = answer.claimed.claims
-        place = store.advance(run, round)
+        (place,) = store.advance([(run, round)])
         if place.state.is_end:
             return Drained(place.state, steps)
         if place.round == round:
             if time.monotonic() - moved > GIVE_UP:
-                raise AssertionError(f"round {round} has held {place.holding} tasks for {GIVE_UP:.0f} s: {place}")
+                raise AssertionError(f"round {round} has held tasks for {GIVE_UP:.0f} s: {place}")
             store.wait(pause)
             pause = min(2 * pause, LONGEST_WAIT)
         round = place.round

@@ -97,7 +97,7 @@ def test_a_frozen_process_is_buried_and_its_late_commit_is_refused_and_recorded(
     assert watcher.statuses() == [Status.DONE]
     # The child of the late commit is not there, so nothing is left to do.
     assert len(watcher.store.reads.tasks(watcher.run).rows) == 1
-    assert watcher.store.advance(watcher.run, 0).state is RunState.DONE
+    assert watcher.store.advance([(watcher.run, 0)])[0].state is RunState.DONE
     assert oracle.check(watcher.store) == []
 
 

@@ -157,7 +157,8 @@ class Worker:
             round = where.round
 
     def _advance(self, run: int, round: int) -> Advanced:
-        return self.send(lambda store: store.advance(run, round))
+        (answer,) = self.send(lambda store: store.advance([(run, round)]))
+        return answer
 
     def leave(self) -> None:
         """End cleanly."""

@@ -248,6 +248,7 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
     made.heard(Beat(marks=(mark,)), 0.0)
     assert made.step(0.0) == PutBack(claim(8).token)
     made.released(claim(8).token)
+    assert made.step(0.0) == Move(((1, 0),))
     assert isinstance(made.step(0.0), Take)
     made.claimed(Claimed((claim(8, first=200),)), 0.0)
     made.heard(Beat(marks=(mark,)), 0.0)
@@ -388,7 +389,7 @@ def test_with_nothing_to_claim_the_run_is_asked_to_move_on() -> None:
     made.claimed(Claimed(), 0.0)
     step = made.step(0.0)
     assert isinstance(step, Move)
-    assert step.run == 1
+    assert [run for run, _ in step.asked] == [1]
 
 
 def test_a_run_is_moved_on_although_another_keeps_the_process_busy() -> None:
@@ -401,7 +402,7 @@ def test_a_run_is_moved_on_although_another_keeps_the_process_busy() -> None:
     made.claimed(Claimed(), 1.0)
     step = made.step(1.0)
     assert isinstance(step, Move)
-    assert step.run == 1
+    assert [run for run, _ in step.asked] == [1]
 
 
 def test_it_ends_by_itself_when_the_awaited_runs_have_ended() -> None:
@@ -480,7 +481,7 @@ def test_only_those_that_were_held_back_by_a_run_are_asked_again_when_it_moves()
         pass
     made.advanced(1, Advanced(RunState.DONE, 0, moved=True), 0.0)
     made.claimed(Claimed(), 0.0)
-    assert made.step(0.0) == Move(2, -1)
+    assert made.step(0.0) == Move(((2, -1),))
     assert not isinstance(made.step(0.0), Move)
 
 
@@ -490,12 +491,12 @@ def test_only_those_that_were_held_back_by_a_run_are_asked_again_when_it_moves()
 def test_an_idle_process_asks_a_run_at_its_deadline() -> None:
     made = core(runs=frozenset({1}))
     made.claimed(Claimed(), 0.0)
-    assert made.step(0.0) == Move(1, -1)
+    assert made.step(0.0) == Move(((1, -1),))
     made.advanced(1, Advanced(RunState.OPEN, -1, time_left=0.3), 0.0)
     while isinstance(step := made.step(0.0), Move):
         pass
     assert step == Rest(0.3, idle=True)
-    assert made.step(0.3) == Move(1, -1)
+    assert made.step(0.3) == Move(((1, -1),))
 
 
 def test_a_busy_process_asks_a_run_that_it_holds_tasks_of_at_its_deadline() -> None:
@@ -504,11 +505,11 @@ def test_a_busy_process_asks_a_run_that_it_holds_tasks_of_at_its_deadline() -> N
     lease(made)
     made.heard(Beat(time_left=((1, 2.5),)), 0.0)
     assert not isinstance(made.step(2.4), Move)
-    assert made.step(2.5) == Move(1, 0)
+    assert made.step(2.5) == Move(((1, 0),))
     assert not isinstance(made.step(2.5), Move), "it is asked once"
     # It was not at that round: the answer tells the right one, and it is asked again at once.
     made.advanced(1, Advanced(RunState.OPEN, 3, time_left=-0.1), 2.6)
-    assert made.step(2.6) == Move(1, 3)
+    assert made.step(2.6) == Move(((1, 3),))
     made.advanced(1, Advanced(RunState.DRAINING, 3, moved=True), 2.6)
     assert not isinstance(made.step(2.7), Move)
 

@@ -46,11 +46,11 @@ def test_what_failures_make_of_a_run_was_said_at_its_start(
 
 def test_a_run_is_too_late_from_its_deadline_on_and_only_once() -> None:
     run = NewRun(1, deadline=1_800_000_000_000_000)
-    assert too_late(run, DONE, 1_799_999_999_999_999) is None
-    assert too_late(run, DONE, 1_800_000_000_000_000) == "its deadline passed (2027-01-15 08:00:00 UTC)"
-    assert too_late(run, CANCELLED, 1_800_000_000_000_000) is not None
-    assert too_late(run, FAILED, 1_900_000_000_000_000) is None
-    assert too_late(NewRun(1), DONE, 1_900_000_000_000_000) is None
+    assert too_late(run.deadline, DONE, 1_799_999_999_999_999) is None
+    assert too_late(run.deadline, DONE, 1_800_000_000_000_000) == "its deadline passed (2027-01-15 08:00:00 UTC)"
+    assert too_late(run.deadline, CANCELLED, 1_800_000_000_000_000) is not None
+    assert too_late(run.deadline, FAILED, 1_900_000_000_000_000) is None
+    assert too_late(None, DONE, 1_900_000_000_000_000) is None
     assert seconds_left(run.deadline, DONE, 1_799_999_998_000_000) == 2.0
     assert seconds_left(run.deadline, FAILED, 0) is seconds_left(None, DONE, 0) is None
 

@@ -63,9 +63,13 @@ class Client:
         """Ids."""
         return self._call(lambda: self._store.reserve(many))
 
-    def advance(self, run: int, round: int) -> Advanced:
-        """Ask a run to move on."""
-        return self._call(lambda: self._store.advance(run, round))
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Find runs that can move on."""
+        return self._call(lambda: self._store.movable(limit))
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
+        """Ask runs to move on."""
+        return self._call(lambda: self._store.advance(asked))
 
     def enter(self, process: NewProcess) -> None:
         """Open a session. It does not beat before this is answered, so a very late answer would find it buried."""
@@ -96,10 +100,6 @@ class Client:
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
         """Keep log lines."""
         self._call(lambda: self._store.note(process, lines))
-
-    def read(self, what: Callable[[], T]) -> T:
-        """Read something."""
-        return self._call(what)
 
     # waiting
 

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 
-class Shelf(Library):
-    """What handlers may read, through the weather."""
-
-    def __init__(self, client: Client, process: Process) -> None:
-        super().__init__(cast(Store, client), process.world.handlers)
-        self._client = client
-
-    def open_runs(self) -> list[tuple[int, int]]:
-        return self._client.read(super().open_runs)
-
-
 class Process:
     """One process. What starts with an underscore belongs to it; the rest is for the world and the watch."""
 
@@ -82,7 +71,7 @@ class Process:
         self.kernel = Kernel(
             cast(Store, self._client),
             world.handlers,
-            Shelf(self._client, self),
+            Library(cast(Store, self._client), world.handlers),
             settings,
             machine=self._machine(),
         )

@@ -130,17 +130,17 @@ class AppendsWithoutEnd(Bending):
 class HasAllTheTime(Bending):
     """Knows no deadlines."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         with self.believing(deadline=None):
-            return super().advance(run, round)
+            return super()._advance(run, round)
 
 
 @caught_by("advance: a run that is open past its deadline fails and says so")
 class CancelsTheLate(Damaged):
     """Takes a passed deadline for somebody's wish."""
 
-    def advance(self, run: int, round: int) -> Advanced:
-        answer = super().advance(run, round)
+    def _advance(self, run: int, round: int) -> Advanced:
+        answer = super()._advance(run, round)
         row = self._place.runs[run]
         row.into = RunState.CANCELLED if row.into is RunState.FAILED else row.into
         return answer
@@ -150,20 +150,20 @@ class CancelsTheLate(Damaged):
 class StrikesAgainAndAgain(Damaged):
     """Does not remember that a deadline has struck."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         row = self._place.runs[run]
         row.into = RunState.DONE if row.state is RunState.OPEN else row.into
-        return super().advance(run, round)
+        return super()._advance(run, round)
 
 
 @caught_by("advance: a deadline is judged only where the run is")
 class JudgesFromAfar(Damaged):
     """Drains a late run whatever round was asked for."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         deadline = self._place.runs[run].new.deadline
         is_late = deadline is not None and deadline <= self.now()
-        return super().advance(run, self._place.runs[run].round if is_late else round)
+        return super()._advance(run, self._place.runs[run].round if is_late else round)
 
 
 @caught_by("advance: a paused run is judged by its deadline when it is resumed")
@@ -187,18 +187,18 @@ class KeepsDeadlinesToItself(Damaged):
 class FailsAllTheSame(Bending):
     """Calls every run failed whose tasks failed."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         with self.believing(fails_as=RunState.FAILED):
-            return super().advance(run, round)
+            return super()._advance(run, round)
 
 
 @caught_by("advance: a run that tolerates failures is done all the same")
 class ToleratesNothing(Bending):
     """Puts up with no failure."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         with self.believing(tolerates=Tolerance.NONE):
-            return super().advance(run, round)
+            return super()._advance(run, round)
 
 
 @caught_by("start: bounds that make no sense are refused")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ramify.model.claim import Claimed, Want
+from ramify.model.commit import Committed, Part
 from ramify.model.process import Stamp
 from ramify.model.run import Advanced, RunState
 from ramify.store.contract import Beat
@@ -117,10 +120,10 @@ class LooksBeforeItChecksTheStamp(Damaged):
 class JudgingIsNews(Damaged):
     """Wakes everybody up when somebody asks whether a round is over."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         with self._place.lock:
             self._place.wake()
-        return super().advance(run, round)
+        return super()._advance(run, round)
 
 
 @caught_by("beat: the paused ones of the runs it holds are told")
@@ -190,3 +193,27 @@ class BringsNothing(Answering):
                 for claim in answer.claims
             ),
         )
+
+
+@caught_by("claim: the time of the store comes with a claim")
+class SaysNoTimeWithClaims(Answering):
+    """Leaves the time out."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, now=0)
+
+
+@caught_by("commit: the time of the store comes with a commit")
+class SaysNoTimeWithCommits(Damaged):
+    """Leaves the time out."""
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        return replace(super().commit(stamp, parts, then_claim), now=0)
+
+
+@caught_by("beat: the time of the store comes with a beat")
+class SaysNoTimeWithBeats(Damaged):
+    """Leaves the time out."""
+
+    def beat(self, process: int) -> Beat:
+        return replace(super().beat(process), now=0)

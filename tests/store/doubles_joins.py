@@ -273,10 +273,10 @@ class StartsWithoutWaiters(Damaged):
 class JudgesTooSoon(Damaged):
     """Takes a run that waits for another one for one that is stalled."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         linked, self._place.linked = self._place.linked, defaultdict(dict)
         try:
-            return super().advance(run, round)
+            return super()._advance(run, round)
         finally:
             self._place.linked = linked
 

@@ -33,34 +33,31 @@ class SealsWhenAClaimIsEmpty(Damaged):
         return answer
 
 
-@caught_by(
-    "advance: a round with live work is not over",
-    "advance: a claimed task holds its round although nothing can be claimed",
-)
+@caught_by("advance: a claimed task holds its round although nothing can be claimed")
 class OverlooksClaims(Damaged):
     """Looks only at what can be claimed."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         with self.bent(self.rows(SegmentState.CLAIMED), "state", SegmentState.STAGED):
-            return super().advance(run, round)
+            return super()._advance(run, round)
 
 
 @caught_by("advance: asked for another round it only says where the run is")
 class AdvancesAnyRound(Damaged):
     """Does not care which round was asked for."""
 
-    def advance(self, run: int, round: int) -> Advanced:
-        return super().advance(run, self._place.runs[run].round)
+    def _advance(self, run: int, round: int) -> Advanced:
+        return super()._advance(run, self._place.runs[run].round)
 
 
 @caught_by("advance: an endless run does not end when it runs empty")
 class EverythingEnds(Damaged):
     """Ends endless runs too."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         row = self._place.runs[run]
         row.new = replace(row.new, endless=False)
-        return super().advance(run, round)
+        return super()._advance(run, round)
 
 
 @caught_by(
@@ -70,8 +67,8 @@ class EverythingEnds(Damaged):
 class NothingEverFails(Damaged):
     """Calls every end a success."""
 
-    def advance(self, run: int, round: int) -> Advanced:
-        answer = super().advance(run, round)
+    def _advance(self, run: int, round: int) -> Advanced:
+        answer = super()._advance(run, round)
         row = self._place.runs[run]
         row.state = RunState.DONE if row.state is RunState.FAILED else row.state
         return replace(answer, state=row.state)
@@ -81,9 +78,64 @@ class NothingEverFails(Damaged):
 class FollowersDoNotWait(Damaged):
     """Opens a follower's round whatever its leader does."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         self._place.runs[run].new = replace(self._place.runs[run].new, follows=None)
-        return super().advance(run, round)
+        return super()._advance(run, round)
+
+
+@caught_by("movable: no more runs are named than were asked for")
+class NamesEveryMovableRun(Damaged):
+    """Does not mind how many were asked for."""
+
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        return super().movable(1000)
+
+
+@caught_by(
+    "movable: a run with live work of its round is not movable",
+    "movable: an empty queue and a paused run are not movable",
+)
+class NamesEveryOpenRun(Damaged):
+    """Takes every run that has not ended for one that can be moved."""
+
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        return tuple((number, run.round) for number, run in self._place.runs.items() if run.ended is None)[:limit]
+
+
+@caught_by(
+    "movable: a draining run is movable when something can be swept or nothing is held",
+    "movable: a run past its deadline is movable once",
+)
+class NamesOnlyRunsWithoutClaims(Damaged):
+    """Takes a run that somebody works on for one that cannot be moved."""
+
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        busy = {row.run for row in self.rows(SegmentState.CLAIMED)}
+        return tuple(each for each in super().movable(limit) if each[0] not in busy)
+
+
+@caught_by("movable: a follower is movable when its leader allows it")
+class OverlooksFollowers(Damaged):
+    """Never names a run that follows another."""
+
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        return tuple(each for each in super().movable(limit) if self._place.runs[each[0]].new.follows is None)
+
+
+@caught_by("advance: several runs are judged in the order in which they are asked")
+class JudgesBackwards(Damaged):
+    """Judges the last one first."""
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
+        return super().advance(asked[::-1])[::-1]
+
+
+@caught_by("advance: with an unknown run among them none moves")
+class JudgesUntilOneIsUnknown(Damaged):
+    """Moves those that come before one that is not there."""
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
+        return tuple(self._advance(run, round) for run, round in asked)
 
 
 @caught_by("cancel: children of what is held are published and never claimed")
@@ -133,9 +185,9 @@ class SweepsAndKeepsTheKeys(Damaged):
 class SweepsOnce(Damaged):
     """Sweeps when a run is cancelled and never again."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         row = self._place.runs[run]
-        return Advanced(row.state, row.round) if row.state is RunState.DRAINING else super().advance(run, round)
+        return Advanced(row.state, row.round) if row.state is RunState.DRAINING else super()._advance(run, round)
 
 
 @caught_by("pause: no claim is granted until resume")
@@ -255,9 +307,9 @@ class ForgetsThatItWasCancelled(Reopening):
 class AnyCancelledTaskCancelsItsRun(Damaged):
     """Takes every run with a cancelled task for a cancelled one."""
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def _advance(self, run: int, round: int) -> Advanced:
         self._place.runs[run].into = RunState.CANCELLED
-        return super().advance(run, round)
+        return super()._advance(run, round)
 
 
 @caught_by("vacuum: the rows of a live stream stay")

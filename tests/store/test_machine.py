@@ -10,7 +10,7 @@ reach what otherwise begins at thousands of tasks. That the machine can fail at 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -90,9 +90,9 @@ class _KeepsClaims(SqliteStore):
 class _NeverEnds(SqliteStore):
     """Nobody judges rounds and ends, so work waits for ever behind a gate."""
 
-    def advance(self, run: int, round: int) -> Advanced:
-        found = self.reads.run(run)
-        return Advanced(found.state, found.round)
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
+        found = [self.reads.run(run) for run, _ in asked]
+        return tuple(Advanced(run.state, run.round) for run in found)
 
 
 @pytest.mark.parametrize("planted", [_ClaimsAnew, _KeepsClaims, _NeverEnds])

@@ -85,7 +85,7 @@ def resolve(
     answer = until_answered(lambda: store.settle(run, task, status, value, said))
     if answer is Settled.CERTAIN:
         # Perhaps nobody works, and it was the last.
-        while until_answered(lambda: store.advance(run, store.reads.run(run).round)).moved:
+        while until_answered(lambda: store.advance([(run, store.reads.run(run).round)]))[0].moved:
             pass
     return Resolved(answer)
 

@@ -18,7 +18,6 @@ from ramify.engine.deciding import halt
 from ramify.engine.reading import Members, Reading
 from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
-from ramify.inspect.find import open_runs
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
 from ramify.kernel.workplace import Child, Leader, RunFacts
@@ -89,10 +88,6 @@ class Library:
     def is_task(self, code: CodeType) -> bool:
         """Whether this is the code of a task's function."""
         return any(inspect.unwrap(handler.fn).__code__ is code for handler in self._handlers.values())
-
-    def open_runs(self) -> list[tuple[int, int]]:
-        """Runs that have not ended, each with its round."""
-        return [(run.id, run.round) for run in open_runs(self._store.reads)]
 
     async def put_away(self) -> None:
         """Close the async resources that are open on this event loop."""

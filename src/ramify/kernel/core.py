@@ -25,9 +25,9 @@ from ramify.kernel.marks import Marks
 from ramify.kernel.outbox import Finished, Outbox
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
-from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, PutBack, Rest, Step, Take
+from ramify.kernel.steps import Die, Enter, Flush, Leave, PutBack, Rest, Step, Take
 from ramify.kernel.suspects import are_held, held_up
-from ramify.kernel.tuning import LONGEST_REST, LOOK_EVERY, WATCHED
+from ramify.kernel.tuning import LONGEST_REST, WATCHED
 from ramify.kernel.verdicts import Verdict, in_time, known_ends, timed_out, verdict_of
 from ramify.kernel.watch import Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
@@ -60,11 +60,10 @@ class Core:
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
         self.outbox = Outbox()
         self._put_back = self.leases.put_back
-        self.watch = Watch(settings.runs or (), awaits=settings.until_ended)
+        self.watch = Watch(settings.runs, awaits=settings.until_ended)
         self._has_news = self._began_unsent = False
         #: Whether the loop's own thread is caught in a task that it took for a quick one.
         self.is_caught = False
-        self._looked_at = float("-inf")
         self.pulse = Pulse()
         self._marks = Marks()
         self.cancelled_runs, self.cancelled_tasks = self._marks.runs, self._marks.tasks
@@ -190,10 +189,9 @@ class Core:
         if answer.moved:
             self.appetite.stirred()
 
-    def found(self, runs: Iterable[tuple[int, int]], now: float) -> None:
-        """These runs are open, each at its round."""
-        self._looked_at = now
-        self.watch.found(runs)
+    def found(self, runs: Sequence[tuple[int, int]], now: float) -> None:
+        """A look was answered: these runs can be moved on, each at its round."""
+        self.watch.found(runs, now)
 
     def heard(self, beat: Beat, sent: float) -> None:
         """A beat that was sent at `sent` was answered."""
@@ -273,30 +271,25 @@ class Core:
             return Flush(self.outbox.take(), want)
         if self._put_back and (step := self._next_put_back()) is not None:
             return step
+        # First, because it makes room: what a run goes on with is found by the claim after it.
+        if (ask := self.watch.next() or self.watch.look(now, idle=False)) is not None:
+            return ask
         if want is not None:
             return Take(want)
-        if (move := self.watch.next()) is not None:
-            return move
         return self._idle(now) if not self.holdings and not self.outbox.finished else self._rest(now)
 
     def _idle(self, now: float) -> Step:
         if self.watch.is_over:
             self.stop(now)
             return self._wind_down(now)
-        return self._look(now) or Rest(max(0.0005, min([LONGEST_REST, *self._moments(now)])), idle=True)
-
-    def _look(self, now: float) -> Step | None:
-        """Now and then: runs that nobody else may be left to move on."""
-        if now - self._looked_at < LOOK_EVERY:
-            return None
-        if self._settings.runs is None:
-            return Look()
-        self.found((), now)
-        return self.watch.next()
+        if (look := self.watch.look(now, idle=True)) is not None:
+            return look
+        waits = [LONGEST_REST, *self._moments(now)]
+        if (at := self.watch.next_look) is not None:
+            waits.append(at - now)
+        return Rest(max(0.0005, min(waits)), idle=True)
 
     def _rest(self, now: float) -> Step:
-        if self.appetite.is_dry and (look := self._look(now)) is not None:
-            return look
         waits = [LONGEST_REST, *self._moments(now)]
         if self.outbox.since is not None:
             waits.append(self._due_at(self.outbox.since) - now)

@@ -88,6 +88,7 @@ class Heartbeat:
         except StoreError as trouble:
             self.trouble = trouble
             return
+        self._session.heard(answer, sent)
         reach("after-beat")
         self._hear(answer, sent, process)
 

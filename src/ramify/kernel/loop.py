@@ -5,7 +5,8 @@ The core decides, the loop does. Each step is one verb of the store, or a rest:
     Enter     open a session; from now on this process beats
     Take      claim tasks: they are ours until a commit ends them, we put them back, or we are declared dead
     Flush     commit what workers brought (events, children, arrivals, all in one), and claim the next tasks with it
-    Move      nothing left in this round: ask whether the run can go on, or has ended
+    Move      nothing left of these runs here: ask whether they can go on, or have ended
+    Look      nothing to do at all: find runs that could go on, because whoever should have asked may be gone
     PutBack   give up a claim that we will not work on (paused, cancelled)
     Rest      wait for a worker, or for the store to change
     Leave     everything is saved: end the session
@@ -104,24 +105,27 @@ class Loop:
                 self._signals.send(Took(sum(len(claim.tasks) for claim in claimed.claims)))
             case Flush():
                 self._flush(step)
-            case Move(run, round):
+            case Move(asked):
                 reach("before-advance")
-                advanced = self._session.until_answered(lambda: self._store.advance(run, round))
+                answers = self._session.until_answered(lambda: self._store.advance(asked))
                 reach("after-advance")
+                runs = [run for run, _ in asked]
                 with self._handover.turn:
-                    self._core.advanced(run, advanced, self._clock())
-                if advanced.moved:
-                    self._signals.send(Moved(run, advanced.state, advanced.round))
+                    for run, answer in zip(runs, answers, strict=True):
+                        self._core.advanced(run, answer, self._clock())
+                for run, answer in zip(runs, answers, strict=True):
+                    if answer.moved:
+                        self._signals.send(Moved(run, answer.state, answer.round))
             case PutBack(token):
                 reach("before-release")
                 self._session.send(lambda stamp: self._store.release(stamp, token))
                 reach("after-release")
                 with self._handover.turn:
                     self._core.released(token)
-            case Look():
-                runs = self._session.until_answered(self._library.open_runs)
+            case Look(limit):
+                movable = self._session.until_answered(lambda: self._store.movable(limit))
                 with self._handover.turn:
-                    self._core.found(runs, self._clock())
+                    self._core.found(movable, self._clock())
             case Rest(seconds, idle):
                 self._rest(seconds, idle)
             case Die():
@@ -145,7 +149,7 @@ class Loop:
 
     def _flush(self, step: Flush) -> None:
         began = self._clock()
-        now = self._session.until_answered(self._store.now)
+        now = self._session.now()
         parts = [part_of(each, self._session.take, now, self._settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
         reach("before-commit")

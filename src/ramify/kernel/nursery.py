@@ -54,7 +54,7 @@ class Nursery:
             return False
 
     def _stage(self, calls: Sequence[Call[Any]]) -> bool:
-        session, token, now = self._session, self._chunk.claim.token, self._session.store.now()
+        session, token, now = self._session, self._chunk.claim.token, self._session.now()
         tasks: list[NewTasks] = []
         slot = self.count
         for group, brood in self._rows(calls):

@@ -2,7 +2,8 @@
 
 Numbered verbs take turns, because a store accepts one at a time from each process. When an answer does not come (the
 store is away, the disk is full, a reply was lost) the same verb is sent again under the same number: it is applied
-once, whatever had happened. Nothing is ever decided from a read.
+once, whatever had happened. Nothing is ever decided from a read. The store's time is taken from its answers, so that
+no verb is sent to ask for it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals, StoreAway, StoreBack
 from ramify.kernel.tuning import BLOCK, FIRST_BLOCK, FIRST_RESEND, LONGEST_RESEND
+from ramify.model.claim import Claimed
+from ramify.model.commit import Committed
+from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp
 from ramify.store import here
-from ramify.store.contract import Store
+from ramify.store.contract import Beat, Store
 
 T = TypeVar("T")
 
@@ -85,6 +89,9 @@ class Session:
         self._n = 0
         self._turn = machine.lock()
         self._absence = Absence(signals, machine.clock)
+        self._clock = machine.clock
+        #: The store's time as it was last told, and when that was asked for.
+        self._told: tuple[int, float] | None = None
         #: The first of so many contiguous ids that nobody else has.
         self.take = Ids(self._reserve, FIRST_BLOCK, BLOCK, machine).take
 
@@ -113,6 +120,7 @@ class Session:
         """Send a verb that may be repeated until it is answered; StoreUnavailable once nobody waits any more."""
         pause, is_away = FIRST_RESEND, False
         while True:
+            sent = self._clock()
             try:
                 answer = verb()
             except StoreUnavailable as trouble:
@@ -130,7 +138,23 @@ class Session:
             else:
                 if is_away:
                     self._absence.ends()
+                self.heard(answer, sent)
                 return answer
+
+    def heard(self, answer: object, sent: float) -> None:
+        """An answer to what was sent then: it may tell the store's time."""
+        if isinstance(answer, Claimed | Committed | Beat) and answer.now:
+            self._told = answer.now, sent
+
+    def now(self) -> int:
+        """The store's time, by what it last told and by the clock of this process.
+
+        Counted from when the answer was asked for: a wait that begins now is a moment longer rather than shorter.
+        """
+        if self._told is None:
+            return self.store.now()
+        told, sent = self._told
+        return told + max(0, round((self._clock() - sent) * SECOND))
 
     def _reserve(self, many: int) -> int:
         reach("before-reserve")

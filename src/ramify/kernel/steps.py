@@ -50,15 +50,16 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Ask whether a run can go on to its next round, or has ended."""
+    """Ask whether runs can go on to their next rounds, or have ended; `asked` are `(run, round)` each."""
 
-    run: int
-    round: int
+    asked: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Find out which runs are open."""
+    """Find out which runs can be moved on, at most so many."""
+
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,12 @@ NOTES_EVERY = 1.0
 LONGEST_REST = 1.0
 #: How long to wait before asking again when a claim found nothing: first, and at most while something still runs.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
-#: How often a process looks for runs that nobody else may be left to move on.
+#: How often a process looks, at the least, for runs that nobody else may be left to move on.
 LOOK_EVERY = 2.0
+#: After a look that took so long, the next one waits so many times as long: looking takes a twentieth of an idle life.
+LOOK_PAUSE = 20
+#: The most runs that are asked in one verb: their judging is one transaction, for which others wait.
+MOST_ASKED = 256
 #: The pauses after which a verb that was not answered is sent again: they double from the first to the longest.
 FIRST_RESEND, LONGEST_RESEND = 0.05, 2.0
 #: How long a task waits that could not read from its store.

@@ -1,26 +1,30 @@
-"""The watch: which runs this process knows, at which round, and which of them should be asked to move on.
+"""The watch: which runs this process should ask to move on, and at which round they are.
 
-A run is asked when the last of its tasks left this process, when something changed that may let it go on, and now and
-then, because whoever should have asked may be gone. It is not asked while this process holds tasks of it, except at
-its deadline. Part of the core: no threads, no clock.
+A run is asked when the last of its tasks left this process, together with others of which the same is true. Whoever has
+nothing to do *looks*: a process that serves every run asks the store which ones can be moved, in one question however
+many there are; one that was given its runs asks those. It looks when something changed, but never for more than a
+twentieth of its time, and now and then in any case, because whoever should have asked may be gone. A run is not asked
+while this process holds tasks of it, except at its deadline. Part of the core: no threads, no clock.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from ramify.kernel.steps import Move
+from ramify.kernel.steps import Look, Move
+from ramify.kernel.tuning import LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
 from ramify.model.run import Advanced, RunState
 
 
 class Watch:
-    """Runs. `awaited` are those whose end is waited for; None when nobody waits."""
+    """Runs: those given, or None for every one. `awaited` are those whose end is waited for; None when nobody waits."""
 
-    def __init__(self, runs: Iterable[int], *, awaits: bool) -> None:
-        # Where they stand is not known yet; the first answer tells.
-        self.rounds = dict.fromkeys(runs, -1)
+    def __init__(self, runs: Iterable[int] | None, *, awaits: bool) -> None:
+        self._serves_all = runs is None
+        #: Of every run that may have to be asked. Where those given stand is not known yet; the first answer tells.
+        self.rounds = dict.fromkeys(runs or (), -1)
         self.awaited = set(self.rounds) if awaits else None
         self._held: Counter[int] = Counter()
         self._to_move: deque[int] = deque()
@@ -30,6 +34,10 @@ class Watch:
         self._deadlines: dict[int, float] = {}
         #: Before this none of them is; looked for again when it has come.
         self.next_deadline = math.inf
+        self._looked_at: float | None = None
+        self._is_stirred = True
+        #: Before this it does not look again, whatever stirs.
+        self._rests_until = -math.inf
 
     @property
     def is_over(self) -> bool:
@@ -48,15 +56,36 @@ class Watch:
             del self._held[run]
             self._to_move.append(run)
 
-    def found(self, runs: Iterable[tuple[int, int]]) -> None:
-        """These runs are open, each at its round."""
+    def found(self, runs: Sequence[tuple[int, int]], now: float) -> None:
+        """A look was answered: these runs can be moved, each at its round."""
         for run, round in runs:
-            self.rounds.setdefault(run, round)
-        self.stirred()
+            self.rounds[run] = max(self.rounds.get(run, -1), round)
+            self._to_move.append(run)
+        if len(runs) >= MOST_ASKED:
+            self._is_stirred = True
+        elif self._looked_at is not None:
+            self._rests_until = now + min(LOOK_PAUSE * (now - self._looked_at), LOOK_EVERY)
 
     def stirred(self) -> None:
-        """Any of them may be able to go on."""
-        self._to_move = deque(self.rounds)
+        """Any run may be able to go on."""
+        self._is_stirred = True
+
+    def look(self, now: float, *, idle: bool) -> Look | Move | None:
+        """What to ask to find runs that can be moved; None when it is too early for that."""
+        if self._looked_at is None:
+            self._looked_at = now
+        if now < (self._rests_until if idle and self._is_stirred else self._looked_at + LOOK_EVERY):
+            return None
+        self._looked_at, self._is_stirred = now, False
+        if self._serves_all:
+            return Look(MOST_ASKED)
+        self._to_move.extend(self.rounds)
+        return self.next()
+
+    @property
+    def next_look(self) -> float | None:
+        """When something that stirred is looked at."""
+        return self._rests_until if self._is_stirred else None
 
     def told(self, time_left: Iterable[tuple[int, float]], now: float) -> None:
         """These runs have so many seconds left."""
@@ -73,31 +102,38 @@ class Watch:
         if run is None or now < self.next_deadline:
             return None
         del self._deadlines[run]
-        return Move(run, self.rounds.get(run, -1))
+        return Move(((run, self.rounds.get(run, -1)),))
 
     def advanced(self, run: int, answer: Advanced, now: float) -> None:
         """A run was asked."""
         self._deadlines.pop(run, None)
         if answer.time_left is not None and answer.state is RunState.OPEN:
             self.told([(run, answer.time_left)], now)
+        self._leaders.pop(run, None)
         if answer.gated_by is not None:
             self._leaders[run] = answer.gated_by
         if answer.state.is_end:
             self.rounds.pop(run, None)
-            self._leaders.pop(run, None)
             if self.awaited is not None:
                 self.awaited.discard(run)
-        elif self.rounds.get(run) != answer.round:
+        elif not answer.moved and self.rounds.get(run) != answer.round:
             self.rounds[run] = answer.round
             self._to_move.append(run)
+        elif self._serves_all and answer.gated_by is None and not self._held[run]:
+            # Whoever takes of it next asks again, or a look finds it: those that wait for long are not kept.
+            self.rounds.pop(run, None)
+        else:
+            self.rounds[run] = answer.round
         if answer.moved:
             # Whoever follows this run may move now too; asking all of them each time would cost their square.
+            self._is_stirred |= self._serves_all
             self._to_move.extend(each for each, leader in self._leaders.items() if leader == run)
 
     def next(self) -> Move | None:
-        """The next run to ask."""
-        while self._to_move:
+        """The next runs to ask."""
+        asked: dict[int, int] = {}
+        while self._to_move and len(asked) < MOST_ASKED:
             run = self._to_move.popleft()
             if run in self.rounds and not self._held[run]:
-                return Move(run, self.rounds[run])
-        return None
+                asked[run] = self.rounds[run]
+        return Move(tuple(asked.items())) if asked else None

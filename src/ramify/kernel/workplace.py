@@ -69,9 +69,6 @@ class Library(Protocol):
     def is_task(self, code: CodeType) -> bool:
         """Whether this is the code of a task's function."""
 
-    def open_runs(self) -> list[tuple[int, int]]:
-        """Runs that have not ended, each with its round."""
-
     async def put_away(self) -> None:
         """Close what handlers opened on the event loop; called there, once, when nothing runs on it any more."""
 

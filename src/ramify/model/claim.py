@@ -122,10 +122,11 @@ class Claimed(msgspec.Struct, frozen=True):
 
     `ready` is how many tasks are left that the same want could take now, suspects not counted. It comes from a look at
     a few rows, so there may be more; 0 means that none were seen. `time_left` are the seconds until the deadlines of
-    runs of these claims.
+    runs of these claims. `now` is the store's time.
     """
 
     claims: tuple[Claim, ...] = ()
     suspects: bool = False
     ready: int = 0
     time_left: tuple[tuple[int, float], ...] = ()
+    now: int = 0

@@ -71,13 +71,15 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 class Committed(msgspec.Struct, frozen=True):
     """The answer to a commit: the parts that were refused, marks on what is still held, and the next claim.
 
-    `seq` is the commit's place in the log; 0 when every part was refused and nothing was written.
+    `seq` is the commit's place in the log; 0 when every part was refused and nothing was written. `now` is the store's
+    time.
     """
 
     seq: int
     refused: tuple[bytes, ...] = ()
     marks: tuple[Mark, ...] = ()
     claimed: Claimed = Claimed()
+    now: int = 0
 
 
 def check_part(part: Part) -> Part:

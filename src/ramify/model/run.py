@@ -19,7 +19,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ramify.errors import BadPayload
+from ramify.errors import BadPayload, RunEnded
 from ramify.model.decision import Decision
 from ramify.model.policy import SECOND
 from ramify.model.task import Appended, check_name
@@ -130,6 +130,12 @@ class Run(NewRun, frozen=True, kw_only=True):
         return 0 if self.decision is None else self.decision.n
 
 
+def check_takes_tasks(run: int, state: RunState) -> None:
+    """Refuse tasks from outside for a run that has ended, or is on its way to."""
+    if state.is_end or state is RunState.DRAINING:
+        raise RunEnded(f"run {run} is {state.value} and takes no more tasks; reopen its tasks or start another")
+
+
 def check_run(new: NewRun) -> None:
     """Refuse a run that no store could keep, or that could never go on."""
     if new.name is not None:
@@ -158,14 +164,14 @@ def ends_as(run: NewRun, bound_for: RunState, *, failures: int, cancelled: int, 
     return run.fails_as if failures and run.tolerates is Tolerance.NONE else RunState.DONE
 
 
-def too_late(run: NewRun, bound_for: RunState, now: int) -> str | None:
+def too_late(deadline: int | None, bound_for: RunState, now: int) -> str | None:
     """Why an open run must not go on: its deadline has passed. None when it may.
 
     A deadline strikes once. A run that it ended and that somebody opened again goes on to its end.
     """
-    if run.deadline is None or now < run.deadline or bound_for is RunState.FAILED:
+    if deadline is None or now < deadline or bound_for is RunState.FAILED:
         return None
-    return f"its deadline passed ({datetime.fromtimestamp(run.deadline // SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC)"
+    return f"its deadline passed ({datetime.fromtimestamp(deadline // SECOND, UTC):%Y-%m-%d %H:%M:%S} UTC)"
 
 
 def seconds_left(deadline: int | None, bound_for: RunState, now: int) -> float | None:
@@ -197,7 +203,7 @@ class Started(msgspec.Struct, frozen=True):
 
 
 class Advanced(msgspec.Struct, frozen=True):
-    """Where the run stands after `advance`: `moved` if this call changed it; `holding` tasks are what it waits for.
+    """Where the run stands after `advance`: `moved` if this call changed it; `gated_by` the run it has to wait for.
 
     `time_left` is in seconds until its deadline, while it is open and has one.
     """
@@ -205,6 +211,5 @@ class Advanced(msgspec.Struct, frozen=True):
     state: RunState
     round: int
     moved: bool = False
-    holding: int = 0
     gated_by: int | None = None
     time_left: float | None = None

@@ -138,6 +138,14 @@ def applied_before(groups: Sequence[NewTasks], in_log: Callable[[int, int], bool
     return False
 
 
+def check_outside(tasks: Sequence[NewTasks]) -> None:
+    """Refuse groups that do not fit, or that only a commit may bring."""
+    for group in tasks:
+        check_tasks(group)
+        if group.join is not None and group.slot is None:
+            raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
+
+
 def check_tasks(tasks: NewTasks) -> NewTasks:
     """Refuse columns that do not fit together before anything is written."""
     count = len(tasks.bodies)
@@ -179,3 +187,9 @@ def check_staged(groups: Sequence[NewTasks]) -> None:
         check_tasks(tasks)
         if tasks.waits or (tasks.join is not None and tasks.slot is None):
             raise BadPayload("staged tasks cannot wait for a join or add slots to one; commit them as children")
+
+
+def check_count(count: int) -> None:
+    """Refuse to reserve no ids."""
+    if count < 1:
+        raise BadPayload(f"reserve({count}): ask for at least one id")

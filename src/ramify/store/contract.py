@@ -20,7 +20,7 @@ after the caller gave them up must use the stamp up all the same.
 
 *A verb that arrives late changes nothing.* Each one is numbered; or idempotent by an id (`start` and `append` by those
 of what they add, `enter`, `leave`, `bury` and `drain` by the process, `note` by process and number); or it compares
-before it sets: `advance` the round, `pause`, `resume` and the cancel of a run the number of the last decision about it
+before it sets: `advance` the rounds, `pause`, `resume` and the cancel of a run the number of the last decision about it
 (`said.after`), `settle` and the cancel of a task its life (`said.life`). A late `reserve` wastes a block.
 
 *One path writes ends.* Only `commit` under a valid token ends a task, and with the end it always writes the arrivals
@@ -88,7 +88,8 @@ class Beat(msgspec.Struct, frozen=True):
 
     `paused` are the paused runs that it holds claims of, and `time_left` the seconds until the deadlines of those that
     have one. `peers` is how many sessions have not ended, its own included: a process that died and was not reaped yet
-    is still one of them. `draining`: it was asked to take nothing more, to finish what it runs, and to leave.
+    is still one of them. `draining`: it was asked to take nothing more, to finish what it runs, and to leave. `now` is
+    the store's time.
     """
 
     reaped: bool = False
@@ -97,6 +98,7 @@ class Beat(msgspec.Struct, frozen=True):
     peers: int = 1
     time_left: tuple[tuple[int, float], ...] = ()
     draining: bool = False
+    now: int = 0
 
 
 class Reopened(msgspec.Struct, frozen=True):
@@ -133,6 +135,7 @@ class Store(Protocol):
     def now(self) -> int:
         """The store's clock in microseconds, the only one that due times are compared with. It never goes back.
 
+        It comes with the answers to `claim`, `commit` and `beat` as well, so that who works need not ask for it.
         It goes on at the pace of monotonic time when the wall clock is set back, and with it when that is ahead; a
         client begins no earlier than the latest commit or run that the store has written down.
         """
@@ -258,10 +261,20 @@ class Store(Protocol):
 
     # runs
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Up to `limit` runs, by id, each with its round, that `advance` would change if it were asked now; a read.
+
+        What a process asks that has nothing to do: whoever should have moved a run on may be gone. Its price grows with
+        the runs that have not ended, hardly; with those that have, and with tasks, not at all.
+        """
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
         """The only judge of rounds and ends, under the run's lock, looking at all live work in one statement.
 
-        Unless the run is open (or draining) and at `round`, say where it is. Open past its deadline: drain it into
+        Each run is asked for with the round at which it is believed to be, and judged in turn, all in one transaction;
+        `next_move` of the model says how each goes on.
+
+        Unless the run is open (or draining) and at that round, say where it is. Open past its deadline: drain it into
         FAILED, once. With live work of that round or an earlier one: not yet. Else open the lowest later round, if the
         run it follows allows it. With none left: end the run as `ends_as` of the model says: as what it `fails_as` when
         tasks failed that it does not tolerate, failed when joins can never fill (stalled), and as cancelled or halted

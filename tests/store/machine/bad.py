@@ -69,8 +69,9 @@ def bad_calls(scene: Scene, worker: Worker, run: int) -> Iterator[Call]:
 
 def lost_calls(scene: Scene, worker: Worker) -> Iterator[Call]:
     """Verbs about a run that is not there."""
-    for verb, *args in (("advance", 0), ("cancel",), ("cancel", 1), ("pause",), ("resume",), ("append", [])):
+    for verb, *args in (("cancel",), ("cancel", 1), ("pause",), ("resume",), ("append", [])):
         yield scene.front, verb, (FAR, *args), {}
+    yield scene.front, "advance", ([*((run.id, run.round) for run in scene.open_runs()), (FAR, 0)],), {}
     yield scene.front, "start", (NewRun(scene.front.ask("reserve", 1), follows=Follows(FAR)),), {}
     yield worker.client, "reopen", (Stamp(worker.process, worker.n + 1), FAR, []), {}
 

@@ -45,6 +45,7 @@ def picture(store: Store, known: Callable[[bytes], bytes]) -> Picture:
         "segments": [structs.replace(row, id=0) for row in all_of(reads.segments)],
         "processes": [structs.replace(process, beat=None) for process in reads.processes()],
         "refusals": _refusals(reads, known),
+        "movable": [store.movable(limit) for limit in (0, 1, ROWS)],
     }
     for run in runs:
         seen |= {f"{what} of run {run.id}": rows for what, rows in _of_run(reads, run).items()}

@@ -124,6 +124,7 @@ class WorkMachine(RuleBasedStateMachine):
         yield 3 if growing else 12, self.start_run, len(open_runs) < 4
         yield 1, self.start_a_run_again, True
         yield 4, self.advance, open_runs
+        yield 2, self.move_on, open_runs
         yield 4, self.cancel_a_task, open_runs
         yield 4, self.settle, open_runs
         yield 3, self.cancel_a_run, len(open_runs) > 1
@@ -173,8 +174,16 @@ class WorkMachine(RuleBasedStateMachine):
         self.before = self.now
 
     def advance(self, choose: Choices) -> None:
-        run = choose.one(self.scene.open_runs())
-        self.scene.front.ask("advance", run.id, choose.one((run.round, run.round, run.round - 1, run.round + 1)))
+        runs = choose.some(self.scene.open_runs(), least=1)
+        asked = [(run.id, run.round + choose.one((0, 0, -1, 1))) for run in runs]
+        self.scene.front.ask("advance", asked)
+
+    def move_on(self, choose: Choices) -> None:
+        """Move what can be moved, as idle processes do."""
+        found = self.scene.front.ask("movable", choose.one((1, 2, 100)))
+        moved = [answer.moved for answer in self.scene.front.ask("advance", found)]
+        # What the first one changes may hold up the others.
+        assert moved[:1] in ([], [True]), f"of {found} nothing moved"
 
     def _said(self, choose: Choices, run: Run) -> Said:
         """Something about the run or a task of it, that may have been overtaken."""
@@ -203,7 +212,7 @@ class WorkMachine(RuleBasedStateMachine):
     def touch_an_ended_run(self, choose: Choices) -> None:
         run = choose.one([run for run in self.scene.runs() if run.state.is_end])
         args = (
-            (run.id, run.round)
+            ([(run.id, run.round)],)
             if (verb := choose.one(("advance", "pause", "resume", "cancel"))) == "advance"
             else (run.id,)
         )
@@ -326,8 +335,7 @@ class WorkMachine(RuleBasedStateMachine):
         worker = self._worker(choose)
         claimed = worker.send("claim", self._want(choose), lost=choose.chance(4))
         if not claimed.claims and choose.chance():
-            for run in self.scene.open_runs():
-                worker.client.ask("advance", run.id, run.round)
+            worker.client.ask("advance", [(run.id, run.round) for run in self.scene.open_runs()])
             worker.send("claim", EVERYTHING)
 
     def commit(self, choose: Choices) -> None:
@@ -373,7 +381,7 @@ class WorkMachine(RuleBasedStateMachine):
             claims = worker.send("claim", want).claims
             for claim in claims:
                 settle(worker, [part := as_told(claim)], worker.send("commit", [part]).refused)
-            now = worker.client.ask("advance", run.id, self.scene.front.reference.reads.run(run.id).round)
+            now = worker.client.ask("advance", [(run.id, self.scene.front.reference.reads.run(run.id).round)])[0]
             if not claims and not now.moved:
                 return
 

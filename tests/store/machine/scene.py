@@ -188,7 +188,7 @@ class Scene:
         for _ in range(200 + 4 * len(self.all_tasks())):
             moved = self._claim_and_commit(worker)
             for run in self.open_runs():
-                moved = worker.client.ask("advance", run.id, run.round).moved or moved
+                moved = worker.client.ask("advance", [(run.id, run.round)])[0].moved or moved
             idle = 0 if moved else idle + 1
             if idle == 3:
                 return

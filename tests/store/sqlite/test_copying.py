@@ -140,7 +140,7 @@ def test_a_copy_can_be_worked_on_and_knows_nobody_who_works_on_the_original(stor
     (claim,) = copy.claim(Stamp(mine, 1), EVERYTHING).claims
     assert claim.deaths == NO_DEATHS
     copy.commit(Stamp(mine, 2), [Part(claim.token, claim.tasks)])
-    assert copy.advance(run, 0).state.is_end
+    assert copy.advance([(run, 0)])[0].state.is_end
     assert check(copy) == []
     assert not store.beat(theirs).reaped
     assert not store.reads.run(run).state.is_end

@@ -14,7 +14,7 @@ from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Stamp, new_process_id
-from ramify.model.run import NewRun
+from ramify.model.run import NewRun, RunState
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import SqliteStore
 
@@ -117,10 +117,43 @@ def test_who_finds_nothing_to_do_does_not_even_wait_for_a_writer(store: SqliteSt
     before = log.stat()
     with other._link.write():
         assert store.claim(Stamp(mine, 1), Want(frozenset({"walk"}), 1)).claims == ()
-        assert not store.advance(run, 0).moved
+        assert not store.advance([(run, 0)])[0].moved
     after = log.stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
     other.close()
+
+
+def test_a_claim_costs_no_more_for_kinds_of_which_nothing_waits(store: SqliteStore) -> None:
+    started(store, 4)
+    process = new_process_id()
+    store.enter(NewProcess(process))
+
+    def statements(n: int, *kinds: str) -> int:
+        with store._link.write() as db:
+            connection: apsw.Connection = db  # type: ignore[assignment]
+        seen: list[str] = []
+        connection.set_exec_trace(lambda _, sql, values: not seen.append(sql))  # type: ignore[func-returns-value]
+        try:
+            assert store.claim(Stamp(process, n), Want(frozenset(kinds), 1)).claims
+        finally:
+            connection.set_exec_trace(None)
+        return len(seen)
+
+    statements(1, "walk")
+    assert statements(2, "walk") == statements(3, "walk", *(f"kind {number}" for number in range(50)))
+
+
+def test_a_page_of_runs_reads_no_more_than_it_shows_and_keeps_its_connection(store: SqliteStore) -> None:
+    for _ in range(20):
+        started(store)
+    store.reads.runs(limit=3)
+    opens = store._link._reader.opens
+    assert [len(store.reads.runs(state=state, limit=3).rows) for state in (None, RunState.OPEN, RunState.DONE)] == [
+        3,
+        3,
+        0,
+    ]
+    assert store._link._reader.opens == opens
 
 
 def test_whoever_waits_too_long_to_write_is_told_who_is_in_the_way(store: SqliteStore, tmp_path: Path) -> None:

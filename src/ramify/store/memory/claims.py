@@ -24,7 +24,7 @@ def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[C
     suspects = [row for row in fitting if row.deaths.apart]
     rows = [row for row in fitting if not row.deaths.apart]
     if any(row.deaths.apart for row in held):
-        return Claimed(ready=_left(rows, rooms)), turn
+        return Claimed(ready=_left(rows, rooms), now=now), turn
     if suspects and not held and want.limit > 0:
         taken, _ = _stamp_rows(place, process, suspects[:1], want.limit, rooms, at_most=1)
         return _answer(place, taken, len(suspects) > 1, _left(rows, rooms), now), turn
@@ -36,7 +36,7 @@ def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[C
 
 def _answer(place: Place, taken: list[SegmentRow], suspects: bool, ready: int, now: int) -> Claimed:
     left = time_left(place, sorted({row.run for row in taken}), now)
-    return Claimed(within_bounds(_claim(place, row) for row in taken), suspects, ready, left)
+    return Claimed(within_bounds(_claim(place, row) for row in taken), suspects, ready, left, now)
 
 
 def _room(place: Place, run: int) -> int | None:

@@ -48,3 +48,12 @@ def retake(place: Place, span: SpanRow, task: int, now: int) -> int | None:
         return other
     place.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
     return None
+
+
+def expire(place: Place, now: int, limit: int) -> int:
+    """Let go of up to `limit` keys whose time is over, the oldest first; how many."""
+    ends = ((row.expires, name) for name, row in place.keys.items() if row.expires is not None)
+    expired = sorted((end, name) for end, name in ends if end <= now)[:limit]
+    for _, name in expired:
+        del place.keys[name]
+    return len(expired)

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import assert_never
 
 from msgspec.structs import asdict, replace
 
 from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.awaiting import Questions, awaits_others
 from ramify.model.event import Status, Tally
-from ramify.model.run import (
-    Advanced,
-    NewRun,
-    Order,
-    Run,
-    RunState,
-    ends_as,
-    seconds_left,
-    stalled,
-    too_late,
-    too_many,
-)
+from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
+from ramify.model.run import Advanced, NewRun, Run, RunState, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState, tasks_in
 from ramify.store.memory import joins, keys
 from ramify.store.memory.place import Place, RunRow, SegmentRow
@@ -65,9 +57,20 @@ def begin(place: Place, run: RunRow, now: int) -> None:
         advance(place, run, run.round, now)
 
 
+def movable(place: Place, limit: int, now: int) -> tuple[tuple[int, int], ...]:
+    """Runs that `advance` would change, each with its round."""
+    rows: dict[int, list[SegmentRow]] = {number: [] for number, run in sorted(place.runs.items()) if run.ended is None}
+    for row in place.segments.values():
+        if row.state <= SegmentState.CLAIMED and row.run in rows:
+            rows[row.run].append(row)
+    moves = ((place.run(number), _next(place, place.run(number), some, now)) for number, some in rows.items())
+    return tuple(islice(((run.new.id, run.round) for run, move in moves if not isinstance(move, Stay)), limit))
+
+
 def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
-    answer = _judge(place, run, round, now)
+    move = Stay() if round != run.round else _next(place, run, live(place, run.new.id), now)
+    answer = _move(place, run, move, now)
     return (
         replace(answer, time_left=seconds_left(run.new.deadline, run.into, now))
         if answer.state is RunState.OPEN
@@ -75,33 +78,45 @@ def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     )
 
 
-def _judge(place: Place, run: RunRow, round: int, now: int) -> Advanced:
-    rows = live(place, run.new.id)
-    if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
-        return Advanced(run.state, run.round)
-    if run.state is RunState.OPEN and (late := too_late(run.new, run.into, now)) is not None:
-        run.state, run.into, run.reason = RunState.DRAINING, RunState.FAILED, late
-        return replace(_drain(place, run, rows, now), moved=True)
-    if run.state is RunState.DRAINING:
-        return _drain(place, run, rows, now)
-    working = [row for row in rows if row.state in WORKING]
-    barrier = run.new.order is Order.ROUNDS or run.round < 0
-    if run.new.endless and not barrier:
-        # A queue has no rounds and no end to judge, and may be long: nothing of it is counted.
-        return Advanced(run.state, run.round, _ungate(run, rows))
-    holding = [row for row in working if row.round <= round or not barrier]
-    if holding:
-        moved = _ungate(run, rows)
-        return Advanced(run.state, run.round, moved, sum(row.count for row in holding))
-    if working:
-        return _open_next(place, run, min(row.round for row in working), rows)
-    waiting = [row for row in rows if row.state is SegmentState.WAITING]
-    if run.new.endless or (waiting and _waits_for_others(place, run)):
-        return Advanced(run.state, run.round)
-    return _end(place, run, waiting, now)
+def _next(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> Move:
+    new = run.new
+    leader = None if new.follows is None else place.run(new.follows.run)
+    at = RunStanding(
+        new.id, run.state, run.round, run.into, new.order, new.endless, new.deadline,
+        leader=None if leader is None else leader.new.id,
+        lead=None if new.follows is None else new.follows.lead,
+        leader_round=None if leader is None or leader.state.is_end else leader.round,
+        lowest=min((row.round for row in rows if row.state in WORKING), default=None),
+        gated=min((row.round for row in rows if row.state is SegmentState.GATED), default=None),
+        held=any(row.state is SegmentState.CLAIMED for row in rows),
+        loose=any(row.state is not SegmentState.CLAIMED for row in rows),
+    )  # fmt: skip
+    waits = any(row.state is SegmentState.WAITING for row in rows)
+    return next_move(at, now, lambda run: waits and _waits_for_others(place, run))
 
 
-def _waits_for_others(place: Place, run: RunRow) -> bool:
+def _move(place: Place, run: RunRow, move: Move, now: int) -> Advanced:
+    match move:
+        case Stay(gated_by):
+            return Advanced(run.state, run.round, gated_by=gated_by)
+        case Drain(late):
+            if late is not None:
+                run.state, run.into, run.reason = RunState.DRAINING, RunState.FAILED, late
+            return _drain(place, run, now)
+        case Open(round):
+            run.round = round
+            _ungate(place, run)
+            return Advanced(run.state, run.round, moved=True)
+        case Ungate():
+            _ungate(place, run)
+            return Advanced(run.state, run.round, moved=True)
+        case End():
+            return _end(place, run, now)
+        case _:
+            assert_never(move)
+
+
+def _waits_for_others(place: Place, run: int) -> bool:
     """Whether a task of this run may still start because of what others do."""
 
     def awaited(number: int) -> Iterable[int]:
@@ -119,28 +134,17 @@ def _waits_for_others(place: Place, run: RunRow) -> bool:
     def works(number: int) -> bool:
         return any(each.state in WORKING for each in live(place, number))
 
-    return awaits_others(run.new.id, Questions(awaited, row, works, follows))
+    return awaits_others(run, Questions(awaited, row, works, follows))
 
 
-def _open_next(place: Place, run: RunRow, next_round: int, rows: list[SegmentRow]) -> Advanced:
-    follows = run.new.follows
-    if follows is not None:
-        leader = place.run(follows.run)
-        if not leader.state.is_end and leader.round <= next_round + follows.lead:
-            return Advanced(run.state, run.round, gated_by=follows.run)
-    run.round = next_round
-    _ungate(run, rows)
-    return Advanced(run.state, run.round, moved=True)
+def _ungate(place: Place, run: RunRow) -> None:
+    for row in live(place, run.new.id):
+        if row.state is SegmentState.GATED:
+            row.state = run.state_for(row.round)
 
 
-def _ungate(run: RunRow, rows: list[SegmentRow]) -> bool:
-    moved = [row for row in rows if row.state is SegmentState.GATED and run.state_for(row.round) is SegmentState.READY]
-    for row in moved:
-        row.state = SegmentState.READY
-    return bool(moved)
-
-
-def _end(place: Place, run: RunRow, waiting: list[SegmentRow], now: int) -> Advanced:
+def _end(place: Place, run: RunRow, now: int) -> Advanced:
+    waiting = [row for row in live(place, run.new.id) if row.state is SegmentState.WAITING]
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     state = ends_as(
         run.new,
@@ -164,12 +168,10 @@ def _close(place: Place, run: RunRow, state: RunState, reason: str | None, now: 
     return Advanced(run.state, run.round, moved=True)
 
 
-def _drain(place: Place, run: RunRow, rows: list[SegmentRow], now: int) -> Advanced:
-    idle = [row for row in rows if row.state is not SegmentState.CLAIMED]
-    sweep(place, run, idle, now)
-    held = [row for row in live(place, run.new.id) if row.state is SegmentState.CLAIMED]
-    if held:
-        return Advanced(run.state, run.round, bool(idle), sum(row.count for row in held))
+def _drain(place: Place, run: RunRow, now: int) -> Advanced:
+    sweep(place, run, [row for row in live(place, run.new.id) if row.state is not SegmentState.CLAIMED], now)
+    if live(place, run.new.id):
+        return Advanced(run.state, run.round, moved=True)
     return _close(place, run, run.into, run.reason, now)
 
 

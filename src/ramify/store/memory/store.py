@@ -10,8 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from ramify.errors import BadPayload, Reaped, RunEnded, StoreRefused
-from ramify.model.arrivals import Arrivals
+from ramify.errors import BadPayload, Reaped, StoreRefused
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -23,12 +22,11 @@ from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.process import NewProcess, Reap, Stamp
-from ramify.model.run import Advanced, NewRun, Order, RunState, Started, check_run
-from ramify.model.task import Appended, NewTasks, applied_before, check_staged, check_tasks
+from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
+from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, deciding, forgetting, lives, processes, runs
-from ramify.store.memory import joins as join_rows
+from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, lives, processes, runs
 from ramify.store.memory.place import Place
 from ramify.store.memory.reads import MemoryReads
 
@@ -112,6 +110,7 @@ class MemoryStore:
                 time_left=claims.time_left_for(self._place, process, self.now()),
                 peers=peers,
                 draining=session.draining is not None,
+                now=self.now(),
             )
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
@@ -139,8 +138,7 @@ class MemoryStore:
 
     def reserve(self, count: int) -> int:
         """A block of ids."""
-        if count < 1:
-            raise BadPayload(f"reserve({count}): ask for at least one id")
+        check_count(count)
         with self._place.lock:
             first = self._place.next_id
             self._place.next_id += count
@@ -156,18 +154,10 @@ class MemoryStore:
         """Create a run with its first tasks."""
         check_run(run)
         with self._place.lock:
-            known = self._place.names.get((run.name, run.generation)) if run.name is not None else None
-            known = run.id if run.id in self._place.runs else known
-            if known is not None:
-                return Started(runs.as_run(self._place.runs[known]), created=False)
-            if not 0 < run.id < self._place.next_id:
-                raise BadPayload(f"run id {run.id} was not reserved from this store")
-            self._check_adding(tasks, joins, waiters)
-            row = runs.create(self._place, run, self.now())
-            added = self._add(run.id, tasks, joins, waiters, 0)
-            runs.begin(self._place, row, self.now())
-            self._place.wake()
-            return Started(runs.as_run(row), created=True, added=added)
+            answer = entries.start(self._place, run, tasks, joins, waiters, self.now())
+            if answer.created:
+                self._place.wake()
+            return answer
 
     def append(
         self,
@@ -178,17 +168,9 @@ class MemoryStore:
     ) -> Appended:
         """Publish tasks from outside."""
         with self._place.lock:
-            row = self._place.run(run)
-            if applied_before(tasks, lambda first, last: self._place.has_any(run, first, last)):
-                return adding.known(self._place, run, tasks, self.now())
-            if row.state.is_end or row.state is RunState.DRAINING:
-                raise RunEnded(
-                    f"run {run} is {row.state.value} and takes no more tasks; reopen its tasks or start another"
-                )
-            self._check_adding(tasks, joins, waiters)
-            answer = self._add(run, tasks, joins, waiters, row.round + 1 if row.new.order is Order.ROUNDS else 0)
-            runs.hold_to_caps(self._place, [run], self.now())
-            self._place.wake()
+            answer = entries.append(self._place, self._place.run(run), tasks, joins, waiters, self.now())
+            if not answer.already:
+                self._place.wake()
             return answer
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
@@ -239,7 +221,7 @@ class MemoryStore:
             if then_claim is not None:
                 claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
             marks = claims.marks_for(self._place, stamp.process)
-            answer = Committed(seq, tuple(p.token for p in refused), marks, claimed)
+            answer = Committed(seq, tuple(p.token for p in refused), marks, claimed, now)
             self._place.consume(stamp, answer)
             self._place.wake()
             return answer
@@ -258,13 +240,23 @@ class MemoryStore:
             self._place.wake()
             return row is not None
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Runs that can be moved on."""
+        with self._place.lock:
+            return runs.movable(self._place, limit, self.now())
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
         """Judge rounds and ends."""
         with self._place.lock:
-            answer = runs.advance(self._place, self._place.run(run), round, self.now())
-            if answer.moved:
+            for run, _ in asked:
+                self._place.run(run)
+            answers = tuple(self._advance(run, round) for run, round in asked)
+            if any(answer.moved for answer in answers):
                 self._place.wake()
-            return answer
+            return answers
+
+    def _advance(self, run: int, round: int) -> Advanced:
+        return runs.advance(self._place, self._place.run(run), round, self.now())
 
     def cancel(
         self,
@@ -365,30 +357,6 @@ class MemoryStore:
         """Remove what nobody can reach."""
         with self._place.lock:
             return processes.vacuum(self._place, self.now(), limit)
-
-    def _check_adding(self, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
-        for group in tasks:
-            check_tasks(group)
-            if group.join is not None and group.slot is None:
-                raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
-        adding.check_room(self._place, tasks)
-        join_rows.check(self._place, tasks, new, waiters)
-
-    def _add(
-        self, run: int, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], round: int
-    ) -> Appended:
-        row, now = self._place.run(run), self.now()
-        is_alone = len(tasks) == 1 and not new and not waiters
-        if is_alone and adding.extend_tail(self._place, row, tasks[0], round, 0, now):
-            return Appended(((tasks[0].first,),))
-        empty = join_rows.create(self._place, run, new, round)
-        added = [adding.add(self._place, row, group, round, 0, now) for group in tasks]
-        arrivals = [arrival for group in added for arrival in group.arrivals]
-        became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
-        arrivals += join_rows.wait(self._place, waiters, became)
-        join_rows.arrive(self._place, [Arrivals(run, round, arrivals)], empty)
-        taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
-        return Appended(tuple(group.ids for group in added), taken)
 
 
 def _same(answer: object, kind: type[T]) -> T:

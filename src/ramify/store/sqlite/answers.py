@@ -59,10 +59,10 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
     found = within_bounds(held.read(db, answer.tokens))
     emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
     left = held.time_left(db, {claim.run for claim in found}, now)
-    return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now), left)
+    return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now), left, now)
 
 
 def committed(db: Db, answer: Answer, process: int, then_claim: Want | None, now: int) -> Committed:
     """The answer to a commit; marks are what they are now."""
     taken = Claimed() if then_claim is None else claimed(db, answer, then_claim, now)
-    return Committed(answer.seq, answer.refused, held.told(db, process, now).marks, taken)
+    return Committed(answer.seq, answer.refused, held.told(db, process, now).marks, taken, now)

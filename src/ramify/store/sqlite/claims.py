@@ -1,7 +1,8 @@
 """Claims in the SQLite store: a few index seeks however many rows wait.
 
-Candidates are read lazily from the partial indexes, one sorted stream per (kind, queue), and merged by rank. They are
-chosen first and stamped afterwards, because a row must not move in an index that is being read.
+Candidates are read lazily from the partial indexes, one sorted stream per (kind, queue) that has rows, and merged by
+rank: kinds of which nothing waits cost nothing, however many a process knows. They are chosen first and stamped
+afterwards, because a row must not move in an index that is being read.
 """
 
 from __future__ import annotations
@@ -32,8 +33,9 @@ NOW_DUE = (
     f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY due"
     f" WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? ORDER BY due"
 )
-NEXT_QUEUE = f"SELECT min(queue) FROM segment INDEXED BY ready WHERE {IS_READY} AND kind = ? AND queue > ?"
-NEXT_DUE_QUEUE = f"SELECT min(queue) FROM segment INDEXED BY due WHERE {IS_DUE} AND kind = ? AND queue > ?"
+AFTER = "AND (kind, queue) > (?, ?) ORDER BY kind, queue LIMIT 1"
+NEXT_PLACE = f"SELECT kind, queue FROM segment INDEXED BY ready WHERE {IS_READY} {AFTER}"
+NEXT_DUE_PLACE = f"SELECT kind, queue FROM segment INDEXED BY due WHERE {IS_DUE} {AFTER}"
 NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} AND run > ?"
 #: The most rows of a kind and queue that became due which one claim puts in order of rank.
 DUE_WINDOW = 256
@@ -79,7 +81,9 @@ def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
     suspects = any(True for _ in _suspects(db, want, rooms, now))
     if want.limit > 0:
         found = (
-            (suspects and not held) or any(True for _ in _candidates(db, want, rooms, ())) or _due(db, want, rooms, now)
+            (suspects and not held)
+            or any(True for _ in _candidates(db, want, _places(db, NEXT_PLACE, want), rooms, ()))
+            or _due(db, want, rooms, now)
         )
         return None if found else Taken((), suspects, 0)
     return Taken((), suspects, 0)
@@ -107,10 +111,11 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
         alone = stamp(db, process, [_head(suspects[0], want.limit, rooms)])
         return Taken(_tokens(alone), len(suspects) > 1, turn)
     due = _due(db, want, rooms, now)
-    shared, turn = _by_turns(db, want, rooms, turn, due)
+    places = list(_places(db, NEXT_PLACE, want))
+    shared, turn = _by_turns(db, want, places, rooms, turn, due)
     taken = stamp(db, process, shared)
     limit = want.limit - sum(row.count for row in taken)
-    taken += stamp(db, process, _choose(_candidates(db, want, rooms, due), limit, rooms))
+    taken += stamp(db, process, _choose(_candidates(db, want, places, rooms, due), limit, rooms))
     return Taken(_tokens(taken), bool(suspects), turn)
 
 
@@ -161,12 +166,11 @@ def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want
 
 
 def _ripe(db: Db, want: Want, now: int) -> Iterator[tuple[int, str | None, int, int, bytes | None]]:
-    for kind in want.kinds:
-        for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
-            found = db.execute(LEFT_DUE, (kind, queue, now, READY_WINDOW)).fetchall()
-            yield from found
-            if found:
-                return
+    for kind, queue in _places(db, NEXT_DUE_PLACE, want):
+        found = db.execute(LEFT_DUE, (kind, queue, now, READY_WINDOW)).fetchall()
+        yield from found
+        if found:
+            return
 
 
 def _tokens(taken: Iterable[SegmentRow]) -> tuple[bytes, ...]:
@@ -192,36 +196,34 @@ def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SegmentRow
             yield row
 
 
-def _queues(db: Db, statement: str, kind: str, want: Want) -> Iterator[str]:
-    """The queues of a kind that have rows, found by skipping from one to the next."""
-    if want.queues is not None:
-        yield from sorted(want.queues)
-        return
-    queue = ""
-    while (row := db.execute(statement, (kind, queue)).fetchone()) is not None and row[0] is not None:
-        queue = row[0]
-        yield queue
+def _places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
+    """The kinds with their queues that have rows and are wanted, found by skipping from one to the next."""
+    place = ("", "")
+    while found := db.execute(statement, place).fetchall():
+        place = kind, queue = found[0]
+        if kind in want.kinds and (want.queues is None or queue in want.queues):
+            yield place
 
 
 def _due(db: Db, want: Want, rooms: Rooms, now: int) -> list[SegmentRow]:
     """The rows whose time has come, best first: of each kind and queue those that have been due longest."""
     found: list[SegmentRow] = []
-    for kind in sorted(want.kinds):
-        for queue in _queues(db, NEXT_DUE_QUEUE, kind, want):
-            some = map(rows.segment_row, db.execute(NOW_DUE, (kind, queue, now)))
-            found += islice((row for row in some if _fits(row, want, rooms)), DUE_WINDOW)
+    for kind, queue in _places(db, NEXT_DUE_PLACE, want):
+        some = map(rows.segment_row, db.execute(NOW_DUE, (kind, queue, now)))
+        found += islice((row for row in some if _fits(row, want, rooms)), DUE_WINDOW)
     return sorted(found, key=_place)
 
 
-def _candidates(db: Db, want: Want, rooms: Rooms, due: Iterable[SegmentRow]) -> Iterator[SegmentRow]:
+def _candidates(
+    db: Db, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SegmentRow]
+) -> Iterator[SegmentRow]:
     """What may be claimed, best first."""
     streams: list[Iterable[SegmentRow]] = [[row for row in due if row.state is SegmentState.READY]]
-    for kind in sorted(want.kinds):
-        for queue in _queues(db, NEXT_QUEUE, kind, want):
-            if want.runs is None:
-                streams.append(_of_kind(db, kind, queue, rooms))
-            else:
-                streams += (_of_run(db, run, kind, queue, rooms) for run in sorted(want.runs))
+    for kind, queue in places:
+        if want.runs is None:
+            streams.append(_of_kind(db, kind, queue, rooms))
+        else:
+            streams += [_of_run(db, run, kind, queue, rooms) for run in sorted(want.runs)]
     return (row for row in merge(*streams, key=_place) if _fits(row, want, rooms))
 
 
@@ -274,7 +276,9 @@ def _choose(candidates: Iterable[SegmentRow], limit: int, rooms: Rooms) -> list[
     return chosen
 
 
-def _by_turns(db: Db, want: Want, rooms: Rooms, turn: int, due: Sequence[SegmentRow]) -> tuple[list[Choice], int]:
+def _by_turns(
+    db: Db, want: Want, places: Sequence[tuple[str, str]], rooms: Rooms, turn: int, due: Sequence[SegmentRow]
+) -> tuple[list[Choice], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     first = _next_run(db, 0, due)
     if want.limit < 1 or first is None or _next_run(db, first, due) is None:
@@ -288,7 +292,7 @@ def _by_turns(db: Db, want: Want, rooms: Rooms, turn: int, due: Sequence[Segment
         if run is None or (turned and run > turn):
             break
         at = run
-        best = _best_of(db, run, want, rooms, due)
+        best = _best_of(db, run, want, places, rooms, due)
         if best is not None:
             able.append((run, best))
             if len(able) == 2:
@@ -305,14 +309,15 @@ def _next_run(db: Db, after: int, due: Iterable[SegmentRow]) -> int | None:
     return min(later if ready is None else [ready, *later], default=None)
 
 
-def _best_of(db: Db, run: int, want: Want, rooms: Rooms, due: Iterable[SegmentRow]) -> SegmentRow | None:
+def _best_of(
+    db: Db, run: int, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SegmentRow]
+) -> SegmentRow | None:
     if (want.runs is not None and run not in want.runs) or not rooms.of(run, 1):
         return None
     heads = [row for row in due if row.run == run][:1]
-    for kind in want.kinds:
-        for queue in _queues(db, NEXT_QUEUE, kind, want):
-            found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
-            heads += islice((row for row in found if _fits(row, want, rooms)), 1)
+    for kind, queue in places:
+        found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
+        heads += islice((row for row in found if _fits(row, want, rooms)), 1)
     return min(heads, key=_place, default=None)
 
 

@@ -86,10 +86,10 @@ def holdings(db: Db, process: int, tokens: Sequence[bytes]) -> dict[bytes, Segme
     return {row.token: row for row in found if row.token is not None and row.owner == process}
 
 
-def refuse(db: Db, stamp: Stamp, part: Part, now: int) -> None:
-    """Record a part that came too late, once."""
-    values = (stamp.process, stamp.n, part.token, len(part.tasks), now)
-    db.execute("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
+def refuse(db: Db, stamp: Stamp, parts: Iterable[Part], now: int) -> None:
+    """Record parts that came too late, once."""
+    values = [(stamp.process, stamp.n, part.token, len(part.tasks), now) for part in parts]
+    db.executemany("INSERT OR IGNORE INTO refusal VALUES (?,?,?,?,?)", values)
 
 
 def write(
@@ -105,8 +105,7 @@ def write(
         Commit(db, log, stamp.process, columns, now).write(guarded)
         log.close()
     refused = [part for part in parts if part.token not in valid]
-    for part in refused:
-        refuse(db, stamp, part, now)
+    refuse(db, stamp, refused, now)
     grown = {row.run for row, part in guarded if part.children or part.publish}
     return seq, tuple(part.token for part in refused), grown
 

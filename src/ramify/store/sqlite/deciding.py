@@ -40,7 +40,7 @@ def resume(db: Db, run: Run, said: Said, now: int) -> RunState:
     """Open the gate again."""
     resumed = note(db, run, What.RESUMED, said, now)
     if resumed is not None and run.state is RunState.PAUSED:
-        return runs.advance(db, resumed, run.round, now).state
+        return runs.advance(db, run.id, run.round, now).state
     return (resumed or run).state
 
 
@@ -53,7 +53,7 @@ def cancel(db: Db, run: Run, said: Said, into: RunState, now: int) -> Settled:
         db.execute("UPDATE run SET becomes = ?, reason = ? WHERE id = ?", (into.value, reason, run.id))
     elif run.state is not RunState.DRAINING:
         return cancelled(run.state, run.state)
-    return cancelled(run.state, runs.advance(db, rows.run_row(db, run.id), run.round, now).state)
+    return cancelled(run.state, runs.advance(db, run.id, run.round, now).state)
 
 
 def settle(db: Db, run: Run, ask: Settle, now: int) -> Settled:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ramify.errors import BadPayload, RunEnded
+from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.run import NewRun, Order, Run, RunState, Started
-from ramify.model.task import Appended, NewTasks, applied_before, check_tasks
+from ramify.model.run import NewRun, Order, Run, Started, check_takes_tasks
+from ramify.model.task import Appended, NewTasks, applied_before, check_outside
 from ramify.store.sqlite import adding, joins, rows, runs
 from ramify.store.sqlite.db import Db
 
@@ -39,7 +39,7 @@ def start(
     _check(db, tasks, new, waiters)
     made = runs.create(db, run, now)
     added = _add(db, made, tasks, new, waiters, 0, now)
-    moved = runs.begin(db, made, now)
+    moved = runs.begin(db, made.id, now)
     there = made if moved is None else replace(made, round=moved.round)
     return Started(there, created=True, added=added)
 
@@ -50,8 +50,7 @@ def append(
     """Publish tasks in a run that takes them."""
     if applied_before(tasks, lambda first, last: rows.has_any(db, run.id, first, last)):
         return adding.known(db, run.id, tasks, now)
-    if run.state.is_end or run.state is RunState.DRAINING:
-        raise RunEnded(f"run {run.id} is {run.state.value} and takes no more tasks; reopen its tasks or start another")
+    check_takes_tasks(run.id, run.state)
     _check(db, tasks, new, waiters)
     added = _add(db, run, tasks, new, waiters, run.round + 1 if run.order is Order.ROUNDS else 0, now)
     runs.hold_to_caps(db, () if run.max_tasks is None else (run.id,), now)
@@ -59,10 +58,7 @@ def append(
 
 
 def _check(db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
-    for group in tasks:
-        check_tasks(group)
-        if group.join is not None and group.slot is None:
-            raise BadPayload("only a member that has not arrived may add slots to a join, in its own commit")
+    check_outside(tasks)
     adding.check_room(db, tasks)
     joins.check(db, tasks, new, waiters)
 

@@ -73,7 +73,7 @@ def reopen(
     if settle is not None:
         named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
         rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
-    runs.begin(db, run, now)
+    runs.begin(db, run.id, now)
     return Reopened(tuple(sorted(ended)), superseded, at)
 
 

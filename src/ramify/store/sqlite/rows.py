@@ -89,8 +89,13 @@ def run_row(db: Db, run: int) -> Run:
     """One run; UnknownRun when there is none."""
     row = db.execute(f"{RUN} WHERE id = ?", (run,)).fetchone()
     if row is None:
-        raise UnknownRun(f"there is no run {run} in this store")
+        raise unknown(run)
     return read_run(row)
+
+
+def unknown(run: int) -> UnknownRun:
+    """What to raise when there is no such run."""
+    return UnknownRun(f"there is no run {run} in this store")
 
 
 def state_for(run: Run, round: int) -> SegmentState:

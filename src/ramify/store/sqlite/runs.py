@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+from typing import Any, assert_never
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import asdict
 
 from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.awaiting import Questions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
-from ramify.model.run import (
-    Advanced,
-    NewRun,
-    Order,
-    Run,
-    RunState,
-    ends_as,
-    seconds_left,
-    stalled,
-    too_late,
-    too_many,
-)
+from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
+from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SegmentRow
 
 WORKING = "state IN (0, 1, 3)"
-#: Live work of the round that is open or of an earlier one; without a barrier, of any.
-HOLDING = f"run = ? AND {WORKING} AND (round <= ? OR NOT ?)"
+#: Where a run stands, with all of its live work that matters, in one statement; the columns are those of `RunStanding`.
+STANDING = f"""SELECT id, state, round, becomes, ordering, endless, deadline, follows, lead,
+    (SELECT led.round FROM run AS led WHERE led.id = run.follows AND led.ended IS NULL),
+    (SELECT min(round) FROM segment INDEXED BY segment_run WHERE run = run.id AND {WORKING}) AS lowest,
+    (SELECT min(round) FROM segment INDEXED BY gated WHERE run = run.id AND state = 1) AS gated,
+    state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state = 3),
+    state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state IN (0, 1, 2))"""
+ASKED = f"{STANDING} FROM carray(?) AS asked CROSS JOIN run ON id = asked.value"
+#: The open runs that may be able to move: all but those that certainly are not, which are most. `next_move` judges.
+MAY_MOVE = f"""SELECT * FROM ({STANDING} FROM run INDEXED BY run_open WHERE ended IS NULL) WHERE state = 'draining'
+    OR state = 'open' AND (deadline <= ? OR lowest IS NULL AND NOT endless OR lowest > round
+        OR gated <= iif(ordering = 'rounds', round, gated)) ORDER BY id"""
 
 CAPPED = f"{rows.RUN} WHERE id IN (SELECT value FROM carray(?)) AND max_tasks IS NOT NULL"
 AWAITED = (
@@ -56,113 +58,103 @@ def create(db: Db, new: NewRun, now: int) -> Run:
     return Run(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
 
 
-def look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
+def movable(db: Db, limit: int, now: int) -> tuple[tuple[int, int], ...]:
+    """Runs that `advance` would change, each with its round."""
+    # Read to the end: a statement that is left half read costs the connection.
+    found = map(_standing, db.execute(MAY_MOVE, (now,)).fetchall())
+    moves = ((at, _next(db, at, now)) for at in found)
+    return tuple(islice(((at.run, at.round) for at, move in moves if not isinstance(move, Stay)), limit))
+
+
+def look(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...] | None:
     """What `advance` would answer that changes nothing; None when there is something to change. It writes nothing."""
-    still = _look(db, run, round, now)
-    return None if still is None else _timed(db, still, run, now)
+    found = db.execute(ASKED, (rows.ids(run for run, _ in asked),)).fetchall() if asked else []
+    standings = {at.run: at for at in map(_standing, found)}
+    answers: list[Advanced] = []
+    for run, round in asked:
+        if (at := standings.get(run)) is None:
+            raise rows.unknown(run)
+        move = _asked(db, at, round, now)
+        if not isinstance(move, Stay):
+            return None
+        answers.append(_answer(at, now, gated_by=move.gated_by))
+    return tuple(answers)
 
 
-def _timed(db: Db, answer: Advanced, run: Run, now: int) -> Advanced:
-    """The answer with how long the run may still go on."""
-    if run.deadline is None or answer.state is not RunState.OPEN:
-        return answer
-    return replace(answer, time_left=seconds_left(run.deadline, _into(db, run), now))
-
-
-def _look(db: Db, run: Run, round: int, now: int) -> Advanced | None:
-    here = Advanced(run.state, run.round)
-    if run.state not in (RunState.OPEN, RunState.DRAINING) or round != run.round:
-        return here
-    if _too_late(db, run, now) is not None:
-        return None
-    if run.state is RunState.DRAINING:
-        idle = _is_any(db, "segment WHERE run = ? AND state IN (0, 1, 2)", (run.id,))
-        held = 0 if idle else _tasks(db, "run = ? AND state = 3", (run.id,))
-        return Advanced(run.state, run.round, holding=held) if held else None
-    if _is_queue(run) or _holds(db, run):
-        gated = _is_any(db, "segment INDEXED BY gated WHERE run = ? AND round <= ? AND state = 1", _reached(run, round))
-        return None if gated else Advanced(run.state, run.round, holding=_holding(db, run))
-    lowest = _lowest_round(db, run)
-    if lowest is None:
-        return here if run.endless or _waits_for_others(db, run) else None
-    leader = _gated_by(db, run, lowest)
-    return None if leader is None else Advanced(run.state, run.round, gated_by=leader)
-
-
-def begin(db: Db, run: Run, now: int) -> Advanced | None:
+def begin(db: Db, run: int, now: int) -> Advanced | None:
     """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
-    return advance(db, run, run.round, now) if _lowest_round(db, run) is not None else None
+    at = standing(db, run)
+    return _move(db, at, _next(db, at, now), now) if at.lowest is not None else None
 
 
-def advance(db: Db, run: Run, round: int, now: int) -> Advanced:
+def advance(db: Db, run: int, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
-    still = look(db, run, round, now)
-    return still if still is not None else _timed(db, _move(db, run, round, now), run, now)
+    at = standing(db, run)
+    return _move(db, at, _asked(db, at, round, now), now)
 
 
-def _move(db: Db, run: Run, round: int, now: int) -> Advanced:
-    late = _too_late(db, run, now)
-    if late is not None:
-        _begin_drain(db, run, RunState.FAILED, late)
-        return replace(_drain(db, rows.run_row(db, run.id), now), moved=True)
-    if run.state is RunState.DRAINING:
-        return _drain(db, run, now)
-    if _is_queue(run) or _holds(db, run):
-        return Advanced(run.state, run.round, _ungate(db, run, round), _holding(db, run))
-    lowest = _lowest_round(db, run)
-    if lowest is None:
-        return _end(db, run, now)
-    db.execute("UPDATE run SET round = ? WHERE id = ?", (lowest, run.id))
-    _ungate(db, run, lowest)
-    return Advanced(run.state, lowest, moved=True)
+def standing(db: Db, run: int) -> RunStanding:
+    """Where one run stands."""
+    found = db.execute(f"{STANDING} FROM run WHERE id = ?", (run,)).fetchall()
+    if not found:
+        raise rows.unknown(run)
+    return _standing(found[0])
 
 
-def _too_late(db: Db, run: Run, now: int) -> str | None:
-    """Why an open run is out of time; None while it is not."""
-    has_passed = run.state is RunState.OPEN and run.deadline is not None and run.deadline <= now
-    return too_late(run, _into(db, run), now) if has_passed else None
+def _standing(row: tuple[Any, ...]) -> RunStanding:
+    run, state, round, bound_for, order, endless, *rest = row
+    return RunStanding(run, RunState(state), round, RunState(bound_for), Order(order), bool(endless), *rest)
 
 
-def _begin_drain(db: Db, run: Run, into: RunState, reason: str | None) -> None:
+def _asked(db: Db, at: RunStanding, round: int, now: int) -> Move:
+    return _next(db, at, now) if round == at.round else Stay()
+
+
+def _next(db: Db, at: RunStanding, now: int) -> Move:
+    return next_move(at, now, lambda run: _waits_for_others(db, run))
+
+
+def _answer(at: RunStanding, now: int, *, moved: bool = False, gated_by: int | None = None) -> Advanced:
+    left = seconds_left(at.deadline, at.bound_for, now) if at.state is RunState.OPEN else None
+    return Advanced(at.state, at.round, moved, gated_by, left)
+
+
+def _move(db: Db, at: RunStanding, move: Move, now: int) -> Advanced:
+    match move:
+        case Stay(gated_by):
+            return _answer(at, now, gated_by=gated_by)
+        case Drain(late):
+            if late is not None:
+                _begin_drain(db, at.run, RunState.FAILED, late)
+            return _drain(db, rows.run_row(db, at.run), now)
+        case Open(round):
+            db.execute("UPDATE run SET round = ? WHERE id = ?", (round, at.run))
+            at = at._replace(round=round)
+            _ungate(db, at)
+            return _answer(at, now, moved=True)
+        case Ungate():
+            _ungate(db, at)
+            return _answer(at, now, moved=True)
+        case End():
+            return _end(db, rows.run_row(db, at.run), at.bound_for, now)
+        case _:
+            assert_never(move)
+
+
+def _begin_drain(db: Db, run: int, into: RunState, reason: str | None) -> None:
     db.execute(
         "UPDATE run SET state = ?, becomes = ?, reason = ? WHERE id = ?",
-        (RunState.DRAINING.value, into.value, reason, run.id),
+        (RunState.DRAINING.value, into.value, reason, run),
     )
-
-
-def _has_barrier(run: Run) -> bool:
-    return run.order is Order.ROUNDS or run.round < 0
-
-
-def _is_queue(run: Run) -> bool:
-    """A queue has no rounds and no end to judge, and may be long: nothing of it is counted."""
-    return run.endless and not _has_barrier(run)
-
-
-def _holds(db: Db, run: Run) -> bool:
-    """Whether live work keeps the run where it is."""
-    return _is_any(db, f"segment WHERE {HOLDING}", (run.id, run.round, _has_barrier(run)))
-
-
-def _holding(db: Db, run: Run) -> int:
-    """How many tasks keep the run where it is."""
-    return 0 if _is_queue(run) else _tasks(db, HOLDING, (run.id, run.round, _has_barrier(run)))
 
 
 def _is_any(db: Db, where: str, values: tuple[object, ...]) -> bool:
     return db.execute(f"SELECT 1 FROM {where} LIMIT 1", values).fetchone() is not None
 
 
-def _lowest_round(db: Db, run: Run) -> int | None:
-    """The lowest round with work that is not done."""
-    found = db.execute(f"SELECT min(round) FROM segment WHERE run = ? AND {WORKING}", (run.id,)).fetchall()
-    lowest: int | None = found[0][0]
-    return lowest
-
-
-def _waits_for_others(db: Db, run: Run) -> bool:
+def _waits_for_others(db: Db, run: int) -> bool:
     """Whether a task of this run may still start because of what others do."""
-    if not _is_any(db, "segment WHERE run = ? AND state = 2", (run.id,)):
+    if not _is_any(db, "segment WHERE run = ? AND state = 2", (run,)):
         return False
 
     def awaited(number: int) -> Iterable[int]:
@@ -179,41 +171,22 @@ def _waits_for_others(db: Db, run: Run) -> bool:
         leader = rows.run_row(db, number).follows
         return None if leader is None else leader.run
 
-    return awaits_others(run.id, Questions(awaited, row, works, follows))
+    return awaits_others(run, Questions(awaited, row, works, follows))
 
 
-def _gated_by(db: Db, run: Run, round: int) -> int | None:
-    """The run that must get further before this one opens a round."""
-    if run.follows is None:
-        return None
-    leader = rows.run_row(db, run.follows.run)
-    return None if leader.state.is_end or leader.round > round + run.follows.lead else leader.id
-
-
-def _tasks(db: Db, where: str, values: tuple[object, ...]) -> int:
-    """How many unfinished tasks the rows stand for."""
-    return sum(row.count for row in rows.segments(db, f"WHERE {where}", values))
-
-
-def _reached(run: Run, round: int) -> tuple[int, int]:
-    """The run, and up to which round its gates open: without a barrier, all of them."""
-    return run.id, round if run.order is Order.ROUNDS else 2**62
-
-
-def _ungate(db: Db, run: Run, round: int) -> bool:
-    """Open the gate for the rows of the rounds that are open."""
+def _ungate(db: Db, at: RunStanding) -> None:
+    """Open the gate for the rows of the rounds that are open: without a barrier, of all."""
+    reached = at.round if at.order is Order.ROUNDS else 2**62
     db.execute(
-        "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1", _reached(run, round)
+        "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1", (at.run, reached)
     )
-    return db.changes() > 0
 
 
-def _end(db: Db, run: Run, now: int) -> Advanced:
+def _end(db: Db, run: Run, into: RunState, now: int) -> Advanced:
     counted = "SELECT what, sum(value) FROM counter WHERE run = ? GROUP BY what"
     counts: dict[int, int] = dict(db.execute(counted, (run.id,)).fetchall())
     waiting = rows.segments(db, "WHERE run = ? AND state = 2 ORDER BY id", (run.id,))
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
-    into = _into(db, run)
     state = ends_as(
         run,
         into,
@@ -238,11 +211,9 @@ def _close(db: Db, run: Run, state: RunState, reason: str | None, now: int) -> A
 
 
 def _drain(db: Db, run: Run, now: int) -> Advanced:
-    idle = rows.segments(db, "WHERE run = ? AND state IN (0, 1, 2) ORDER BY id", (run.id,))
-    sweep(db, run, idle, now)
-    held = _tasks(db, "run = ? AND state = 3", (run.id,))
-    if held:
-        return Advanced(run.state, run.round, bool(idle), held)
+    sweep(db, run, rows.segments(db, "WHERE run = ? AND state IN (0, 1, 2) ORDER BY id", (run.id,)), now)
+    if _is_any(db, "segment WHERE run = ? AND state = 3", (run.id,)):
+        return Advanced(run.state, run.round, moved=True)
     return _close(db, run, _into(db, run), run.reason, now)
 
 
@@ -276,5 +247,5 @@ def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:
         (added,) = db.execute(COUNTED, (run.id, Tally.ADDED)).fetchall()[0]
         if (why := too_many(run, added)) is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
-                _begin_drain(db, run, RunState.HALTED, why)
-            advance(db, rows.run_row(db, run.id), run.round, now)
+                _begin_drain(db, run.id, RunState.HALTED, why)
+            advance(db, run.id, run.round, now)

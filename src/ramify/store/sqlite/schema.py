@@ -11,7 +11,9 @@ A span knows the lowest and the highest parent of its tasks. Those of one commit
 that can hold the children of a task are found without an index on the tasks themselves.
 
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
-be taken later, `suspect` what must run apart. A million finished, gated or future tasks cost a claim nothing.
+be taken later, `suspect` what must run apart. A million finished, gated or future tasks cost a claim nothing. In the
+same way `run_open` holds the runs that have not ended, so that a million that have cost nothing to whoever looks for
+those to move on.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ CREATE TABLE run (
     ended INTEGER, since INTEGER NOT NULL, decision TEXT, becomes TEXT NOT NULL
 );
 CREATE UNIQUE INDEX run_name ON run (name, generation) WHERE name IS NOT NULL;
+CREATE INDEX run_open ON run (state) WHERE ended IS NULL;
 CREATE INDEX run_unnamed ON run (digest, owner) WHERE name IS NULL AND ended IS NULL;
 CREATE INDEX run_bounded ON run (max_running) WHERE max_running IS NOT NULL AND ended IS NULL;
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from ramify.errors import BadPayload, Reaped
+from ramify.errors import Reaped
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -27,7 +27,7 @@ from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
-from ramify.model.task import Appended, NewTasks, check_staged
+from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Description, Reopened, Vacuumed
 from ramify.store.sqlite import (
@@ -141,8 +141,8 @@ class SqliteStore:
             draining = processes.is_draining(db, process)
             if draining is None:
                 return Beat(reaped=True)
-            told = held.told(db, process, self.now())
-            return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining)
+            told, now = held.told(db, process, self.now()), self.now()
+            return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining, now)
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
         """Ask a process to leave."""
@@ -170,8 +170,7 @@ class SqliteStore:
 
     def reserve(self, count: int) -> int:
         """A block of ids, in a transaction of its own."""
-        if count < 1:
-            raise BadPayload(f"reserve({count}): ask for at least one id")
+        check_count(count)
         with self._link.write() as db:
             return int(db.execute("UPDATE ids SET next = next + ?1 RETURNING next - ?1", (count,)).fetchall()[0][0])
 
@@ -248,8 +247,7 @@ class SqliteStore:
                 answer = self._commit(db, stamp, parts, columns, then_claim)
         except Reaped:
             with self._link.write() as db:
-                for part in parts:
-                    commits.refuse(db, stamp, part, self.now())
+                commits.refuse(db, stamp, parts, self.now())
             raise
         with self._link.read() as db:
             return answers.committed(db, answer, stamp.process, then_claim, self.now())
@@ -286,14 +284,18 @@ class SqliteStore:
 
     # runs
 
-    def advance(self, run: int, round: int) -> Advanced:
+    def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
+        """Runs that can be moved on."""
+        with self._link.read() as db:
+            return runs.movable(db, limit, self.now())
+
+    def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
         """Judge rounds and ends. What does not move is told from a read."""
         with self._link.read() as db:
-            still = runs.look(db, rows.run_row(db, run), round, self.now())
-        if still is not None:
-            return still
+            if (still := runs.look(db, asked, self.now())) is not None:
+                return still
         with self._link.write() as db:
-            return runs.advance(db, rows.run_row(db, run), round, self.now())
+            return tuple(runs.advance(db, run, round, self.now()) for run, round in asked)
 
     def cancel(
         self,

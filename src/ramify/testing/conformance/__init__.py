@@ -44,6 +44,7 @@ FILES = (
     "reap",
     "bury",
     "advance",
+    "movable",
     "bounds",
     "cancel",
     "cancel_tasks",

@@ -24,8 +24,8 @@ def a_round_with_live_work_is_not_over(house: House) -> None:
     claim = worker.take(2)
     worker.done(claim, claim.tasks[:1])
     with house.nothing_changes():
-        answer = house.store.advance(run, 0)
-    assert (answer.state, answer.round, answer.moved, answer.holding) == (RunState.OPEN, 0, False, 2)
+        answer = house.advance(run, 0)
+    assert (answer.state, answer.round, answer.moved) == (RunState.OPEN, 0, False)
 
 
 @case("advance")
@@ -35,18 +35,18 @@ def a_claimed_task_holds_its_round_although_nothing_can_be_claimed(house: House)
     worker = house.worker()
     claim = worker.take()
     assert house.worker().claim() == ()
-    assert not house.store.advance(run, 0).moved
+    assert not house.advance(run, 0).moved
     child = house.tasks(parents=claim.tasks[0])
     worker.done(claim, children=[child])
-    assert house.store.advance(run, 0).moved
+    assert house.advance(run, 0).moved
     assert house.offered() == [child.first]
 
 
 @case("advance")
 def a_task_that_is_due_later_holds_its_round(house: House) -> None:
     run = house.run(house.tasks(due=house.clock.now() + SECOND))
-    answer = house.store.advance(run, 0)
-    assert (answer.moved, answer.holding, answer.state) == (False, 1, RunState.OPEN)
+    answer = house.advance(run, 0)
+    assert (answer.moved, answer.state) == (False, RunState.OPEN)
 
 
 @case("advance")
@@ -66,9 +66,9 @@ def the_next_round_opens_when_the_last_task_of_this_one_has_ended(house: House) 
     claim = worker.take()
     children = house.tasks(3, parents=claim.tasks[0])
     worker.done(claim, claim.tasks[:1], children=[children])
-    assert not house.store.advance(run, 0).moved
+    assert not house.advance(run, 0).moved
     worker.done(claim, claim.tasks[1:])
-    answer = house.store.advance(run, 0)
+    answer = house.advance(run, 0)
     assert (answer.state, answer.round, answer.moved) == (RunState.OPEN, 1, True)
     assert house.store.reads.run(run).round == 1
     assert house.offered() == list(children.ids)
@@ -82,7 +82,7 @@ def asked_for_another_round_it_only_says_where_the_run_is(house: House) -> None:
     worker.done(claim, children=[house.tasks(parents=claim.tasks[0])])
     for wrong in (-1, 1, 7):
         with house.nothing_changes():
-            answer = house.store.advance(run, wrong)
+            answer = house.advance(run, wrong)
         assert (answer.state, answer.round, answer.moved) == (RunState.OPEN, 0, False)
 
 
@@ -94,9 +94,9 @@ def of_two_who_ask_only_one_moves_the_run(house: House) -> None:
         claim = worker.take()
         worker.done(claim, children=[house.tasks(parents=claim.tasks[0])])
         now = house.store.reads.run(run).round
-        assert house.store.advance(run, now).moved
+        assert house.advance(run, now).moved
         with house.nothing_changes():
-            late = house.client().advance(run, now)
+            (late,) = house.client().advance([(run, now)])
         assert (late.moved, late.round) == (False, now + 1)
 
 
@@ -125,8 +125,8 @@ def a_run_with_nothing_left_is_done(house: House) -> None:
     worker = house.worker()
     worker.done(worker.take())
     house.clock.advance(5)
-    answer = house.store.advance(run, 0)
-    assert (answer.state, answer.moved, answer.holding) == (RunState.DONE, True, 0)
+    answer = house.advance(run, 0)
+    assert (answer.state, answer.moved) == (RunState.DONE, True)
     seen = house.store.reads.run(run)
     assert (seen.state, seen.ended) == (RunState.DONE, house.clock.now())
 
@@ -137,7 +137,7 @@ def an_ended_run_stays_as_it_is(house: House) -> None:
     house.finish(run)
     house.clock.advance(5)
     with house.nothing_changes():
-        answer = house.store.advance(run, 0)
+        answer = house.advance(run, 0)
     assert (answer.state, answer.moved) == (RunState.DONE, False)
 
 
@@ -198,7 +198,7 @@ def a_parked_task_is_not_a_stall(house: House) -> None:
 def an_endless_run_does_not_end_when_it_runs_empty(house: House) -> None:
     run = house.queue(house.tasks())
     assert house.finish(run).state is RunState.OPEN
-    assert not house.store.advance(run, house.store.reads.run(run).round).moved
+    assert not house.advance(run, house.store.reads.run(run).round).moved
     late = house.tasks()
     house.add(run, late)
     house.settle(run)
@@ -222,7 +222,7 @@ def a_paused_run_does_not_move(house: House) -> None:
     worker.done(worker.take())
     house.store.pause(run)
     with house.nothing_changes():
-        answer = house.store.advance(run, 0)
+        answer = house.advance(run, 0)
     assert (answer.state, answer.moved) == (RunState.PAUSED, False)
     house.store.resume(run)
     assert house.settle(run).state is RunState.DONE
@@ -248,17 +248,17 @@ def a_follower_opens_its_rounds_behind_its_leader(house: House) -> None:
     worker = house.worker()
     for _ in range(2):
         with house.nothing_changes():
-            answer = house.store.advance(follower, -1)
+            answer = house.advance(follower, -1)
         assert (answer.moved, answer.round, answer.gated_by) == (False, -1, leader)
         claim = worker.take(kinds=["copy"])
         worker.done(claim, children=[house.tasks(kind="copy", parents=claim.tasks[0])])
         house.settle(leader)
     assert house.store.reads.run(leader).round == 2
-    answer = house.store.advance(follower, -1)
+    answer = house.advance(follower, -1)
     assert (answer.moved, answer.round) == (True, 0)
     claim = worker.take(kinds=["walk"])
     worker.done(claim, children=[house.tasks(parents=claim.tasks[0])])
-    assert house.store.advance(follower, 0).gated_by == leader
+    assert house.advance(follower, 0).gated_by == leader
     assert house.finish(leader).state is RunState.DONE
     assert house.finish(follower).state is RunState.DONE
 
@@ -308,7 +308,7 @@ def a_leader_that_is_reopened_closes_no_gate_again(house: House) -> None:
 @case("advance")
 def a_run_that_does_not_exist_cannot_be_advanced(house: House) -> None:
     with refused(UnknownRun):
-        house.store.advance(house.store.reserve(1), 0)
+        house.advance(house.store.reserve(1), 0)
 
 
 @case("advance")
@@ -328,5 +328,5 @@ def an_advance_that_changes_nothing_writes_nothing(house: House) -> None:
         other.wait(0)
         with house.nothing_changes():
             for round in (-1, 0, 1):
-                assert not house.store.advance(run, round).moved
+                assert not house.advance(run, round).moved
         assert not other.wait(0)

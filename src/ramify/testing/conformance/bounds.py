@@ -186,11 +186,11 @@ def a_run_that_is_open_past_its_deadline_fails_and_says_so(house: House) -> None
     claim = worker.take(1)
     house.clock.advance(59)
     with house.nothing_changes():
-        answer = house.store.advance(run, 0)
+        answer = house.advance(run, 0)
     assert (answer.state, answer.time_left) == (RunState.OPEN, 1.0)
     house.clock.advance(1)
-    answer = house.store.advance(run, 0)
-    assert (answer.state, answer.moved, answer.holding, answer.time_left) == (RunState.DRAINING, True, 1, None)
+    answer = house.advance(run, 0)
+    assert (answer.state, answer.moved, answer.time_left) == (RunState.DRAINING, True, None)
     assert "deadline passed" in (house.store.reads.run(run).reason or "")
     assert worker.claim() == ()
     worker.done(claim)
@@ -205,7 +205,7 @@ def a_deadline_is_judged_only_where_the_run_is(house: House) -> None:
     run = house.run(house.tasks(), deadline=house.clock.now() + SECOND)
     house.clock.advance(2)
     with house.nothing_changes():
-        answer = house.store.advance(run, 7)
+        answer = house.advance(run, 7)
     assert (answer.state, answer.time_left) == (RunState.OPEN, -1.0)
 
 
@@ -214,7 +214,7 @@ def a_run_that_ended_before_its_deadline_stays_as_it_is(house: House) -> None:
     run = house.run(house.tasks(), deadline=house.clock.now() + SECOND)
     assert house.finish(run).state is RunState.DONE
     house.clock.advance(2)
-    assert house.store.advance(run, 0).state is RunState.DONE
+    assert house.advance(run, 0).state is RunState.DONE
 
 
 @case("advance")
@@ -222,7 +222,7 @@ def a_paused_run_is_judged_by_its_deadline_when_it_is_resumed(house: House) -> N
     run = house.run(house.tasks(), deadline=house.clock.now() + SECOND)
     house.store.pause(run)
     house.clock.advance(2)
-    assert house.store.advance(run, 0).state is RunState.PAUSED
+    assert house.advance(run, 0).state is RunState.PAUSED
     assert house.store.resume(run) is RunState.FAILED
 
 
@@ -236,7 +236,7 @@ def a_deadline_strikes_once_and_whoever_opens_the_run_again_means_it(house: Hous
     worker.reopen(run, [tasks.first])
     house.settle(run)
     claim = worker.take()
-    answer = house.store.advance(run, house.store.reads.run(run).round)
+    answer = house.advance(run, house.store.reads.run(run).round)
     assert (answer.state, answer.time_left) == (RunState.OPEN, None)
     worker.done(claim)
     assert house.settle(run).state is RunState.DONE

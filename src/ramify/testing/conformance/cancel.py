@@ -79,8 +79,8 @@ def what_is_held_may_be_finished_and_is_kept(house: House) -> None:
     worker = house.worker()
     claim = worker.take(1)
     house.store.cancel(run)
-    answer = house.store.advance(run, 0)
-    assert (answer.state, answer.holding) == (RunState.DRAINING, 1)
+    answer = house.advance(run, 0)
+    assert answer.state is RunState.DRAINING
     assert house.count(run, Status.CANCELLED) == 2
     worker.done(claim, values=[b"kept"])
     assert house.settle(run).state is RunState.CANCELLED
@@ -95,7 +95,7 @@ def asked_for_another_round_a_draining_run_only_says_where_it_is(house: House) -
     house.store.cancel(run)
     worker.release(claim)
     with house.nothing_changes():
-        answer = house.store.advance(run, 7)
+        answer = house.advance(run, 7)
     assert (answer.state, answer.round, answer.moved) == (RunState.DRAINING, 0, False)
 
 

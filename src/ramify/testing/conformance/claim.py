@@ -183,7 +183,7 @@ def a_parked_task_is_never_due(house: House) -> None:
     house.clock.advance(10 * 365 * 86_400)
     assert house.offered() == []
     assert house.row_of(parked.first).due == PARKED
-    assert not house.store.advance(run, house.store.reads.run(run).round).state.is_end
+    assert not house.advance(run, house.store.reads.run(run).round).state.is_end
 
 
 @case("claim")

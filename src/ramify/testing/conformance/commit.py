@@ -381,6 +381,6 @@ def _grow(worker: Worker, run: int) -> None:
             ]
             worker.done(claim, children=children)
         if not claims:
-            if worker.store.advance(run, worker.store.reads.run(run).round).state.is_end:
+            if worker.store.advance([(run, worker.store.reads.run(run).round)])[0].state.is_end:
                 return
             worker.store.wait(0.01)

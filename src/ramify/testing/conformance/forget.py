@@ -133,7 +133,7 @@ def nobody_adds_to_it_or_opens_it_again(house: House) -> None:
         with refused(RunForgotten):
             house.store.forget(run, EVERYTHING)
         assert house.store.pause(run) is RunState.FORGOTTEN
-        assert house.store.advance(run, house.store.reads.run(run).round).state is RunState.FORGOTTEN
+        assert house.advance(run, house.store.reads.run(run).round).state is RunState.FORGOTTEN
 
 
 @case("forget")

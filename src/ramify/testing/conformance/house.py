@@ -19,7 +19,7 @@ from ramify.model.death import Death
 from ramify.model.event import Event, Status
 from ramify.model.join import Join, NewJoins, NewWaiters
 from ramify.model.process import NewProcess, Reap, Stamp, new_process_id
-from ramify.model.run import NewRun, Order, Run
+from ramify.model.run import Advanced, NewRun, Order, Run
 from ramify.model.segment import LIVE_STATES, Segment
 from ramify.model.task import Appended, NewTasks
 from ramify.store.clock import Clock
@@ -244,9 +244,14 @@ class House:
 
     def settle(self, run: int) -> Run:
         """Ask `advance` until nothing moves, as workers do that find nothing to claim; where the run then stands."""
-        while self.store.advance(run, self.store.reads.run(run).round).moved:
+        while self.advance(run, self.store.reads.run(run).round).moved:
             pass
         return self.store.reads.run(run)
+
+    def advance(self, run: int, round: int) -> Advanced:
+        """`advance` of one run."""
+        (answer,) = self.store.advance([(run, round)])
+        return answer
 
     def finish(self, run: int) -> Run:
         """Do all the work of a run that can be done, as marks say or else as done; where the run then stands."""

@@ -89,7 +89,7 @@ def a_reopened_task_keeps_its_lane(house: House) -> None:
     worker = house.worker()
     worker.end(worker.take(), status=Status.FAILED)
     worker.reopen(run, [tasks.first + 1])
-    house.store.advance(run, house.store.reads.run(run).round)
+    house.advance(run, house.store.reads.run(run).round)
     claim = worker.take()
     assert (list(claim.tasks), list(claim.lanes or ())) == ([tasks.first + 1], ["b"])
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 from threading import Thread
 
-from ramify.model.commit import Later
+from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.testing.clock import SECOND
-from ramify.testing.conformance.house import House
+from ramify.testing.conformance.house import House, want
 from ramify.testing.conformance.registry import case
 
 DAY = 86_400.0
@@ -144,7 +144,7 @@ def those_who_find_nothing_to_do_let_one_another_sleep(house: House) -> None:
     two.store.wait(0)
     for worker in (one, two, one):
         assert worker.claim() == ()
-        assert not worker.store.advance(run, 0).moved
+        assert not worker.store.advance([(run, 0)])[0].moved
         worker.beat()
     assert not one.store.wait(0)
     assert not two.store.wait(0)
@@ -181,3 +181,30 @@ def wake_concerns_one_client_and_changes_nothing(house: House) -> None:
     with house.nothing_changes():
         store.wake()
     assert not other.wait(0.01)
+
+
+@case("claim")
+def the_time_of_the_store_comes_with_a_claim(house: House) -> None:
+    house.run(house.tasks())
+    worker = house.worker()
+    for _ in ("something to take", "nothing left"):
+        house.clock.advance(3)
+        assert worker.ask(want()).now == house.store.now()
+
+
+@case("commit")
+def the_time_of_the_store_comes_with_a_commit(house: House) -> None:
+    house.run(house.tasks(2))
+    worker = house.worker()
+    one, other = worker.take(1), worker.take(1)
+    house.clock.advance(3)
+    assert worker.done(one).now == house.store.now()
+    answer = worker.commit(Part(other.token, other.tasks), then=want())
+    assert answer.now == answer.claimed.now == house.store.now()
+
+
+@case("beat")
+def the_time_of_the_store_comes_with_a_beat(house: House) -> None:
+    worker = house.worker()
+    house.clock.advance(1)
+    assert worker.beat().now == house.store.now()

@@ -1,0 +1,92 @@
+"""How a run goes on: the judgement behind `advance` and `movable`, made once for every store.
+
+A store says where a run stands and what of its live work is left, seen in one statement; `next_move` says what follows.
+Pure but for one question to the store, which is an argument: whether a run without work of its own awaits another one.
+Nothing is moved here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ramify.model.run import Order, RunState, too_late
+
+
+class RunStanding(NamedTuple):
+    """Where a run stands, with all of its live work that matters, at one moment.
+
+    `bound_for` is what it was last drained into; DONE if it never was. `leader_round` is that of the run it follows,
+    None when it follows none or that one has ended. `lowest` is the lowest round with work that is not done, `gated`
+    the lowest with rows behind the gate. Only of a draining run: whether some of it is `held` and some `loose`.
+    """
+
+    run: int
+    state: RunState
+    round: int
+    bound_for: RunState
+    order: Order
+    endless: bool
+    deadline: int | None
+    leader: int | None
+    lead: int | None
+    leader_round: int | None
+    lowest: int | None
+    gated: int | None
+    held: bool = False
+    loose: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Nothing changes; perhaps because another run must get further first."""
+
+    gated_by: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Sweep what nobody holds, and end it when nothing is held. `late`: it drains into FAILED from now on, and why."""
+
+    late: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ungate:
+    """Offer the rows behind the gate that are of open rounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Open this round."""
+
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Nothing is left that could ever run: end it."""
+
+
+Move = Stay | Drain | Ungate | Open | End
+
+
+def next_move(at: RunStanding, now: int, awaits_others: Callable[[int], bool]) -> Move:
+    """What a run does next."""
+    if at.state is RunState.DRAINING:
+        return Stay() if at.held and not at.loose else Drain()
+    if at.state is not RunState.OPEN:
+        return Stay()
+    if (late := too_late(at.deadline, at.bound_for, now)) is not None:
+        return Drain(late)
+    has_barrier = at.order is Order.ROUNDS or at.round < 0
+    if not has_barrier and (at.endless or at.lowest is not None):
+        return Stay() if at.gated is None else Ungate()
+    if at.lowest is None:
+        return Stay() if at.endless or awaits_others(at.run) else End()
+    if at.lowest <= at.round:
+        return Stay() if at.gated is None or at.gated > at.round else Ungate()
+    if at.leader_round is not None and at.leader_round <= at.lowest + (at.lead or 0):
+        return Stay(at.leader)
+    return Open(at.lowest)
