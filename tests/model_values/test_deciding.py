@@ -23,7 +23,10 @@ OPEN, PAUSED, DRAINING, DONE = RunState.OPEN, RunState.PAUSED, RunState.DRAINING
         (What.CANCELLED, OPEN, DRAINING),
         (What.CANCELLED, PAUSED, DRAINING),
         (What.REOPENED, PAUSED, PAUSED),
-        *((what, state, None) for what in What for state in (DRAINING, DONE)),
+        (What.FORGOTTEN, DONE, RunState.FORGOTTEN),
+        *((What.FORGOTTEN, state, None) for state in (OPEN, PAUSED, RunState.FORGOTTEN)),
+        *((what, DRAINING, None) for what in What),
+        *((what, DONE, None) for what in What if what is not What.FORGOTTEN),
     ],
 )
 def test_a_decision_moves_a_run_or_is_none(what: What, before: RunState, after: RunState | None) -> None:
