@@ -33,11 +33,11 @@ class Sender:
 
     def __init__(self) -> None:
         self._run = engine.start(ping.of(0).delay(AN_HOUR), name=NAME, order="any")
-        self._luck = random.Random(SEED)
+        self._chance = random.Random(SEED)
 
     def send(self) -> None:
         """Send one."""
-        time.sleep(self._luck.uniform(*PAUSE))
+        time.sleep(self._chance.uniform(*PAUSE))
         self._run.add(ping.of(time.monotonic_ns()))
 
 

@@ -51,19 +51,19 @@ class Producer:
     def __init__(self, store: Store, run: int) -> None:
         self._store = store
         self._run = run
-        self._luck = random.Random(SEED)
+        self._chance = random.Random(SEED)
         self._plain = {level: Ids(store, 65_536) for level in LEVELS}
         self._timed = Ids(store, 65_536)
         self._made = 0
 
     def add(self, claimable: bool = False) -> None:
         """Add one job; a `claimable` one is not due in the future."""
-        luck, level = self._luck, self._luck.choice(LEVELS)
-        timed = luck.random() < DUE_SHARE
+        chance, level = self._chance, self._chance.choice(LEVELS)
+        timed = chance.random() < DUE_SHARE
         due = None
         if timed:
-            ahead = not claimable and luck.random() < 0.5
-            due = self._store.now() + round((48 if ahead else -1) * HOUR * luck.uniform(0.5, 1.0))
+            ahead = not claimable and chance.random() < 0.5
+            due = self._store.now() + round((48 if ahead else -1) * HOUR * chance.uniform(0.5, 1.0))
         first = (self._timed if timed else self._plain[level]).take(1)
         self._made += 1
         self._store.append(self._run, [NewTasks(first, KIND, [encode((self._made, 0))], priority=level, due=due)])

@@ -39,12 +39,12 @@ REPEAT = 3
 
 def graph(nodes: int) -> list[list[int]]:
     """For each node in level order the nodes it waits for, by number: three of the level before."""
-    luck = random.Random(7)
+    chance = random.Random(7)
     width = min(WIDTH, max(EDGES, nodes // 10))
     found: list[list[int]] = [[] for _ in range(width)]
     while len(found) < nodes:
         begin = len(found) - width
-        found += (luck.sample(range(begin, begin + width), EDGES) for _ in range(min(width, nodes - len(found))))
+        found += (chance.sample(range(begin, begin + width), EDGES) for _ in range(min(width, nodes - len(found))))
     return found
 
 

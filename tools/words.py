@@ -36,13 +36,6 @@ def banned_names(root: Path) -> Iterator[Finding]:
                 yield Finding(name_of(root, path), line, f"{name}: the glossary does not use {word!r}")
 
 
-#: Twice today, and still to be renamed.
-_STILL_TWICE = frozenset(
-    {"Added", "Choice", "Ended", "Library", "Moved", "Patience", "Questions", "Run", "SegmentRow", "Session", "Settled"}
-    | {"SpanRow", "Told"}
-)
-
-
 def class_names(root: Path) -> Iterator[Finding]:
     """No two classes in `src` have the same name, unless they are private to their modules."""
     seen: dict[str, str] = {}
@@ -51,7 +44,7 @@ def class_names(root: Path) -> Iterator[Finding]:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 place = f"{name_of(root, path)}:{node.lineno}"
                 other = seen.setdefault(node.name, place)
-                if other != place and node.name not in _STILL_TWICE:
+                if other != place:
                     yield Finding(name_of(root, path), node.lineno, f"{node.name} is also a class at {other}")
 
 

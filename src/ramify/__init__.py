@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from ramify.kernel.current import current as current
     from ramify.kernel.stream import Source as Source
     from ramify.kernel.stream import Stream as Stream
-    from ramify.kernel.workplace import Child as Child
-    from ramify.kernel.workplace import Leader as Leader
+    from ramify.kernel.surroundings import Child as Child
+    from ramify.kernel.surroundings import Leader as Leader
     from ramify.model.call import Call as Call
     from ramify.model.event import Status as Status
     from ramify.model.mark import Settled as Settled
@@ -192,7 +192,7 @@ _HOMES = {
         "Source",
         "Stream",
     ),
-    "ramify.kernel.workplace": (
+    "ramify.kernel.surroundings": (
         "Child",
         "Leader",
     ),

@@ -16,12 +16,12 @@ import sys
 import threading
 from collections.abc import Sequence
 
+from ramify.engine.address import load_engine
 from ramify.engine.chorus import words_of
 from ramify.engine.crew import END_OF_URL, NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
-from ramify.engine.place import load_engine
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
@@ -138,8 +138,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _load(orders: Orders) -> Engine:
     sys.path += [each for each in orders.path if each not in sys.path]
-    with importing(orders.place):
-        return load_engine(orders.place)
+    with importing(orders.address):
+        return load_engine(orders.address)
 
 
 def _engine(orders: Orders, url: str, report: Report) -> Engine:

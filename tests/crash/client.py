@@ -9,7 +9,7 @@ options. An empty input ends it. Then it works:
     append   append single tasks from outside, going on where the witness says that an earlier client stopped
     hold     claim one task, say `held`, wait for another line, and only then commit it with a child
 
-Options: `durability=power|process`, `luck=N` (decides how it splits its work), `freeze=N` (stop itself before the Nth
+Options: `durability=power|process`, `chance=N` (decides how it splits its work), `freeze=N` (stop itself before the Nth
 write to the log of the held commit), `mounted=FOLDER` (the store is on a small file system of its own: make it larger
 whenever it is full).
 """
@@ -46,7 +46,7 @@ HELD_KIND = "held"
 PATIENCE = 50
 
 
-def work_on_tree(store: Store, witness: Witness, seed: int, luck: int, mounted: str | None) -> None:
+def work_on_tree(store: Store, witness: Witness, seed: int, chance: int, mounted: str | None) -> None:
     """Work until the run has ended."""
     sends = 0
 
@@ -61,7 +61,7 @@ def work_on_tree(store: Store, witness: Witness, seed: int, luck: int, mounted: 
         return store
 
     order = tuple(Order)[seed % len(Order)]
-    worker = Worker(store, witness, grow(seed), random.Random(luck), recover=recover, order=order)
+    worker = Worker(store, witness, grow(seed), random.Random(chance), recover=recover, order=order)
     worker.work()
     worker.leave()
     witness.say(Said.FINISHED, worker.process)

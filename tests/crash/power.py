@@ -34,15 +34,15 @@ class _File:
             _apply(self.certain, step)
         self.underway.clear()
 
-    def left(self, luck: random.Random) -> bytes:
+    def left(self, chance: random.Random) -> bytes:
         """What may be left of it."""
         content = bytearray(self.certain)
-        losing = luck.choice((0.0, 0.2, 0.5, 1.0))
+        losing = chance.choice((0.0, 0.2, 0.5, 1.0))
         for step in self.underway:
-            if luck.random() < losing:
+            if chance.random() < losing:
                 continue
-            for piece in _sectors(step) if luck.random() < 0.3 else (step,):
-                if piece is step or luck.random() < 0.5:
+            for piece in _sectors(step) if chance.random() < 0.3 else (step,):
+                if piece is step or chance.random() < 0.5:
                     _apply(content, piece)
         return bytes(content)
 
@@ -91,12 +91,12 @@ class Power:
     def _settle_names(self) -> None:
         self._certain = dict(self._now)
 
-    def cut(self, folder: Path, luck: random.Random) -> None:
+    def cut(self, folder: Path, chance: random.Random) -> None:
         """Write into an empty folder what a power cut might have left."""
         for name in sorted(self._now.keys() | self._certain.keys()):
-            file = luck.choice((self._now.get(name), self._certain.get(name)))
+            file = chance.choice((self._now.get(name), self._certain.get(name)))
             if file is not None:
-                (folder / name).write_bytes(file.left(luck))
+                (folder / name).write_bytes(file.left(chance))
                 (folder / name).chmod(0o600)
 
 

@@ -79,7 +79,7 @@ class Player:
     def play(self, trouble: Trouble = unexpected) -> None:
         """Open, work to the end, and close. `trouble` hears of each verb that was not answered."""
         # With this luck claims are committed in pieces, and r1 and r2 stream before either is committed.
-        worker = self._worker(trouble, luck=25)
+        worker = self._worker(trouble, chance=25)
         worker.work()
         worker.send(lambda store: store.vacuum())
         worker.leave()
@@ -87,9 +87,9 @@ class Player:
 
     def finish(self, trouble: Trouble = unexpected) -> None:
         """Let a successor bury the one who played and do the rest. The store stays open."""
-        self._worker(trouble, luck=1).work()
+        self._worker(trouble, chance=1).work()
 
-    def _worker(self, trouble: Trouble, luck: int) -> Worker:
+    def _worker(self, trouble: Trouble, chance: int) -> Worker:
         def recover(error: StoreUnavailable, store: Store) -> Store:
             trouble(error)
             return self.store or self._open_patiently(trouble)
@@ -99,7 +99,7 @@ class Player:
             store,
             self.witness,
             TREE,
-            random.Random(luck),
+            random.Random(chance),
             recover=recover,
             idle=self._idle,
             largest_claim=LARGEST_CLAIM,

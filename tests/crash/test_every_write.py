@@ -133,12 +133,12 @@ def test_every_change_is_recovered_from(way: Way, tmp_path: Path, record_propert
     record_property("changes", play_all(tmp_path, way, count(1)))
 
 
-def play_pairs(folder: Path, luck: random.Random, pairs: int) -> None:
+def play_pairs(folder: Path, chance: random.Random, pairs: int) -> None:
     """A death somewhere, and then an error while the successor opens, recovers or goes on."""
     for number in range(pairs):
         # Half of the second faults hit the opening of the store, which is what is special about a successor.
-        then = luck.randint(1, luck.choice((12, 300)))
-        play(folder / str(number), luck.randint(1, 600), Way.SUCCEEDED, then)
+        then = chance.randint(1, chance.choice((12, 300)))
+        play(folder / str(number), chance.randint(1, 600), Way.SUCCEEDED, then)
 
 
 def test_an_error_while_recovering_from_a_crash_is_recovered_from(tmp_path: Path, seed: random.Random) -> None:
@@ -166,7 +166,7 @@ class Cuts:
 CUTS = pytest.mark.parametrize("cuts", [Cuts("power", Change.SYNC), Cuts("process", Change.WRITE, 17)], ids=str)
 
 
-def cut_power(folder: Path, cuts: Cuts, number: int, luck: random.Random, images: int) -> bool:
+def cut_power(folder: Path, cuts: Cuts, number: int, chance: random.Random, images: int) -> bool:
     """Play until the power is cut for the `number`th time, and look at what may be left; False at the end."""
     played = folder / "played"
     played.mkdir()
@@ -192,7 +192,7 @@ def cut_power(folder: Path, cuts: Cuts, number: int, luck: random.Random, images
     for image in range(images):
         left = folder / f"left-{image}"
         left.mkdir()
-        power.cut(left, luck)
+        power.cut(left, chance)
         look_at(left, player, cuts.durability)
         shutil.rmtree(left)
     player.witness.close()
@@ -219,10 +219,10 @@ def look_at(left: Path, player: Player, durability: Durability) -> None:
         successor.witness.close()
 
 
-def cut_everywhere(folder: Path, cuts: Cuts, luck: random.Random, images: int) -> int:
+def cut_everywhere(folder: Path, cuts: Cuts, chance: random.Random, images: int) -> int:
     """The counter loop; how many images were looked at."""
     for number in count(1):
-        if not cut_power(folder, cuts, number, luck, images):
+        if not cut_power(folder, cuts, number, chance, images):
             return (number - 1) * images
     raise AssertionError("there is always a number that is too large")
 

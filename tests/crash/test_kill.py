@@ -31,12 +31,12 @@ class Chase:
     """One store whose clients are killed until their work is done."""
 
     def __init__(
-        self, folder: Path, clients: Clients, luck: random.Random, work: str = "tree", most: int = MOST
+        self, folder: Path, clients: Clients, chance: random.Random, work: str = "tree", most: int = MOST
     ) -> None:
         folder.mkdir()
         self.folder, self.work = folder, work
-        self._clients, self.luck = clients, luck
-        self.seed = draw_seed(luck, most=luck.randint(60, most))
+        self._clients, self.chance = clients, chance
+        self.seed = draw_seed(chance, most=chance.randint(60, most))
         self.kills = 0
         self._witness = Witness(folder / WITNESS)
         print(f"{folder.name}: tree seed {self.seed}")
@@ -44,8 +44,8 @@ class Chase:
     def begin(self, client: Client | None = None) -> Client:
         """Set another client to work."""
         client = client or self._clients.next()
-        luck, durability = self.luck.randrange(2**31), self.luck.choice(("power", "process"))
-        client.begin(self.work, self.folder, self.seed, f"luck={luck}", f"durability={durability}")
+        chance, durability = self.chance.randrange(2**31), self.chance.choice(("power", "process"))
+        client.begin(self.work, self.folder, self.seed, f"luck={chance}", f"durability={durability}")
         return client
 
     def begin_together(self) -> list[Client]:
@@ -58,7 +58,7 @@ class Chase:
     def is_killed(self, client: Client, latest: float) -> bool:
         """Kill a client within `latest` seconds or a little more; False when the work was done by then."""
         # On a busy machine nobody would ever finish if the time did not grow.
-        if client.ends_within(self.luck.uniform(0, latest * (1 + self.kills / 20))):
+        if client.ends_within(self.chance.uniform(0, latest * (1 + self.kills / 20))):
             return False
         client.kill()
         self.kills += 1
@@ -117,12 +117,12 @@ def in_pairs(chase: Chase) -> None:
     assert pair[1 - turn].ends_within(LIMIT)
 
 
-def hunt_until(kills: int, most: int, hunt: Hunt, folder: Path, clients: Clients, luck: random.Random) -> int:
+def hunt_until(kills: int, most: int, hunt: Hunt, folder: Path, clients: Clients, chance: random.Random) -> int:
     """Chase one store after the other, with trees of at most so many nodes, until that many kills have happened."""
     done = 0
     number = 0
     while done < kills:
-        chase = Chase(folder / f"store-{number}", clients, luck, most=most)
+        chase = Chase(folder / f"store-{number}", clients, chance, most=most)
         hunt(chase)
         assert chase.verdict() == []
         done += chase.kills

@@ -102,28 +102,28 @@ def grow(seed: int) -> Tree:
     return Tree(roots, grown.values())
 
 
-def draw_seed(luck: random.Random, fewest: int = 40, most: int = MOST) -> int:
+def draw_seed(chance: random.Random, fewest: int = 40, most: int = MOST) -> int:
     """A seed whose tree has a certain size, so that others can grow it without a search."""
     while True:
-        seed = luck.randrange(2**31)
+        seed = chance.randrange(2**31)
         if fewest <= len(grow(seed).nodes) <= most:
             return seed
 
 
 def _node(name: str, seed: int, failures: float) -> Node:
-    luck = random.Random(f"{seed}/{name}")
+    chance = random.Random(f"{seed}/{name}")
     is_root = _depth(name) == 0
-    setbacks = luck.choices((0, 1, 2), (10, 2, 1))[0]
-    events = tuple(luck.choice((Status.RETRYING, Status.DEFERRED)) for _ in range(setbacks))
-    if luck.random() < failures and not is_root:
+    setbacks = chance.choices((0, 1, 2), (10, 2, 1))[0]
+    events = tuple(chance.choice((Status.RETRYING, Status.DEFERRED)) for _ in range(setbacks))
+    if chance.random() < failures and not is_root:
         return Node(name, Way.PLAIN, (), (*events, Status.FAILED))
-    way = luck.choice(tuple(Way))
-    count = luck.randint(0, FAN_OUT[min(_depth(name), len(FAN_OUT) - 1)])
-    if luck.random() < 0.4 and not is_root:
+    way = chance.choice(tuple(Way))
+    count = chance.randint(0, FAN_OUT[min(_depth(name), len(FAN_OUT) - 1)])
+    if chance.random() < 0.4 and not is_root:
         count = 0
     children = [f"{name}.{i}" for i in range(count)]
     if count and _depth(name) < 2:
-        children += (f"k{k}" for k in luck.sample(range(KEYS), luck.randint(0, 3)))
+        children += (f"k{k}" for k in chance.sample(range(KEYS), chance.randint(0, 3)))
     return Node(name, way, tuple(children), (*events, Status.DONE))
 
 

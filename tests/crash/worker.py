@@ -82,7 +82,7 @@ class Worker:
         store: Store,
         witness: Witness,
         tree: Tree,
-        luck: random.Random,
+        chance: random.Random,
         *,
         recover: Recover = go_on,
         idle: Callable[[Store], object] = lambda store: store.wait(0.01),
@@ -91,7 +91,7 @@ class Worker:
     ) -> None:
         self.store = store
         self.process = 0
-        self._witness, self._tree, self._luck, self._order = witness, tree, luck, order
+        self._witness, self._tree, self._chance, self._order = witness, tree, chance, order
         self._recover, self._idle = recover, idle
         self._largest_claim = largest_claim
         self._n = 0
@@ -147,7 +147,7 @@ class Worker:
                 self._run(self._claims.pop())
                 continue
             self.send(lambda store: store.reap(self.process, DEAD_AFTER))
-            if self._luck.random() < 0.2:
+            if self._chance.random() < 0.2:
                 self.send(lambda store: store.vacuum())
             where = self._advance(run, round)
             if where.state.is_end:
@@ -165,7 +165,7 @@ class Worker:
         self.send(lambda store: store.leave(self.process))
 
     def _want(self) -> Want:
-        return Want(KINDS, self._luck.randint(1, self._largest_claim))
+        return Want(KINDS, self._chance.randint(1, self._largest_claim))
 
     def claim(self) -> None:
         """Take work, or nothing."""
@@ -183,7 +183,7 @@ class Worker:
         past = {task: claim.history[task].events if task in claim.history else 0 for task in claim.tasks}
         waiting = list(claim.tasks)
         while waiting:
-            size = len(waiting) if self._luck.random() < 0.6 else self._luck.randint(1, len(waiting))
+            size = len(waiting) if self._chance.random() < 0.6 else self._chance.randint(1, len(waiting))
             chosen, waiting = waiting[:size], waiting[size:]
             outcome = _Outcome()
             for task in chosen:
@@ -208,7 +208,7 @@ class Worker:
         outcome.tasks.append(task)
         outcome.statuses.append(status)
         if not status.is_end:
-            if status is Status.DEFERRED or self._luck.random() < 0.5:
+            if status is Status.DEFERRED or self._chance.random() < 0.5:
                 outcome.later.append(task)
         elif node.children and node.way is Way.STAGE:
             return self._stage(outcome, claim, task, node)
@@ -231,7 +231,7 @@ class Worker:
             withheld=frozenset(outcome.withheld),
         )
         ends = tuple(t for t, s in zip(outcome.tasks, outcome.statuses, strict=True) if s.is_end)
-        then = self._want() if last and not self._claims and self._luck.random() < 0.5 else None
+        then = self._want() if last and not self._claims and self._chance.random() < 0.5 else None
         self._witness.say(Said.COMMIT_BEGIN, self.process, token=claim.token, tasks=ends)
         answer = self.commit(part, then)
         if answer.refused:

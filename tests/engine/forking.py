@@ -111,7 +111,7 @@ def generator(how: str) -> Spawns[str]:
 
 @engine.task(retries=0)
 def wide(how: str) -> Spawns[str]:
-    """More children than a task commits with its end: the child yields into the nursery of its parent."""
+    """More children than a task commits with its end: the child yields into the staging of its parent."""
     label = f"wide-{how}"
     enter(label)
     for n in range(PIECE):

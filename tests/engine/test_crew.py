@@ -17,8 +17,8 @@ import pytest
 
 from ramify.engine import crew as crews
 from ramify.engine import obituary
+from ramify.engine.address import load_engine
 from ramify.engine.crew import Crew, Orders
-from ramify.engine.place import load_engine
 from ramify.errors import ConfigError, StoreBroken
 from ramify.kernel import pressure
 from ramify.kernel.signals import Replaced, Signal, Signals
@@ -98,8 +98,8 @@ class Watched:
         signals = Signals()
         signals.listen(self._hear)
         kept = {name: given.pop(name) for name in ("hung_after", "clock") if name in given}
-        self.folder, self.place = folder, f"{folder / 'staff.py'}:engine"
-        orders = Orders(place=self.place, **given)
+        self.folder, self.address = folder, f"{folder / 'staff.py'}:engine"
+        orders = Orders(address=self.address, **given)
         self.crew = Crew(orders, size, self.store, signals, url=str(folder / "crew.db"), **kept)
         self.trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._wait, daemon=True)
@@ -114,7 +114,7 @@ class Watched:
 
     def result_of(self, kind: str) -> Any:
         """What a task of the module returned when the crew had worked on it."""
-        engine = load_engine(self.place)
+        engine = load_engine(self.address)
         engine._inside.use(open_store(self.folder / "crew.db"))
         try:
             run = engine.start(engine._inside.table()[kind].of())
@@ -351,9 +351,9 @@ def beside() -> int:
 def test_a_child_that_a_late_task_lets_do_nothing_is_killed_and_the_task_timed_out(
     kind: str, watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(obituary, "PATIENCE", 0.2)
+    monkeypatch.setattr(obituary, "OVERDUE_AFTER", 0.2)
     watched = watch(HOLDING, beat_every=0.1)
-    engine = load_engine(watched.place)
+    engine = load_engine(watched.address)
     engine._inside.use(open_store(watched.folder / "crew.db"))
     beside = engine.start(engine._inside.table()["beside"].of())
     wait_until((watched.folder / "began").exists, "the task beside it to begin")

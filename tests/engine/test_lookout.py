@@ -11,7 +11,7 @@ from ramify.engine.lookout import AGAIN, BUSY, IDLE, REST, Lookout
 from ramify.errors import StoreUnavailable
 from ramify.kernel.signals import Adapted, NobodyKnows, Saved, Signal, StoreAway, StoreBack, Took
 from ramify.model.process import NewProcess, new_process_id
-from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.testing.conformance import House
 from tests.engine.conftest import Make
 
@@ -47,7 +47,7 @@ class Watcher:
 
 @pytest.fixture
 def house() -> Iterator[House]:
-    place = MemoryPlace()
+    place = MemoryTables()
     house = House(lambda clock: MemoryStore(place, clock), lambda store: None)
     house.store.enter(NewProcess(new_process_id(), kinds=("copy",)))
     yield house

@@ -305,7 +305,7 @@ def test_an_engine_can_be_made_where_there_is_no_folder_any_more(
     os.chdir("gone")
     (tmp_path / "gone").rmdir()
     engine = Engine(tmp_path / "kept.db")
-    assert engine._inside.store.describe().place == str(tmp_path / "kept.db")
+    assert engine._inside.store.describe().location == str(tmp_path / "kept.db")
     engine.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from ramify import Engine, Stream, TaskError, Tasks
 from ramify.engine import reading
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.engine.run import Run
 from ramify.model.event import Status
 from ramify.model.outcome import Failure
@@ -109,7 +109,7 @@ def test_a_stream_can_be_gone_through_twice_and_reads_when_asked(engine: Engine)
     assert list(stream) == list(stream) == list("abcde")
     assert (len(stream), stream.broken, bool(stream)) == (5, 0, True)
     assert repr(stream) == "<Stream of 5 results, 0 broken>"
-    supplied = Library(engine._inside.store, engine._inside.handlers()).members(row.id, str)
+    supplied = StoreLibrary(engine._inside.store, engine._inside.handlers()).members(row.id, str)
     assert list(supplied) == list("abcde")
 
 
@@ -131,7 +131,7 @@ def test_a_stream_of_some_slots_reads_their_pages_and_no_other(engine: Engine) -
         (["e", "f"], 2, 1),
     ]
     assert [each.arguments for each in stream(1, 3).failures] == [("b",)]
-    results = Library(engine._inside.store, engine._inside.handlers()).results(row.id, [6, 0, 1, 3])
+    results = StoreLibrary(engine._inside.store, engine._inside.handlers()).results(row.id, [6, 0, 1, 3])
     assert results == {0: b'"a"', 1: None, 3: b'"d"', 6: None}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ramify import AsyncSpawns, Backoff, BadPayload, Call, ConfigError, Return, Spawns, Stream, Task, Tasks
-from ramify.kernel.handler import Colour
+from ramify.kernel.handler import Calling
 from ramify.model.key import Hold
 from ramify.model.policy import Rate
 
@@ -93,17 +93,17 @@ def test_what_cannot_be_stored_is_refused_when_the_call_is_made() -> None:
 @pytest.mark.parametrize(
     ("fn", "colour"),
     [
-        (plain, Colour.PLAIN),
-        (grow, Colour.GENERATOR),
-        (fetch, Colour.ASYNC),
-        (crawl, Colour.ASYNC_GENERATOR),
-        (hand_on, Colour.GENERATOR),
-        (hand_on_async, Colour.ASYNC_GENERATOR),
+        (plain, Calling.PLAIN),
+        (grow, Calling.GENERATOR),
+        (fetch, Calling.ASYNC),
+        (crawl, Calling.ASYNC_GENERATOR),
+        (hand_on, Calling.GENERATOR),
+        (hand_on_async, Calling.ASYNC_GENERATOR),
     ],
 )
-def test_the_colour_is_that_of_the_function_or_of_what_it_hands_on(fn: Callable[..., Any], colour: Colour) -> None:
+def test_the_colour_is_that_of_the_function_or_of_what_it_hands_on(fn: Callable[..., Any], colour: Calling) -> None:
     task: Task[..., Any] = Tasks().task(fn)
-    assert task.handler.colour is colour
+    assert task.handler.calling is colour
 
 
 def test_an_async_generator_may_return_what_its_annotation_says() -> None:
@@ -329,5 +329,5 @@ def test_iterators_of_calls_are_generators_too() -> None:
         yield Tasks().task(plain).of(path)
 
     task = Tasks().task(only_spawn)
-    assert task.handler.colour is Colour.GENERATOR
+    assert task.handler.calling is Calling.GENERATOR
     assert task.handler.signature.encode_result(None) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.store.sqlite import SqliteStore
 from ramify.testing.conformance import House
 
@@ -16,7 +16,7 @@ from ramify.testing.conformance import House
 def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
     """An empty place with a clock that stands still."""
     if request.param == "memory":
-        place = MemoryPlace()
+        place = MemoryTables()
         house = House(lambda clock: MemoryStore(place, clock), lambda store: None)
     else:
         house = House(lambda clock: SqliteStore(tmp_path / "house.db", clock=clock), lambda store: store.close())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ramify.kernel.core import Core
-from ramify.kernel.handler import Colour, Handler, Policy
+from ramify.kernel.handler import Calling, Handler, Policy
 from ramify.kernel.holding import Holding
 from ramify.kernel.settings import Settings
 from ramify.kernel.work import Chunk
@@ -21,7 +21,7 @@ def work(number: int) -> None:
 SIGNATURE = Signature.of(work)
 
 
-def handler(kind: str = "work", colour: Colour = Colour.PLAIN, **policy: Any) -> Handler:
+def handler(kind: str = "work", colour: Calling = Calling.PLAIN, **policy: Any) -> Handler:
     """A handler with this policy."""
     return Handler(kind, work, SIGNATURE, colour, Policy(**policy))
 
@@ -39,7 +39,7 @@ def claim(tasks: int = 4, first: int = 100, kind: str = "work", run: int = 1, **
         "tasks": ids,
         "bodies": [b"[%d]" % task for task in ids],
         "parents": [None] * tasks,
-        "mores": {},
+        "details": {},
         "history": {},
         "marks": {},
     }

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.errors import StoreUnavailable
 from ramify.kernel.control import Return
-from ramify.kernel.handler import Colour, Handler, Policy
+from ramify.kernel.handler import Calling, Handler, Policy
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
@@ -45,7 +45,7 @@ class Made:
         self.kind = kind
         signature = Signature.of(fn, () if stream is None else (stream,), last_word=Return)
         self.handler = Handler(
-            kind, fn, signature, Colour.of(fn), policy, stream, {} if stream is None else {stream: stream_of}
+            kind, fn, signature, Calling.of(fn), policy, stream, {} if stream is None else {stream: stream_of}
         )
         self.group = Group(kind, signature)
 
@@ -97,7 +97,7 @@ class Shop:
         if runs:
             fast |= {"runs": frozenset(runs), "until_ended": True}
         own = store or self.store
-        library = Library(own, self.handlers)
+        library = StoreLibrary(own, self.handlers)
         kernel = Kernel(own, self.handlers, library, Settings(**(fast | given)), signals, machine=machine)
         self.kernels.append(kernel)
         return kernel
@@ -163,9 +163,9 @@ def opener(kind: str, folder: Path) -> Callable[[], Store]:
     """Clients of one empty place."""
     if kind == "sqlite":
         return lambda: open_store(folder / "shop.db", durability="process")
-    from ramify.store.memory import MemoryPlace, MemoryStore
+    from ramify.store.memory import MemoryStore, MemoryTables
 
-    place = MemoryPlace()
+    place = MemoryTables()
     return lambda: MemoryStore(place)
 
 

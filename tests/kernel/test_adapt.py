@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ramify.kernel.adapt import Adapter, Change
-from ramify.kernel.tuning import ADAPT_PATIENCE
+from ramify.kernel.tuning import SETTLED_FOR
 
 
 def watch(adapter: Adapter, since: float, tasks: int, busy: float) -> Change | None:
@@ -39,7 +39,7 @@ def test_a_step_that_did_not_help_is_taken_back_and_not_tried_again_soon() -> No
     watch(adapter, 0.0, 100, busy=0.4)
     assert watch(adapter, 1.0, 100, busy=0.4) == Change(8, 4, "more did not help")
     assert watch(adapter, 2.0, 100, busy=0.4) is None
-    assert watch(adapter, 2.0 + ADAPT_PATIENCE, 100, busy=0.4) == Change(4, 8, "tasks wait")
+    assert watch(adapter, 2.0 + SETTLED_FOR, 100, busy=0.4) == Change(4, 8, "tasks wait")
 
 
 def test_a_step_that_helped_is_kept() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.kernel.tuning import LONGEST_PAUSE, SUSPECT_PATIENCE
+from ramify.kernel.tuning import LONGEST_PAUSE, SUSPECT_WAIT
 from ramify.model.claim import Claimed
 from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler
@@ -52,10 +52,10 @@ def test_with_a_suspect_in_hand_nothing_else_is_wanted() -> None:
 def test_suspects_that_wait_too_long_stop_other_claims_until_the_process_is_empty() -> None:
     made = core(threads=8)
     made.claimed(Claimed((claim(1),), suspects=True), 0.0)
-    assert made.appetite.want(SUSPECT_PATIENCE) is not None
-    assert made.appetite.want(SUSPECT_PATIENCE + 0.1) is None
+    assert made.appetite.want(SUSPECT_WAIT) is not None
+    assert made.appetite.want(SUSPECT_WAIT + 0.1) is None
     made.released(claim(1).token)
-    assert made.appetite.want(SUSPECT_PATIENCE + 0.1) is not None
+    assert made.appetite.want(SUSPECT_WAIT + 0.1) is not None
 
 
 def test_suspects_that_are_gone_are_forgotten() -> None:

@@ -13,7 +13,7 @@ from ramify.errors import StoreBroken, StoreUnavailable
 from ramify.kernel import kernel as kernel_module
 from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Entered, Saved, Signals, StoreAway, StoreBack
 from ramify.kernel.stream import Stream
@@ -80,7 +80,7 @@ def test_a_store_that_is_away_at_the_start_is_waited_for(quick: Shop) -> None:
 def test_a_store_that_several_threads_miss_is_told_once_and_once_when_all_have_it_back(quick: Shop) -> None:
     ear, signals, give_up = Ear(), Signals(), threading.Event()
     signals.listen(ear)
-    session = Session(quick.store, Settings(), signals, give_up)
+    sender = Sender(quick.store, Settings(), signals, give_up)
     tried, back = threading.Semaphore(0), threading.Event()
 
     def verb() -> int:
@@ -89,7 +89,7 @@ def test_a_store_that_several_threads_miss_is_told_once_and_once_when_all_have_i
             raise StoreUnavailable("the disk is full")
         return 1
 
-    threads = [threading.Thread(target=session.until_answered, args=(verb,)) for _ in range(3)]
+    threads = [threading.Thread(target=sender.until_answered, args=(verb,)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for _ in range(6):
@@ -206,7 +206,7 @@ def test_a_process_that_was_buried_enters_again_and_its_late_commit_is_refused(s
     kernel = shop.kernel(run, signals=signals, threads=1)
     kernel.start()
     gate.wait_for(1)
-    first = kernel.session.process
+    first = kernel.sender.process
     bury(shop.store, first)
     entered = ear.wait_for(Entered, 2)
     assert entered.again
@@ -234,7 +234,7 @@ def test_what_a_buried_process_commits_late_is_refused(shop: Shop) -> None:
 
     def too_late() -> None:
         disarm()
-        bury(other, kernel.session.process)
+        bury(other, kernel.sender.process)
 
     ear, signals = Ear(), Signals()
     signals.listen(ear)
@@ -265,7 +265,7 @@ def test_a_process_that_was_buried_while_it_streams_children_writes_none_of_them
     kernel = shop.kernel(run)
     kernel.start()
     gate.wait_for(1)
-    bury(shop.open(), kernel.session.process)
+    bury(shop.open(), kernel.sender.process)
     gate.open()
     assert kernel.join(LONG)
     assert shop.store.reads.counts(run)["leaf"][Status.DONE] == 2
@@ -317,7 +317,7 @@ def test_what_was_claimed_just_before_a_burial_is_not_started(quick: Shop) -> No
 
     def too_late() -> None:
         disarm()
-        bury(other, kernel.session.process)
+        bury(other, kernel.sender.process)
         wait_until(lambda: not kernel.core.is_in)
 
     task = quick.task(work)

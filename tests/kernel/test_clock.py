@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.kernel.current import current
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
@@ -26,7 +26,7 @@ def test_a_retry_that_waits_in_memory_is_ripe_when_the_kernels_clock_says_so(qui
     clock = FakeClock()
     settings = Settings(runs=frozenset({run}), until_ended=True, memory_wait=1e6, beat_every=0.03, flush_after=0.01)
     kernel = Kernel(
-        quick.store, quick.handlers, Library(quick.store, quick.handlers), settings,
+        quick.store, quick.handlers, StoreLibrary(quick.store, quick.handlers), settings,
         machine=Machine(clock=lambda: clock.monotonic() / SECOND),
     )  # fmt: skip
     quick.kernels.append(kernel)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ramify.kernel.core import Core
-from ramify.kernel.handler import Colour
+from ramify.kernel.handler import Calling
 from ramify.kernel.outbox import Finished
 from ramify.kernel.settings import Settings
-from ramify.kernel.steps import Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.kernel.steps import ClaimWork, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step
 from ramify.kernel.tuning import LONGEST_REST
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran
 from ramify.model.claim import Claimed
@@ -27,11 +27,11 @@ STEADY = Backoff(2.0, 1.0, 2.0, jitter=False)
 
 
 def done(chunk: Chunk) -> Ran:
-    return Ran(chunk, [chunk.claim.tasks[place] for place in chunk.places], seconds=1.0)
+    return Ran(chunk, [chunk.claim.tasks[place] for place in chunk.positions], seconds=1.0)
 
 
 def failed(chunk: Chunk) -> Ran:
-    return Ran(chunk, others=[(chunk.claim.tasks[place], Raised(FAILURE)) for place in chunk.places], seconds=1.0)
+    return Ran(chunk, others=[(chunk.claim.tasks[place], Raised(FAILURE)) for place in chunk.positions], seconds=1.0)
 
 
 def flush(step: Step) -> tuple[Finished, ...]:
@@ -47,7 +47,7 @@ def test_the_first_thing_is_to_enter_and_then_to_claim() -> None:
     made.is_in = False
     assert isinstance(made.step(0.0), Enter)
     made.entered(0.0)
-    assert isinstance(made.step(0.0), Take)
+    assert isinstance(made.step(0.0), ClaimWork)
 
 
 def test_a_process_that_was_not_heard_of_for_half_the_time_leases_and_claims_nothing() -> None:
@@ -134,7 +134,7 @@ def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
     assert (finished.again, finished.later) == ([(100, 2.0)], [(101, 60.0)])
     made.committed([finished], answer(), 10.0)
     assert made.lease(False, 11.9) is None
-    assert list(lease(made, 12.0).places) == [0]
+    assert list(lease(made, 12.0).positions) == [0]
 
 
 def test_outcomes_wait_for_company_but_not_for_long() -> None:
@@ -249,7 +249,7 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
     assert made.step(0.0) == PutBack(claim(8).token)
     made.released(claim(8).token)
     assert made.step(0.0) == Move(((1, 0),))
-    assert isinstance(made.step(0.0), Take)
+    assert isinstance(made.step(0.0), ClaimWork)
     made.claimed(Claimed((claim(8, first=200),)), 0.0)
     made.heard(Beat(marks=(mark,)), 0.0)
     assert made.lease(False, 0.0) is not None
@@ -259,7 +259,7 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
 def test_a_claim_under_way_while_a_mark_is_heard_of_is_put_back_at_the_next_beat() -> None:
     made = core(threads=1)
     made.claimed(Claimed((claim(1),)), 0.0)
-    assert isinstance(made.step(0.0), Take)
+    assert isinstance(made.step(0.0), ClaimWork)
     mark = Mark(1, Scope.RUN, None, Status.CANCELLED)
     made.heard(Beat(marks=(mark,)), 0.1)
     made.claimed(Claimed((claim(8, first=200),)), 0.2)
@@ -294,9 +294,9 @@ def test_a_task_whose_time_is_up_is_taken_away_and_its_late_result_refused() -> 
     assert made.leases.chunks[False] == 1
 
 
-@pytest.mark.parametrize("colour", [Colour.PLAIN, Colour.ASYNC])
+@pytest.mark.parametrize("colour", [Calling.PLAIN, Calling.ASYNC])
 @pytest.mark.parametrize("seconds", [1.9, 2.0])
-def test_a_result_is_judged_by_its_time_limit_when_it_is_brought(colour: Colour, seconds: float) -> None:
+def test_a_result_is_judged_by_its_time_limit_when_it_is_brought(colour: Calling, seconds: float) -> None:
     made = core(handler(colour=colour, timeout=2.0, backoff=STEADY))
     made.claimed(Claimed((claim(1),)), 0.0)
     chunk = lease(made, colour=colour.is_async)
@@ -320,8 +320,8 @@ def test_a_task_that_was_interrupted_after_its_time_was_up_is_not_timed_out() ->
 
 
 def test_a_coroutine_out_of_time_is_taken_away_when_it_is_waited_for_no_more() -> None:
-    own = handler(colour=Colour.ASYNC, timeout=2.0, backoff=STEADY)
-    made = Core({"work": own}, Settings(), lambda: 0.5, patience=lambda chunk, now: 3.0 - now)
+    own = handler(colour=Calling.ASYNC, timeout=2.0, backoff=STEADY)
+    made = Core({"work": own}, Settings(), lambda: 0.5, extra_time=lambda chunk, now: 3.0 - now)
     made.entered(0.0)
     made.claimed(Claimed((claim(1),)), 0.0)
     chunk = lease(made, colour=True)
@@ -411,7 +411,7 @@ def test_it_ends_by_itself_when_the_awaited_runs_have_ended() -> None:
     assert isinstance(made.step(0.0), Move)
     made.advanced(1, Advanced(RunState.DONE, 0, moved=True), 0.0)
     steps = [made.step(0.0)]
-    if isinstance(steps[-1], Take):
+    if isinstance(steps[-1], ClaimWork):
         made.claimed(Claimed(), 0.0)
         steps.append(made.step(0.0))
     assert isinstance(steps[-1], Leave)

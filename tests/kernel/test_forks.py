@@ -117,9 +117,9 @@ def test_a_member_hands_its_slot_to_its_own_continuation(
     (tree / "empty").mkdir()
 
     def folder(path: str) -> int:
-        places = sorted(Path(path).iterdir())
-        own = sum(place.stat().st_size for place in places if place.is_file())
-        current().spawn(*(made.of(str(place)) for place in places if place.is_dir()), then=made_total.of(own))
+        positions = sorted(Path(path).iterdir())
+        own = sum(place.stat().st_size for place in positions if place.is_file())
+        current().spawn(*(made.of(str(place)) for place in positions if place.is_dir()), then=made_total.of(own))
         return -1
 
     def total(own: int, sizes: Stream[int] = Stream()) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ramify.model.claim import More
+from ramify.model.claim import Details
 from ramify.model.death import Deaths
 from ramify.model.event import History
 from tests.kernel.claims import handler, holding
@@ -55,7 +55,7 @@ def test_attempts_go_on_from_the_history() -> None:
 
 
 def test_extras_are_read_once_by_place() -> None:
-    held = holding(2, mores={101: More(extra=b'{"retries":7}'), 100: More(key=b"k")})
+    held = holding(2, details={101: Details(extra=b'{"retries":7}'), 100: Details(key=b"k")})
     assert {place: extra.retries for place, extra in held.extras.items()} == {1: 7}
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
 from ramify.kernel.settings import MOST_THREADS, Settings
 from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 from ramify.kernel.work import Chunk, Ran
-from ramify.model.claim import More
+from ramify.model.claim import Details
 from ramify.model.policy import Rate
 from tests.kernel.claims import handler, holding
 
@@ -31,7 +31,7 @@ def given(leases: Leases, colour: bool = False, now: float = 0.0) -> Chunk:
 def test_a_kind_of_unknown_length_is_leased_one_task_at_a_time() -> None:
     leases, held = leases_of(), holding(3)
     leases.offer(held, held.available)
-    assert list(given(leases).places) == [0]
+    assert list(given(leases).positions) == [0]
     assert (leases.ready[False], leases.leased[False], leases.chunks[False]) == (2, 1, 1)
 
 
@@ -39,24 +39,24 @@ def test_short_tasks_are_leased_in_chunks_that_leave_some_for_the_other_workers(
     leases, held = leases_of(threads=2), holding(8)
     leases.sizes.ran("work", 100, 0.01)
     leases.offer(held, held.available)
-    assert list(given(leases).places) == [0, 1, 2, 3]
+    assert list(given(leases).positions) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("colour", [Colour.PLAIN, Colour.ASYNC])
-def test_a_task_with_a_time_limit_is_leased_alone(colour: Colour) -> None:
+@pytest.mark.parametrize("colour", [Calling.PLAIN, Calling.ASYNC])
+def test_a_task_with_a_time_limit_is_leased_alone(colour: Calling) -> None:
     own = handler(colour=colour, timeout=1.0)
     leases, held = leases_of(own), holding(8, own)
     leases.sizes.ran("work", 100, 0.01)
     leases.offer(held, held.available)
     chunk = given(leases, colour.is_async, now=2.0)
-    assert (len(chunk.places), chunk.limit, chunk.deadline) == (1, 1.0, 3.0)
+    assert (len(chunk.positions), chunk.limit, chunk.deadline) == (1, 1.0, 3.0)
 
 
 def test_the_event_loop_gets_as_many_as_it_has_room_for() -> None:
-    own = handler(colour=Colour.ASYNC)
+    own = handler(colour=Calling.ASYNC)
     leases, held = leases_of(own, coroutines=3), holding(8, own)
     leases.offer(held, held.available)
-    assert len(given(leases, True).places) == 3
+    assert len(given(leases, True).positions) == 3
     assert not leases.has_room(True)
 
 
@@ -65,7 +65,7 @@ def test_threads_are_counted_by_chunk() -> None:
     leases.offer(held, held.available)
     chunk = given(leases)
     assert not leases.has_room(False)
-    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.positions[0]]]), held)
     leases.free(chunk)
     assert leases.has_room(False)
 
@@ -81,13 +81,13 @@ def test_a_claim_that_a_limit_holds_back_lets_others_go_first() -> None:
 
 
 def test_a_limit_counts_what_was_handed_out_and_not_what_was_asked_for() -> None:
-    own = handler(colour=Colour.ASYNC, concurrency=3)
+    own = handler(colour=Calling.ASYNC, concurrency=3)
     leases, held = leases_of(own), holding(6, own)
     held.fresh, held.back = 1, [0]
     leases.offer(held, held.available)
     chunk = given(leases, True)
-    assert list(chunk.places) == [0]
-    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
+    assert list(chunk.positions) == [0]
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.positions[0]]]), held)
     assert leases.limits.allowed("work", None, 9, 0.0) == 3
 
 
@@ -98,7 +98,7 @@ def test_a_short_wait_ends_at_its_moment() -> None:
     leases.retry(held, 0, 5.0)
     assert leases.lease(False, 4.9) is None
     assert leases.next_moment(4.0) == pytest.approx(1.0)
-    assert list(given(leases, now=5.0).places) == [0]
+    assert list(given(leases, now=5.0).positions) == [0]
     assert held.adds_up()
 
 
@@ -117,7 +117,7 @@ def test_a_closed_claim_takes_back_interrupted_tasks_without_offering_them() -> 
     leases.offer(held, held.available)
     chunk = given(leases)
     leases.close(held)
-    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.positions[0]]]), held)
     leases.give_back(held, 0)
     assert (leases.waiting_tasks, held.adds_up()) == (0, True)
 
@@ -134,7 +134,7 @@ def test_only_chunks_whose_time_is_up_are_overdue_and_each_once() -> None:
 
 
 def test_a_call_may_have_a_time_limit_of_its_own() -> None:
-    leases, held = leases_of(), holding(1, mores={100: More(extra=b'{"timeout":0.5}')})
+    leases, held = leases_of(), holding(1, details={100: Details(extra=b'{"timeout":0.5}')})
     leases.offer(held, held.available)
     assert given(leases, now=1.0).deadline == 1.5
 
@@ -189,7 +189,7 @@ def test_what_a_limit_holds_back_is_known_by_kind_until_it_may_start() -> None:
     chunk = given(leases)
     assert leases.lease(False, 0.0) is None
     assert leases.stuck["work"] == 2
-    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.places[0]]]), held)
+    leases.take_back(Ran(chunk, done=[chunk.claim.tasks[chunk.positions[0]]]), held)
     assert leases.stuck["work"] == 0
 
 
@@ -246,7 +246,7 @@ def test_tasks_of_several_lanes_are_leased_together() -> None:
     leases, held = known(leases_of(own, threads=1)), several(own, "a", "b", "a")
     leases.offer(held, 3)
     chunk = given(leases)
-    assert (list(chunk.places), chunk.lanes) == ([0, 1, 2], None)
+    assert (list(chunk.positions), chunk.lanes) == ([0, 1, 2], None)
     leases.take_back(Ran(chunk, done=list(chunk.claim.tasks)), held)
     assert held.adds_up() is False  # nobody took the outcomes
     assert (leases.running, held.leased) == (0, 0)
@@ -257,7 +257,7 @@ def test_of_several_lanes_only_those_are_leased_that_may_start() -> None:
     leases, held = known(leases_of(own, threads=2)), several(own, "a", "b", "a", "c")
     leases.offer(held, 4)
     chunks = [given(leases), given(leases)]
-    assert [list(chunk.places) for chunk in chunks] == [[0, 1], [3]]
+    assert [list(chunk.positions) for chunk in chunks] == [[0, 1], [3]]
     assert (held.aside, held.adds_up(), leases.waiting_tasks) == (1, True, 0)
     for lane in "abc":
         assert leases.limits.allowed("work", lane, 9, 0.0) == 0
@@ -287,7 +287,7 @@ def test_a_short_wait_is_waited_for_before_the_rest_goes_back() -> None:
     assert leases.lease(False, 0.0) is None
     assert not leases.put_back
     leases.limits.stop("work", "a", 1)
-    assert list(given(leases, now=5.0).places) == [0]
+    assert list(given(leases, now=5.0).positions) == [0]
     assert list(leases.put_back) == [held.claim.token]
 
 
@@ -306,7 +306,7 @@ def test_with_a_rate_tasks_of_several_lanes_are_leased_one_by_one() -> None:
     own = handler(rate=Rate("5/s"))
     leases, held = known(leases_of(own)), several(own, "a", "b")
     leases.offer(held, 2)
-    assert [list(given(leases).places) for _ in range(2)] == [[0], [1]]
+    assert [list(given(leases).positions) for _ in range(2)] == [[0], [1]]
 
 
 def test_of_several_lanes_the_one_that_defers_itself_is_throttled() -> None:
@@ -314,7 +314,7 @@ def test_of_several_lanes_the_one_that_defers_itself_is_throttled() -> None:
     leases, held = known(leases_of(own, threads=1)), several(own, *["a"] * 12, *["b"] * 12)
     leases.offer(held, 24)
     chunk = given(leases)
-    assert len(chunk.places) == 24
+    assert len(chunk.positions) == 24
     ran = Ran(chunk, done=list(chunk.claim.tasks))
     leases.take_back(ran, held)
     leases.learn(ran, held, list(range(100, 112)), 0.0, 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ramify.kernel.holding import Holding
 from ramify.kernel.line import Line
-from ramify.model.claim import More
+from ramify.model.claim import Details
 from tests.kernel.claims import holding
 
 
@@ -80,7 +80,7 @@ def test_a_holding_stands_in_line_once_and_is_forgotten_when_it_has_nothing_left
 
 
 def test_the_line_knows_whether_anybody_in_it_has_settings_of_its_own() -> None:
-    line, held = Line(), holding(1, mores={100: More(extra=b'{"timeout":0.5}')})
+    line, held = Line(), holding(1, details={100: Details(extra=b'{"timeout":0.5}')})
     line.add(held)
     assert line.special == 1
     held.take(1)

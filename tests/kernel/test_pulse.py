@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings
@@ -49,7 +49,7 @@ def test_a_process_that_was_frozen_starts_nothing_of_what_it_had_leased(
     run = quick.start(*(task.of(n) for n in range(TASKS)))
     # Nobody beats again: what a beat would change is not the question here.
     slow = Settings(runs=frozenset({run}), dead_after=2 * HALF, beat_every=1e6, flush_after=0.01, **settings)
-    library = Library(quick.store, quick.handlers)
+    library = StoreLibrary(quick.store, quick.handlers)
     kernel = Kernel(
         quick.store, quick.handlers, library, slow, machine=Machine(clock=lambda: time.monotonic() + frozen)
     )

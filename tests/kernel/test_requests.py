@@ -355,7 +355,7 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
         cancelled.add(chunk.claim.run)
         coroutines._cancel_marked()
 
-    place = replace(kernel._workplace, cancelled_runs=cancelled)
+    place = replace(kernel._surroundings, cancelled_runs=cancelled)
     coroutines = Coroutines(place, lambda: waiting.pop() if waiting else None, deliver)
     coroutines.start()
     coroutines.loop.call_soon_threadsafe(fill_and_cancel)

@@ -7,7 +7,7 @@ import threading
 
 from ramify.errors import StoreUnavailable
 from ramify.kernel.machine import Machine
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.claim import Claimed
@@ -36,8 +36,8 @@ class Hand:
         return self.seconds
 
 
-def session(hand: Hand) -> Session:
-    return Session(MemoryStore(), Settings(), Signals(), threading.Event(), machine=Machine(clock=hand))
+def sender(hand: Hand) -> Sender:
+    return Sender(MemoryStore(), Settings(), Signals(), threading.Event(), machine=Machine(clock=hand))
 
 
 def test_no_verb_is_sent_to_ask_for_the_time() -> None:
@@ -58,7 +58,7 @@ def test_no_verb_is_sent_to_ask_for_the_time() -> None:
 
 def test_the_time_goes_on_from_when_the_answer_was_asked_for() -> None:
     hand = Hand()
-    made = session(hand)
+    made = sender(hand)
     hand.seconds = 10.0
 
     def answer() -> Claimed:
@@ -73,7 +73,7 @@ def test_the_time_goes_on_from_when_the_answer_was_asked_for() -> None:
 
 def test_the_latest_answer_counts_and_those_that_tell_no_time_do_not() -> None:
     hand = Hand()
-    made = session(hand)
+    made = sender(hand)
     made.heard(Claimed(now=500 * SECOND), 0.0)
     made.heard(Beat(now=900 * SECOND), 1.0)
     made.heard(Beat(reaped=True), 2.0)
@@ -84,7 +84,7 @@ def test_the_latest_answer_counts_and_those_that_tell_no_time_do_not() -> None:
 
 def test_the_time_that_a_store_was_away_is_not_counted() -> None:
     hand = Hand()
-    made = session(hand)
+    made = sender(hand)
     tries = []
 
     def answer() -> Claimed:

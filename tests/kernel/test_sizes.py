@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ramify.kernel.sizes import Sizes
-from ramify.kernel.tuning import CHUNK_AT_MOST, UNTOLD
+from ramify.kernel.tuning import CHUNK_AT_MOST, UNSEEN
 
 
 def test_before_anything_is_measured_twice_as_many_tasks_as_workers_are_held() -> None:
@@ -49,7 +49,7 @@ def test_a_claim_with_peers_and_no_word_of_what_is_left_is_bounded() -> None:
     sizes.peers = 2
     sizes.claimed(1_000_000, 1_000_000)
     sizes.untold()
-    assert sizes.limit(4, {}) <= max(UNTOLD, int(0.002 * 4 / 1e-7))
+    assert sizes.limit(4, {}) <= max(UNSEEN, int(0.002 * 4 / 1e-7))
 
 
 def test_a_kind_that_was_never_run_is_leased_one_by_one() -> None:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.errors import StoreUnavailable
 from ramify.kernel.current import current
 from ramify.kernel.signals import Drained, Signals, Stopping, StoreAway
@@ -63,14 +63,14 @@ def test_a_process_that_is_asked_to_drain_finishes_what_runs_and_leaves_the_rest
     kernel = shop.kernel(run, threads=3, signals=signals)
     kernel.start()
     gate.wait_for(3)
-    assert shop.open().drain(kernel.session.process, Said("deploy", "ann"))
+    assert shop.open().drain(kernel.sender.process, Said("deploy", "ann"))
     ear.wait_for(Drained)
     ear.wait_for(Stopping)
     gate.open()
     assert kernel.join(LONG)
     assert kernel.is_drained
     assert gate.came == 3
-    assert ear.of(Drained) == [Drained(kernel.session.process)]
+    assert ear.of(Drained) == [Drained(kernel.sender.process)]
     assert all(process.reaped for process in shop.store.reads.processes())
     assert sum(len(row.tasks) for row in shop.store.reads.segments(run=run).rows) == 17
     shop.finish(run)
@@ -247,13 +247,13 @@ def test_a_kernel_that_is_abandoned_does_not_wait_for_the_store(quick: Shop) -> 
 def test_a_resource_that_fails_to_close_does_not_keep_the_kernel(
     quick: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fails(library: Library) -> None:
+    async def fails(library: StoreLibrary) -> None:
         raise ValueError("cannot be closed")
 
     async def work() -> int:
         return 1
 
-    monkeypatch.setattr(Library, "put_away", fails)
+    monkeypatch.setattr(StoreLibrary, "put_away", fails)
     run = quick.start(quick.task(work).of())
     began = time.monotonic()
     quick.kernel(run).run()

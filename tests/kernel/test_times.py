@@ -14,8 +14,8 @@ from ramify.kernel.control import Defer
 from ramify.kernel.current import current
 from ramify.kernel.notes import Notes
 from ramify.kernel.outbox import Finished, part_of
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk, Interrupted, Raised, Ran
-from ramify.kernel.workplace import Workplace
 from ramify.model.event import QUICK, Status
 from ramify.model.outcome import Failure
 from tests.kernel.claims import claim, handler
@@ -80,11 +80,11 @@ class Ticks:
 def test_one_look_at_the_clock_says_whether_a_task_may_begin_and_how_long_the_one_before_took() -> None:
     chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
     clock = Ticks(10.0, 0.0004, 0.002, 0.0009, 0.0, 0.25)
-    ran = run_chunk(chunk, Workplace(nobody, nobody, Notes(0), frozenset(), frozenset(), clock=clock))
+    ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), frozenset(), frozenset(), clock=clock))
     first, second, *_, last = chunk.claim.tasks
     assert ran.times == {second: 2_000, last: 250_000}
     assert first not in ran.times
-    assert clock.looks == len(chunk.places) + 1
+    assert clock.looks == len(chunk.positions) + 1
 
 
 def test_what_did_not_come_to_an_end_has_no_time() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.verdicts import Ended, Verdict, known_ends, verdict_of
+from ramify.kernel.verdicts import EndedUntried, Verdict, known_ends, verdict_of
 from ramify.kernel.work import Dropped, Postponed, Raised
-from ramify.model.claim import More
+from ramify.model.claim import Details
 from ramify.model.death import Deaths
 from ramify.model.event import History, Status
 from ramify.model.join import Ends, Rule
@@ -21,65 +21,65 @@ FAILURE = Failure("ValueError", "no")
 STEADY = Backoff(2.0, 2.0, 100.0, jitter=False)
 
 
-def luck() -> float:
+def chance() -> float:
     return 0.5
 
 
 @pytest.mark.parametrize(("before", "wait"), [(0, 2.0), (1, 4.0), (2, 8.0)])
 def test_a_failed_attempt_is_tried_again_after_a_wait_that_grows(before: int, wait: float) -> None:
     held = holding(1, handler(retries=3, backoff=STEADY), history={100: History(before, before)})
-    assert verdict_of(Raised(FAILURE), held, 0, luck) == (Status.RETRYING, FAILURE.encode(), wait)
+    assert verdict_of(Raised(FAILURE), held, 0, chance) == (Status.RETRYING, FAILURE.encode(), wait)
 
 
 def test_the_last_attempt_that_fails_ends_the_task() -> None:
     held = holding(1, handler(retries=3), history={100: History(3, 3)})
-    assert verdict_of(Raised(FAILURE), held, 0, luck) == (Status.FAILED, FAILURE.encode(), None)
+    assert verdict_of(Raised(FAILURE), held, 0, chance) == (Status.FAILED, FAILURE.encode(), None)
 
 
 def test_without_retries_the_first_failure_is_the_end() -> None:
-    assert verdict_of(Raised(FAILURE), holding(1, handler(retries=0)), 0, luck)[0] is Status.FAILED
+    assert verdict_of(Raised(FAILURE), holding(1, handler(retries=0)), 0, chance)[0] is Status.FAILED
 
 
 def test_a_call_may_have_a_budget_of_its_own() -> None:
-    held = holding(1, handler(retries=0), mores={100: More(extra=b'{"retries":1}')})
-    assert verdict_of(Raised(FAILURE), held, 0, luck)[0] is Status.RETRYING
+    held = holding(1, handler(retries=0), details={100: Details(extra=b'{"retries":1}')})
+    assert verdict_of(Raised(FAILURE), held, 0, chance)[0] is Status.RETRYING
 
 
 def test_a_final_failure_is_not_tried_again() -> None:
-    assert verdict_of(Raised(FAILURE, final=True), holding(1), 0, luck) == (Status.FAILED, FAILURE.encode(), None)
+    assert verdict_of(Raised(FAILURE, final=True), holding(1), 0, chance) == (Status.FAILED, FAILURE.encode(), None)
 
 
 def test_a_postponed_task_waits_as_long_as_it_asked_and_uses_no_attempt() -> None:
-    status, _, wait = verdict_of(Postponed(3.5), holding(1), 0, luck)
+    status, _, wait = verdict_of(Postponed(3.5), holding(1), 0, chance)
     assert (status, wait) == (Status.DEFERRED, 3.5)
 
 
 def test_a_dropped_attempt_ends_as_cancelled() -> None:
-    assert verdict_of(Dropped("enough"), holding(1), 0, luck) == (Status.CANCELLED, b'{"reason":"enough"}', None)
+    assert verdict_of(Dropped("enough"), holding(1), 0, chance) == (Status.CANCELLED, b'{"reason":"enough"}', None)
 
 
 def statuses(ends: dict[int, Verdict]) -> list[Status]:
-    return [verdict.status for verdict in ends.values() if isinstance(verdict, Ended)]
+    return [verdict.status for verdict in ends.values() if isinstance(verdict, EndedUntried)]
 
 
 def test_a_task_that_was_late_is_judged_as_if_it_had_run_out_of_time_itself() -> None:
     marks = {100: Mark(1, Scope.TASK, 100, Status.RETRYING)}
     (verdict,) = known_ends(claim(1, marks=marks), handler(timeout=3.0).policy).values()
     assert verdict == Raised(Failure("TimeoutError", "no result after 3 seconds"))
-    extra = {100: More(extra=b'{"timeout":7}')}
-    (verdict,) = known_ends(claim(1, marks=marks, mores=extra), handler(give_up_on=(TimeoutError,)).policy).values()
+    extra = {100: Details(extra=b'{"timeout":7}')}
+    (verdict,) = known_ends(claim(1, marks=marks, details=extra), handler(give_up_on=(TimeoutError,)).policy).values()
     assert verdict == Raised(Failure("TimeoutError", "no result after 7 seconds"), final=True)
 
 
 def test_a_marked_task_ends_as_its_mark_says() -> None:
     mark = Mark(1, Scope.TASK, 101, Status.CANCELLED, "not wanted")
     ends = known_ends(claim(3, marks={101: mark}), handler().policy)
-    assert ends == {101: Ended(Status.CANCELLED, b'{"reason":"not wanted"}')}
+    assert ends == {101: EndedUntried(Status.CANCELLED, b'{"reason":"not wanted"}')}
 
 
 def test_a_mark_may_bring_the_result() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.DONE, "by hand", b"7")
-    assert known_ends(claim(1, marks={100: mark}), handler().policy) == {100: Ended(Status.DONE, b"7")}
+    assert known_ends(claim(1, marks={100: mark}), handler().policy) == {100: EndedUntried(Status.DONE, b"7")}
 
 
 def test_a_task_over_which_enough_processes_died_is_quarantined() -> None:
@@ -105,16 +105,16 @@ def test_without_max_crashes_nothing_is_quarantined() -> None:
 
 
 def test_a_continuation_whose_members_broke_is_skipped() -> None:
-    ends = known_ends(claim(1, mores={100: More(members=Ends(2, failed=1))}), handler().policy)
+    ends = known_ends(claim(1, details={100: Details(members=Ends(2, failed=1))}), handler().policy)
     assert statuses(ends) == [Status.SKIPPED]
 
 
 def test_a_continuation_that_wants_to_run_always_does() -> None:
-    mores = {100: More(members=Ends(2, failed=1), rule=Rule.ALWAYS)}
-    assert known_ends(claim(1, mores=mores), handler().policy) == {}
+    details = {100: Details(members=Ends(2, failed=1), rule=Rule.ALWAYS)}
+    assert known_ends(claim(1, details=details), handler().policy) == {}
 
 
 def test_a_mark_counts_more_than_broken_members() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.CANCELLED)
-    ends = known_ends(claim(1, marks={100: mark}, mores={100: More(members=Ends(failed=1))}), handler().policy)
+    ends = known_ends(claim(1, marks={100: mark}, details={100: Details(members=Ends(failed=1))}), handler().policy)
     assert statuses(ends) == [Status.CANCELLED]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.model.awaiting import Questions, awaits_others
+from ramify.model.awaiting import AwaitingQuestions, awaits_others
 from ramify.model.segment import SegmentState
 
 READY, GATED, WAITING = SegmentState.READY, SegmentState.GATED, SegmentState.WAITING
@@ -18,7 +18,7 @@ def asked(
 ) -> bool:
     leaders = follows or {}
     return awaits_others(
-        1, Questions(lambda run: awaited.get(run, []), rows.get, lambda run: run in works, leaders.get)
+        1, AwaitingQuestions(lambda run: awaited.get(run, []), rows.get, lambda run: run in works, leaders.get)
     )
 
 

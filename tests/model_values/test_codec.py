@@ -24,7 +24,7 @@ from tests.model_values.handlers import taking, there_and_back
 T = TypeVar("T")
 
 
-class Colour(enum.Enum):
+class Calling(enum.Enum):
     RED = "red"
 
 
@@ -151,7 +151,7 @@ ROUND_TRIPS = [
     (int | str | None, None),
     (int | float, 1.0),
     (Literal["a", 3], 3),
-    (Colour, Colour.RED),
+    (Calling, Calling.RED),
     (Level, Level.LOW),
     (Mode, Mode.FAST),
     (Access, Access.READ | Access.WRITE),

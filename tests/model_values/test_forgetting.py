@@ -9,13 +9,13 @@ from ramify.model import forgetting
 from ramify.model.decision import UNSAID, Decision, Said, What
 from ramify.model.event import Status
 from ramify.model.forgetting import NEVER, Piece, Reader, Removal
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 
 DONE = Status.DONE
 
 
-def run_in(state: RunState, decision: Decision | None = None) -> Run:
-    return Run(1, state=state, round=0, reason=None, created=0, ended=5, since=0, decision=decision)
+def run_in(state: RunState, decision: Decision | None = None) -> StoredRun:
+    return StoredRun(1, state=state, round=0, reason=None, created=0, ended=5, since=0, decision=decision)
 
 
 def chosen(ended: dict[int, Status], *not_before: tuple[int, int], endless: bool = True, **rest: object) -> list[int]:

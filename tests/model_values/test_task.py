@@ -27,7 +27,7 @@ def test_ordinary_names_pass(name: str) -> None:
         ({"first": 2**63}, "not reserved"),
         ({"parents": [1]}, "parents has 1 values for 2"),
         ({"keys": [b"k"]}, "keys has 1"),
-        ({"mores": [None] * 3}, "mores has 3"),
+        ({"details": [None] * 3}, "details has 3"),
         ({"priority": 5000}, "levels run from"),
         ({"bodies": [b"x" * (MAX_PAYLOAD + 1), b""]}, "the limit is 1048576"),
         ({"keys": [b"x" * (MAX_KEY + 1), None]}, "use a hash"),

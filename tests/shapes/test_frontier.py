@@ -25,7 +25,7 @@ def test_roots_keep_their_options_and_lie_by_group() -> None:
     calls = [size.of("a").priority(3), counting.of({"b"}), size.of("c").priority(3), size.of("d").retries(1).key("k")]
     beginning = Roots(calls).beginning(7, 0)
     assert [
-        (group.first, group.kind, group.queue, group.priority, group.keys, group.mores) for group in beginning.tasks
+        (group.first, group.kind, group.queue, group.priority, group.keys, group.details) for group in beginning.tasks
     ] == [
         (7, "measure", "default", 3, None, None),
         (9, "count", "slow", 0, [b"names"], None),

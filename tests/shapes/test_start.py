@@ -15,7 +15,7 @@ from ramify import Call, ConfigError, Tasks
 from ramify.errors import BadPayload, RunEnded, StoreUnavailable, UnknownRun
 from ramify.model.decision import Said
 from ramify.model.process import NewProcess, new_process_id
-from ramify.model.run import Follows, Order, Owner, Run, RunState
+from ramify.model.run import Follows, Order, Owner, RunState, StoredRun
 from ramify.shapes import start
 from ramify.shapes.owner import is_gone, is_here, this_program
 from ramify.shapes.start import Ask, Begun, Bounds, How, add, begin
@@ -65,7 +65,7 @@ def start_as(store: Store, ask: Ask, owner: Owner, monkeypatch: pytest.MonkeyPat
         return begin(store, ask)
 
 
-def end(store: Store, run: Run) -> None:
+def end(store: Store, run: StoredRun) -> None:
     store.cancel(run.id, said=Said("enough"))
 
 

@@ -32,7 +32,7 @@ class Client:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._world = process.world
-        self._store = MemoryStore(self._world.place, self._world.clock)
+        self._store = MemoryStore(self._world.tables, self._world.clock)
         self.reads = self._store.reads
         self.records = None
         self._seen = -1
@@ -82,7 +82,7 @@ class Client:
     def beat(self, process: int) -> Beat:
         """Say "alive"."""
         world = self._world
-        late = Fault.LATE in world.faults and world.luck.random() < 0.1
+        late = Fault.LATE in world.faults and world.chance.random() < 0.1
         return world.call(lambda: self._store.beat(process), 1.2 * self._process.settings.dead_after if late else 0.0)
 
     def reap(self, process: int, dead_after: float) -> Reap:
@@ -109,12 +109,12 @@ class Client:
         if world.now < world.away_until:
             raise StoreUnavailable("the store is away")
         seen = self._seen, self._heard
-        if seen == (world.place.version, self._calls):
+        if seen == (world.tables.version, self._calls):
             self._waiting.append(me := here())
             me.park(self._process.in_world(seconds))
             if me in self._waiting:
                 self._waiting.remove(me)
-        self._seen, self._heard = world.place.version, self._calls
+        self._seen, self._heard = world.tables.version, self._calls
         return seen != (self._seen, self._heard)
 
     def wake(self) -> None:
@@ -137,5 +137,5 @@ class Client:
 
     def _call(self, verb: Callable[[], T], slowest: float = 3.0) -> T:
         world = self._world
-        slow = world.luck.choice((0.0, 0.0, slowest)) if Fault.SLOW in world.faults else 0.0
+        slow = world.chance.choice((0.0, 0.0, slowest)) if Fault.SLOW in world.faults else 0.0
         return world.call(verb, slow)

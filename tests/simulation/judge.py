@@ -48,7 +48,7 @@ class _Judge:
     def _node(self, node: Node) -> Iterator[str]:
         number = node.number
         status, wanted = self._status[number], self._wanted(node)
-        events = self._world.place.events.get(self._watch.tasks[number], ())
+        events = self._world.tables.events.get(self._watch.tasks[number], ())
         told = [event.status for event in events]
         cancelled = self._watch.cancel_of(number) is not None
         if node.end is Act.KILL_LATER and status is Status.DONE:
@@ -81,7 +81,7 @@ class _Judge:
         status = self._status.get(node.number)
         if status is Status.DONE and node.waited_for and node.splits:
             return self._outcome(self._nodes[node.splits[0].then])
-        events = self._world.place.events.get(self._watch.tasks[node.number], ())
+        events = self._world.tables.events.get(self._watch.tasks[node.number], ())
         return status, events[-1].seq if events else 0
 
     def _after_members(self, number: int, seq: int) -> Iterator[str]:
@@ -90,7 +90,7 @@ class _Judge:
                 yield f"node {number} began before its member {member} had ended"
 
     def _run(self, at: int, run: int) -> Iterator[str]:
-        row = self._world.place.runs[run]
+        row = self._world.tables.runs[run]
         failed = any(self._status.get(node.number) in BAD for node in self._nodes if node.run == at)
         if run in self._watch.cancelled_runs:
             wanted = RunState.CANCELLED

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.errors import StoreUnavailable
 from ramify.kernel.control import Defer, Fatal
 from ramify.kernel.current import current
@@ -39,7 +39,7 @@ class Process:
     """One process. What starts with an underscore belongs to it; the rest is for the world and the watch."""
 
     def __init__(self, world: World, settings: Settings) -> None:
-        luck = world.luck
+        chance = world.chance
         self.world = world
         self.settings = settings
         self.name = len(world.processes)
@@ -65,22 +65,22 @@ class Process:
         #: The numbered verb under way.
         self.sending: tuple[Stamp, Callable[[Stamp], object]] | None = None
         skewed = Fault.SKEW in world.faults
-        self._rate = luck.uniform(0.9, 1.1) if skewed else 1.0
-        self._zero = luck.random() * 1e6 if skewed else 1_000.0
+        self._rate = chance.uniform(0.9, 1.1) if skewed else 1.0
+        self._zero = chance.random() * 1e6 if skewed else 1_000.0
         self._client = Client(self)
         self.kernel = Kernel(
             cast(Store, self._client),
             world.handlers,
-            Library(cast(Store, self._client), world.handlers),
+            StoreLibrary(cast(Store, self._client), world.handlers),
             settings,
             machine=self._machine(),
         )
         self.core = self.kernel.core
-        self.session = self.kernel.session
+        self.sender = self.kernel.sender
         _Spy(self)
 
     def __str__(self) -> str:
-        return f"process {self.name} ({self.session.process})"
+        return f"process {self.name} ({self.sender.process})"
 
     def clock(self) -> float:
         """This process's own clock."""
@@ -124,7 +124,7 @@ class Process:
     def keep_record(self, evidence: bool = False) -> None:
         """What whoever buries this process will find: written as it goes, and complete whatever ends it."""
         if self.is_alive:
-            self.world.place.records[self.session.process] = told(self.kernel._record.words, evidence)
+            self.world.tables.records[self.sender.process] = told(self.kernel._record.words, evidence)
 
     def _main(self) -> None:
         """What `engine.run` does."""
@@ -143,18 +143,18 @@ class Process:
     def _exit(self, code: int) -> NoReturn:
         self.has_left = True
         self.kill()
-        self.world.after(self.world.luck.random() * 3.0, self.world.replace)
+        self.world.after(self.world.chance.random() * 3.0, self.world.replace)
         raise Gone
 
     def _machine(self) -> Machine:
-        luck = self.world.luck
+        chance = self.world.chance
         return Machine(
             clock=self._time,
             cpu=lambda: sum(strand.busy for strand in self.strands),
             busy=lambda: here().busy,
-            luck=luck.random,
+            chance=chance.random,
             number=self.world.number,
-            is_scarce=lambda: luck.random() < self.world.weather.scarce,
+            is_scarce=lambda: chance.random() < self.world.weather.scarce,
             lock=cast(Any, Lock),
             condition=cast(Any, Condition),
             event=cast(Any, Event),
@@ -179,7 +179,7 @@ class Process:
             here().park(seconds / 2)
             self.world.kill(self, by_a_task=True)
         here().park(seconds)
-        here().busy += seconds * self._rate * self.world.luck.random()
+        here().busy += seconds * self._rate * self.world.chance.random()
         return self._ended(node, act)
 
     async def attempt_woven(self, number: int) -> int | None:
@@ -188,7 +188,7 @@ class Process:
         if act is Act.KILL:
             await asyncio.sleep(seconds * self._rate / 2)
             self.world.kill(self, by_a_task=True)
-        if act is Act.SLOW and self.world.luck.random() < 0.5:
+        if act is Act.SLOW and self.world.chance.random() < 0.5:
             # It does not let the event loop turn.
             self.world.tell(self, "blocks its loop")
             here().park(seconds)
@@ -198,7 +198,7 @@ class Process:
     def _begun(self, number: int) -> tuple[Node, Act, float]:
         self.check_alive()
         node, task = self.world.tree.nodes[number], current().task
-        act = node.act(len(self.world.place.events.get(task, ())))
+        act = node.act(len(self.world.tables.events.get(task, ())))
         timeout = self.world.handlers[node.group.kind].policy.timeout
         self.world.watch.began(self, task)
         return node, act, 3 * timeout if act is Act.SLOW and timeout is not None else node.seconds
@@ -286,7 +286,7 @@ class _Spy:
             process.out[chunk] = set(chunk.columns()[0])
             if here().name == "ramify-loop":
                 where = "inline" if process.settings.threads == 0 else "in the thread of the loop"
-                process.world.tell(process, "runs", where, len(chunk.places))
+                process.world.tell(process, "runs", where, len(chunk.positions))
             process.world.watch.leased(process, chunk)
 
     def _finished(self, _: None, ran: Ran, now: float) -> None:

@@ -50,7 +50,7 @@ class Strand(threading.Thread):
     def start(self) -> None:
         """It begins when the world comes to it."""
         self.process.strands[self] = None
-        self._sleep(self.process.world.luck.random() * SOON)
+        self._sleep(self.process.world.chance.random() * SOON)
 
     def is_alive(self) -> bool:
         """Whether it was started and is not over."""
@@ -70,7 +70,7 @@ class Strand(threading.Thread):
             return
         if process.is_alive and world.now < process.frozen_until:
             # On waking, everybody in the process hurries, in any order.
-            self._sleep(process.frozen_until - world.now + world.luck.random() * 0.01)
+            self._sleep(process.frozen_until - world.now + world.chance.random() * 0.01)
             return
         if self._is_running:
             self._go.release()
@@ -113,13 +113,13 @@ class Strand(threading.Thread):
         """Perhaps somebody else comes first."""
         process = self.process
         process.check_alive()
-        if process.world.luck.random() < process.world.weather.hiccups:
-            self._pass_on(process.world.luck.random() * HICCUP)
+        if process.world.chance.random() < process.world.weather.hiccups:
+            self._pass_on(process.world.chance.random() * HICCUP)
 
     def stir(self) -> None:
         """Wake it up soon."""
         self._is_stirred = True
-        self._sleep(self.process.world.luck.random() * SOON)
+        self._sleep(self.process.world.chance.random() * SOON)
 
     def _pass_on(self, seconds: float | None) -> None:
         self._is_stirred = False

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from ramify.errors import StoreUnavailable
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.claim import Want
@@ -56,15 +56,15 @@ def store() -> MemoryStore:
 
 
 def test_a_verb_whose_answer_was_lost_is_sent_again_with_the_same_stamp(store: MemoryStore) -> None:
-    session = Session(store, Settings(), Signals(), NoPatience())
+    sender = Sender(store, Settings(), Signals(), NoPatience())
     lossy = Lossy(cycle((True, True, False)))
-    session.enter()
+    sender.enter()
     for _ in range(3):
-        claimed = session.send(lambda stamp: lossy(stamp, lambda again: store.claim(again, WANT)))
+        claimed = sender.send(lambda stamp: lossy(stamp, lambda again: store.claim(again, WANT)))
         (claim,) = claimed.claims
         child = store.reserve(1)
         part = Part(claim.token, claim.tasks, children=[NewTasks(child, "leaf", [b"[]"], claim.tasks[0])])
-        committed = session.send(lambda stamp, part=part: lossy(stamp, lambda again: store.commit(again, [part])))  # type: ignore[misc]
+        committed = sender.send(lambda stamp, part=part: lossy(stamp, lambda again: store.commit(again, [part])))  # type: ignore[misc]
         assert not committed.refused
     assert [stamp.n for stamp in lossy.stamps] == [n for n in range(1, 7) for _ in range(3)]
     (run,) = store.reads.runs().rows
@@ -73,11 +73,11 @@ def test_a_verb_whose_answer_was_lost_is_sent_again_with_the_same_stamp(store: M
 
 
 def test_ids_are_never_given_twice(store: MemoryStore) -> None:
-    sessions = [Session(store, Settings(), Signals(), NoPatience()) for _ in range(2)]
+    sessions = [Sender(store, Settings(), Signals(), NoPatience()) for _ in range(2)]
     taken: set[int] = set()
     for many in (1, 4_000, 200, 5_000, 1):
-        for session in sessions:
-            first = session.take(many)
+        for sender in sessions:
+            first = sender.reserve(many)
             ids = set(range(first, first + many))
             assert not ids & taken
             taken |= ids

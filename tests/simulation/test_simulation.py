@@ -76,8 +76,8 @@ def test_each_sort_of_fault_and_of_step_is_part_of_some_story() -> None:
         World(number, lines.append).live()
     told = "\n".join(lines)
     for word in (
-        "CRASH", "FREEZE", "AWAY", "CANCEL", "PAUSE", "STOP", "echo of", "late ", "buried (", "was reaped",
-        "PutBack", "Take", "Flush", "Move", "Look", "Die", "Leave", "Enter", "THREAD", "stands in", "blocks its loop",
+        "CRASH", "FREEZE", "AWAY", "CANCEL", "PAUSE", "STOP", "echo of", "late ", "buried (", "was reaped", "PutBack",
+        "ClaimWork", "Flush", "Move", "Look", "Die", "Leave", "Enter", "THREAD", "stands in", "blocks its loop",
         "in the thread of the loop", "inline",
     ):  # fmt: skip
         assert word in told, f"no story has {word!r}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ramify.kernel.handler import Colour, Handler, Policy
+from ramify.kernel.handler import Calling, Handler, Policy
 from ramify.kernel.tuning import QUICK
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
@@ -122,24 +122,26 @@ def number_of(body: bytes) -> int:
 
 
 def handlers_of(
-    luck: random.Random, killers: bool, plain: Callable[..., Any], woven: Callable[..., Any]
+    chance: random.Random, killers: bool, plain: Callable[..., Any], woven: Callable[..., Any]
 ) -> dict[str, Handler]:
     """Kinds of every sort, with the policies of this seed."""
-    backoff = Backoff(luck.choice((0.0, 0.2, 2.0)), 2.0, 4.0, jitter=luck.random() < 0.5)
+    backoff = Backoff(chance.choice((0.0, 0.2, 2.0)), 2.0, 4.0, jitter=chance.random() < 0.5)
     most = 4 if killers else None
 
-    def handler(kind: str, colour: Colour, policy: Policy) -> Handler:
+    def handler(kind: str, colour: Calling, policy: Policy) -> Handler:
         return Handler(kind, woven if colour.is_async else plain, SIGNATURE, colour, policy)
 
-    limit: dict[str, Any] = luck.choice(({"concurrency": 1}, {"concurrency": 3}, {"rate": Rate((3, 1.0))}))
+    limit: dict[str, Any] = chance.choice(({"concurrency": 1}, {"concurrency": 3}, {"rate": Rate((3, 1.0))}))
     return {
-        "plain": handler("plain", Colour.PLAIN, Policy(luck.choice((0, 1, 3)), backoff, max_crashes=most)),
-        "woven": handler("woven", Colour.ASYNC, Policy(luck.choice((0, 2)), backoff, max_crashes=most)),
+        "plain": handler("plain", Calling.PLAIN, Policy(chance.choice((0, 1, 3)), backoff, max_crashes=most)),
+        "woven": handler("woven", Calling.ASYNC, Policy(chance.choice((0, 2)), backoff, max_crashes=most)),
         "timed": handler(
-            "timed", luck.choice((Colour.PLAIN, Colour.ASYNC)), Policy(PLENTY, backoff, timeout=1.5, max_crashes=most)
+            "timed",
+            chance.choice((Calling.PLAIN, Calling.ASYNC)),
+            Policy(PLENTY, backoff, timeout=1.5, max_crashes=most),
         ),
         "limited": handler(
-            "limited", luck.choice((Colour.PLAIN, Colour.ASYNC)), Policy(2, backoff, max_crashes=most, **limit)
+            "limited", chance.choice((Calling.PLAIN, Calling.ASYNC)), Policy(2, backoff, max_crashes=most, **limit)
         ),
     }
 
@@ -148,70 +150,70 @@ class Tree:
     """All tasks of all runs of a seed."""
 
     def __init__(
-        self, luck: random.Random, handlers: Mapping[str, Handler], runs: int, size: int, killers: int
+        self, chance: random.Random, handlers: Mapping[str, Handler], runs: int, size: int, killers: int
     ) -> None:
-        self._luck = luck
+        self._chance = chance
         self._handlers = handlers
         self._groups: dict[tuple[str, float | None], Group] = {}
-        self._setbacks = luck.choice((0.0, 0.2, 0.5))
-        self._failures = luck.choice((0.0, 0.0, 0.1))
-        self._splits = luck.choice((0.0, 0.3, 0.6))
-        self._delays = luck.choice((0.0, 0.1))
-        self._pace = luck.choice((0.00005, 0.00005, 0.0005, 0.05, 0.3, 1.2))
+        self._setbacks = chance.choice((0.0, 0.2, 0.5))
+        self._failures = chance.choice((0.0, 0.0, 0.1))
+        self._splits = chance.choice((0.0, 0.3, 0.6))
+        self._delays = chance.choice((0.0, 0.1))
+        self._pace = chance.choice((0.00005, 0.00005, 0.0005, 0.05, 0.3, 1.2))
         # A claim of more tasks than a dead one is split into is the hard case for blame.
-        self._fan = 50 if killers else luck.choice((6, 6, 25))
-        self._kinds = luck.sample(sorted(handlers), luck.randint(1, len(handlers)))
-        if self._pace < QUICK and luck.random() < 0.7:
+        self._fan = 50 if killers else chance.choice((6, 6, 25))
+        self._kinds = chance.sample(sorted(handlers), chance.randint(1, len(handlers)))
+        if self._pace < QUICK and chance.random() < 0.7:
             # Many quick ones of one kind run in the thread of the loop, until one of them is not quick after all.
             self._kinds, self._setbacks, size = ["plain"], 0.0, 4 * size
         self.nodes: list[Node] = []
         self.roots: list[list[int]] = []
         for run in range(runs):
-            roots = [self._node(run, None, False) for _ in range(luck.randint(1, 4))]
+            roots = [self._node(run, None, False) for _ in range(chance.randint(1, 4))]
             self.roots.append([node.number for node in roots])
             self._grow(roots, max(len(roots), size // runs))
         # What kills must be something that ends a branch: whatever it would have made never exists.
         leaves = [node for node in self.nodes if not node.children and not node.splits]
-        for node in luck.sample(leaves, min(killers, len(leaves))):
-            node.script, node.end, node.value = (), luck.choice((Act.KILL, Act.KILL, Act.KILL_LATER)), None
+        for node in chance.sample(leaves, min(killers, len(leaves))):
+            node.script, node.end, node.value = (), chance.choice((Act.KILL, Act.KILL, Act.KILL_LATER)), None
 
     def _grow(self, frontier: list[Node], size: int) -> None:
-        luck, room = self._luck, size - len(frontier)
+        chance, room = self._chance, size - len(frontier)
         while frontier and room > 0:
-            node = frontier.pop(luck.randrange(len(frontier)))
+            node = frontier.pop(chance.randrange(len(frontier)))
             if node.end is not Act.DONE:
                 continue
-            if luck.random() < self._splits:
+            if chance.random() < self._splits:
                 # A task that others wait for has one continuation at most.
-                for _ in range(1 if node.waited_for else luck.choice((1, 1, 2))):
-                    members = [self._node(node.run, node.number, True) for _ in range(luck.randint(0, 4))]
+                for _ in range(1 if node.waited_for else chance.choice((1, 1, 2))):
+                    members = [self._node(node.run, node.number, True) for _ in range(chance.randint(0, 4))]
                     then = self._node(node.run, node.number, node.waited_for, late=False)
-                    then.always = luck.random() < 0.3
+                    then.always = chance.random() < 0.3
                     node.splits.append(Split(tuple(m.number for m in members), then.number))
                     frontier += [*members, then]
                     room -= len(members) + 1
-            if luck.random() < 0.6 or not node.splits:
-                children = [self._node(node.run, node.number, False) for _ in range(luck.randint(0, self._fan))]
+            if chance.random() < 0.6 or not node.splits:
+                children = [self._node(node.run, node.number, False) for _ in range(chance.randint(0, self._fan))]
                 node.children += [child.number for child in children]
                 frontier += children
                 room -= len(children)
 
     def _node(self, run: int, parent: int | None, waited_for: bool, late: bool = True) -> Node:
-        luck = self._luck
-        kind = luck.choice(self._kinds)
-        lane = luck.choice((None, "left", "right")) if kind in ("limited", "plain") else None
-        delay = luck.choice((0.5, 2.0)) if late and parent is not None and luck.random() < self._delays else None
+        chance = self._chance
+        kind = chance.choice(self._kinds)
+        lane = chance.choice((None, "left", "right")) if kind in ("limited", "plain") else None
+        delay = chance.choice((0.5, 2.0)) if late and parent is not None and chance.random() < self._delays else None
         # Now and then one that looks quick is not.
-        pace = self._pace if luck.random() < 0.98 else 0.5
-        node = Node(len(self.nodes), run, parent, self._group(kind, delay), lane, luck.random() * pace)
+        pace = self._pace if chance.random() < 0.98 else 0.5
+        node = Node(len(self.nodes), run, parent, self._group(kind, delay), lane, chance.random() * pace)
         node.waited_for = waited_for
-        if luck.random() < 0.5:
+        if chance.random() < 0.5:
             node.value = b"%d" % (7 * node.number)
-        if kind != "timed" and self._pace >= QUICK and luck.random() < 0.1:
-            node.retries = luck.randint(0, 3)
-        if luck.random() < self._setbacks:
+        if kind != "timed" and self._pace >= QUICK and chance.random() < 0.1:
+            node.retries = chance.randint(0, 3)
+        if chance.random() < self._setbacks:
             self._set_back(node)
-        if parent is not None and luck.random() < self._failures:
+        if parent is not None and chance.random() < self._failures:
             self._fail(node)
         self.nodes.append(node)
         return node
@@ -220,16 +222,16 @@ class Tree:
         return node.retries if node.retries is not None else self._handlers[node.group.kind].policy.retries
 
     def _set_back(self, node: Node) -> None:
-        luck = self._luck
-        acts = [luck.choice((Act.DEFER, Act.DEFER, Act.DEFER_LONG)) for _ in range(luck.choice((0, 0, 1, 2)))]
-        bad = Act.SLOW if node.group.kind == "timed" and luck.random() < 0.5 else Act.RAISE
-        acts += [bad] * luck.randint(0, min(2, self._budget(node)))
-        luck.shuffle(acts)
+        chance = self._chance
+        acts = [chance.choice((Act.DEFER, Act.DEFER, Act.DEFER_LONG)) for _ in range(chance.choice((0, 0, 1, 2)))]
+        bad = Act.SLOW if node.group.kind == "timed" and chance.random() < 0.5 else Act.RAISE
+        acts += [bad] * chance.randint(0, min(2, self._budget(node)))
+        chance.shuffle(acts)
         node.script = tuple(acts)
 
     def _fail(self, node: Node) -> None:
         node.value = None
-        if node.group.kind == "timed" or self._luck.random() < 0.5:
+        if node.group.kind == "timed" or self._chance.random() < 0.5:
             node.end = Act.FATAL
         else:
             node.script, node.end = (Act.RAISE,) * self._budget(node), Act.RAISE
@@ -239,7 +241,7 @@ class Tree:
             self._groups[kind, delay] = Group(kind, SIGNATURE, delay=delay, handler=self._handlers[kind])
         return self._groups[kind, delay]
 
-    def patience(self) -> float:
+    def extra_time(self) -> float:
         """Seconds in which one worker, alone and unlucky, would be through with everything."""
         total = 0.0
         for node in self.nodes:

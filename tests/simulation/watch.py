@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from ramify.kernel.steps import Enter, Flush, Leave, PutBack, Rest, Step, Take
+from ramify.kernel.steps import ClaimWork, Enter, Flush, Leave, PutBack, Rest, Step
 from ramify.kernel.work import Chunk
 from ramify.model.event import Event, Status
 from ramify.store.contract import Beat
@@ -36,7 +36,7 @@ class Watch:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._place = world.place
+        self._place = world.tables
         self._seen_commits = 0
         self._seen_spans = 0
         #: The task of each node that exists, and the node of each task.
@@ -131,7 +131,7 @@ class Watch:
             return
         # One that has just heard that it is in has not beaten yet; if that took very long, it is rightly missed.
         heard = [process for process in world.alive() if process.core.is_in and process.heard_of > float("-inf")]
-        living = {process.session.process: process for process in heard}
+        living = {process.sender.process: process for process in heard}
         for number in processes:
             # Beats get lost too: who alone was silent for so long is rightly missed. But if the reaper was not heard of
             # either, the store was away from both, and nobody may be buried for that.
@@ -165,16 +165,16 @@ class Watch:
         for chunk, tasks in process.out.items():
             many = len(tasks)
             if not chunk.lost:
-                claim, colour = chunk.claim, chunk.handler.colour.is_async
+                claim, colour = chunk.claim, chunk.handler.calling.is_async
                 out[claim.token] = out.get(claim.token, 0) + many
                 leased[colour] += many
                 chunks[colour] += 1
                 kinds[claim.kind] += many
                 if claim.kind == "limited":
-                    limited.update(claim.lane_of(place) for place in chunk.places if claim.tasks[place] in tasks)
+                    limited.update(claim.lane_of(place) for place in chunk.positions if claim.tasks[place] in tasks)
         self._holdings(process, out)
         for holding in core.holdings.values():
-            ready[holding.handler.colour.is_async] += holding.available
+            ready[holding.handler.calling.is_async] += holding.available
             kinds[holding.claim.kind] += holding.available
             waiting[holding.where] += holding.available
         for name, told, true in (
@@ -225,15 +225,15 @@ class Watch:
     def leased(self, process: Process, chunk: Chunk) -> None:
         """Tasks go to a worker: they must be this process's, alive, wanted, and at the attempt they are said to be."""
         core, claim, world = process.core, chunk.claim, self._world
-        session = self._place.sessions[process.session.process]
-        if session.gone_at is not None:
+        sender = self._place.sessions[process.sender.process]
+        if sender.gone_at is not None:
             raise Violation(f"{process} leases tasks after it was declared dead")
         if not core.is_in or core.is_stopping:
             raise Violation(f"{process} leases tasks while it is out or stopping")
         row = self._place.tokens.get(claim.token)
-        for place in chunk.places:
+        for place in chunk.positions:
             task = claim.tasks[place]
-            if row is None or row.owner != process.session.process or not row.covers(task):
+            if row is None or row.owner != process.sender.process or not row.covers(task):
                 raise Violation(f"{process} leases task {task}, which is not its own")
             tried = sum(event.status is Status.RETRYING for event in self._place.events.get(task, ()))
             if chunk.attempts.get(place, 1) != tried + 1:
@@ -242,12 +242,12 @@ class Watch:
                 self._must_not_know(process, chunk, at, f"task {task} was cancelled")
         if (at := self._paused.get(claim.run)) is not None:
             self._must_not_know(process, chunk, at, f"run {claim.run} was paused")
-        if claim.round > self._place.runs[claim.run].round and world.place.runs[claim.run].new.order.value == "rounds":
+        if claim.round > self._place.runs[claim.run].round and world.tables.runs[claim.run].new.order.value == "rounds":
             raise Violation(f"{process} leases tasks of round {claim.round}, which is not open")
 
     def began(self, process: Process, task: int) -> None:
         """A handler is entered."""
-        if self._place.sessions[process.session.process].gone_at is not None:
+        if self._place.sessions[process.sender.process].gone_at is not None:
             raise Violation(f"{process} starts task {task} after it was declared dead")
 
     def _must_not_know(self, process: Process, chunk: Chunk, at: float, what: str) -> None:
@@ -270,7 +270,7 @@ class Watch:
         if process.knows_its_death and not isinstance(step, Enter | Leave):
             raise Violation(f"{process} knows that it was declared dead, and does not enter anew but {step}")
         match step:
-            case Take(_) | Flush(_, want=_) if not (isinstance(step, Flush) and step.want is None):
+            case ClaimWork(_) | Flush(_, want=_) if not (isinstance(step, Flush) and step.want is None):
                 if any(holding.is_suspect for holding in core.holdings.values()):
                     raise Violation(f"{process} wants more while it holds a suspect")
                 if not core.may_lease(process.clock()):
@@ -303,7 +303,7 @@ class Watch:
 
     def left(self, process: Process) -> None:
         """A process is gone for good: nothing is in its name."""
-        held = self._place.held_by(process.session.process)
+        held = self._place.held_by(process.sender.process)
         if held:
             raise Violation(f"{process} has left and still holds {len(held)} rows")
 

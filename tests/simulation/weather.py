@@ -56,38 +56,38 @@ class Weather:
     scarce: float
 
     @classmethod
-    def of(cls, luck: random.Random) -> Weather:
+    def of(cls, chance: random.Random) -> Weather:
         """Draw it."""
-        faults = {fault for fault in Fault if luck.random() < 0.45}
-        killers = luck.choice((1, 1, 2, 3)) if luck.random() < 0.15 else 0
+        faults = {fault for fault in Fault if chance.random() < 0.45}
+        killers = chance.choice((1, 1, 2, 3)) if chance.random() < 0.15 else 0
         return cls(
             frozenset(faults),
-            processes=luck.choice((1, 2, 2, 3, 3, 4)),
-            runs=luck.choice((1, 1, 1, 1, 2)),
-            size=60 if killers else luck.choice((4, 15, 25, 40)),
+            processes=chance.choice((1, 2, 2, 3, 3, 4)),
+            runs=chance.choice((1, 1, 1, 1, 2)),
+            size=60 if killers else chance.choice((4, 15, 25, 40)),
             killers=killers,
-            until=luck.uniform(4.0, 12.0),
-            gap=luck.choice((0.5, 1.5, 3.0)),
-            step=luck.choice((0.0005, 0.01, 0.1)),
-            dead_after=luck.choice((1.2, 3.0)),
-            until_ended=luck.random() < 0.7,
-            hiccups=luck.choice((0.0, 0.01, 0.1)),
-            scarce=luck.choice((0.0, 0.0, 0.1)),
+            until=chance.uniform(4.0, 12.0),
+            gap=chance.choice((0.5, 1.5, 3.0)),
+            step=chance.choice((0.0005, 0.01, 0.1)),
+            dead_after=chance.choice((1.2, 3.0)),
+            until_ended=chance.random() < 0.7,
+            hiccups=chance.choice((0.0, 0.01, 0.1)),
+            scarce=chance.choice((0.0, 0.0, 0.1)),
         )
 
-    def settings(self, luck: random.Random, runs: frozenset[int]) -> Settings:
+    def settings(self, chance: random.Random, runs: frozenset[int]) -> Settings:
         """The settings of one process."""
         return Settings(
             runs=runs if self.until_ended else None,
             until_ended=self.until_ended,
-            threads=luck.choice((None, None, 0, 1, 1, 2, 4)),
-            coroutines=luck.choice((None, 1, 3)),
-            grace=luck.choice((0.0, 0.5, 3.0)),
+            threads=chance.choice((None, None, 0, 1, 1, 2, 4)),
+            coroutines=chance.choice((None, 1, 3)),
+            grace=chance.choice((0.0, 0.5, 3.0)),
             beat_every=self.dead_after / 4,
             dead_after=self.dead_after,
-            flush_after=luck.choice((0.01, 0.1, 1.0)),
-            flush_at=luck.choice((1, 3, 10, 5_000)),
-            claim_at_most=10_000 if self.killers else luck.choice((1, 2, 5, 10_000)),
-            memory_wait=luck.choice((0.0, 1.0, 3.0)),
-            supervisor=1 if luck.random() < 0.3 else None,
+            flush_after=chance.choice((0.01, 0.1, 1.0)),
+            flush_at=chance.choice((1, 3, 10, 5_000)),
+            claim_at_most=10_000 if self.killers else chance.choice((1, 2, 5, 10_000)),
+            memory_wait=chance.choice((0.0, 1.0, 3.0)),
+            supervisor=1 if chance.random() < 0.3 else None,
         )

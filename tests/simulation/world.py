@@ -22,7 +22,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.memory import MemoryStore
-from ramify.store.memory.place import Place
+from ramify.store.memory.tables import Tables
 from ramify.testing import oracle
 from ramify.testing.clock import SECOND, FakeClock
 from tests.simulation.judge import verdict
@@ -43,16 +43,16 @@ class World:
 
     def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
         self.seed = seed
-        self.luck = luck = random.Random(seed)
-        self.weather = Weather.of(luck)
+        self.chance = chance = random.Random(seed)
+        self.weather = Weather.of(chance)
         self.faults = set(self.weather.faults)
-        self.handlers = handlers_of(luck, self.weather.killers > 0, attempt, attempt_woven)
-        self.tree = Tree(luck, self.handlers, self.weather.runs, self.weather.size, self.weather.killers)
+        self.handlers = handlers_of(chance, self.weather.killers > 0, attempt, attempt_woven)
+        self.tree = Tree(chance, self.handlers, self.weather.runs, self.weather.size, self.weather.killers)
         self.now = 0.0
         self.turns = 0
         self.clock = FakeClock()
-        self.place = Place()
-        self.store = MemoryStore(self.place, self.clock)
+        self.tables = Tables()
+        self.store = MemoryStore(self.tables, self.clock)
         self.away_until = 0.0
         self.processes: list[Process] = []
         self.murders = 0
@@ -107,16 +107,16 @@ class World:
 
     def call(self, verb: Callable[[], T], slow: float = 0.0) -> T:
         """One try of a verb: it takes time to get there and back, and may be lost either way."""
-        luck, me = self.luck, here()
-        me.park(luck.random() * self.weather.step + (luck.random() * slow))
+        chance, me = self.chance, here()
+        me.park(chance.random() * self.weather.step + (chance.random() * slow))
         if self.now < self.away_until:
             raise StoreUnavailable("the store is away")
-        is_lost = Fault.LOST in self.faults and luck.random() < 0.15
-        if is_lost and luck.random() < 0.3:
+        is_lost = Fault.LOST in self.faults and chance.random() < 0.15
+        if is_lost and chance.random() < 0.3:
             raise StoreUnavailable("the request was lost")
         answer = self.apply(verb)
-        if slow or luck.random() < 0.5:
-            me.park(luck.random() * self.weather.step + (luck.random() * slow))
+        if slow or chance.random() < 0.5:
+            me.park(chance.random() * self.weather.step + (chance.random() * slow))
         if is_lost:
             raise StoreUnavailable("the answer was lost")
         return answer
@@ -130,12 +130,12 @@ class World:
             return verb()
         finally:
             self._look()
-            if self.place.version != self._version:
-                self._version = self.place.version
-                self.is_over = all(self.place.runs[run].state.is_end for run in self.runs)
+            if self.tables.version != self._version:
+                self._version = self.tables.version
+                self.is_over = all(self.tables.runs[run].state.is_end for run in self.runs)
                 for process in self.processes:
                     # A hint: it may be missed.
-                    if self.luck.random() < 0.95:
+                    if self.chance.random() < 0.95:
                         process.stir()
 
     def _look(self) -> None:
@@ -147,13 +147,13 @@ class World:
 
     def echo(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
         """An old verb arrives once more, long after it was answered. It must change nothing."""
-        if Fault.ECHO in self.faults and self.luck.random() < 0.15:
-            self.after(self.luck.random() * 10.0, lambda: self._deliver_again(stamp, verb))
+        if Fault.ECHO in self.faults and self.chance.random() < 0.15:
+            self.after(self.chance.random() * 10.0, lambda: self._deliver_again(stamp, verb))
 
     def _deliver_again(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
-        session = self.place.sessions[stamp.process]
+        sender = self.tables.sessions[stamp.process]
         # A claim that found nothing did not use its stamp up; a verb is over when its call returns.
-        if session.last < stamp.n:
+        if sender.last < stamp.n:
             return
         before = self._fingerprint()
         self.tell("echo of", stamp)
@@ -163,7 +163,12 @@ class World:
             raise Violation(f"{stamp} was delivered again and changed something")
 
     def _fingerprint(self) -> tuple[object, ...]:
-        return (len(self.place.commits), sorted(self.place.tokens), sorted(self.place.segments), len(self.place.spans))
+        return (
+            len(self.tables.commits),
+            sorted(self.tables.tokens),
+            sorted(self.tables.segments),
+            len(self.tables.spans),
+        )
 
     # processes
 
@@ -174,7 +179,7 @@ class World:
     def newcomer(self) -> None:
         """A process starts."""
         if not self.is_over:
-            process = Process(self, self.weather.settings(self.luck, frozenset(self.runs)))
+            process = Process(self, self.weather.settings(self.chance, frozenset(self.runs)))
             self.processes.append(process)
             process.begin()
 
@@ -189,10 +194,10 @@ class World:
         self.murders += by_a_task
         self.tell("CRASH of", process)
         process.kill(evidence=by_a_task)
-        if process.sending is not None and self.luck.random() < 0.5:
+        if process.sending is not None and self.chance.random() < 0.5:
             stamp, verb = process.sending
-            self.after(self.luck.random() * 3.0, lambda: self._deliver_late(stamp, verb))
-        self.after(self.luck.random() * (3.0 if self._is_calm else 8.0), self.replace)
+            self.after(self.chance.random() * 3.0, lambda: self._deliver_late(stamp, verb))
+        self.after(self.chance.random() * (3.0 if self._is_calm else 8.0), self.replace)
 
     def _deliver_late(self, stamp: Stamp, verb: Callable[[Stamp], object]) -> None:
         self.tell("late", stamp)
@@ -210,14 +215,14 @@ class World:
         runs: list[int] = []
         for roots in self.tree.roots:
             run = self.store.reserve(1)
-            follows = Follows(runs[0]) if runs and self.luck.random() < 0.5 else None
-            order = Order.ROUNDS if follows is not None else self.luck.choice(list(Order))
+            follows = Follows(runs[0]) if runs and self.chance.random() < 0.5 else None
+            order = Order.ROUNDS if follows is not None else self.chance.choice(list(Order))
             nodes = [self.tree.nodes[number] for number in roots]
             tasks = []
             for node in nodes:
                 first = self.store.reserve(1)
-                mores = [node.call.extra] if node.call.extra is not None else None
-                tasks.append(NewTasks(first, node.group.kind, [node.body], lane=node.lane, mores=mores))
+                details = [node.call.extra] if node.call.extra is not None else None
+                tasks.append(NewTasks(first, node.group.kind, [node.body], lane=node.lane, details=details))
             self.store.start(NewRun(run, order=order, follows=follows), tasks)
             runs.append(run)
         return runs
@@ -239,9 +244,9 @@ class World:
 
     def _leased(self) -> None:
         """A thread of a pool has got a chunk."""
-        if Fault.THREAD in self.faults and self.luck.random() < 0.15:
+        if Fault.THREAD in self.faults and self.chance.random() < 0.15:
             self.tell("THREAD of", here().process, "dies")
-            here().park(self.luck.random() * 0.1)
+            here().park(self.chance.random() * 0.1)
             raise Planted
 
     def _end(self) -> None:
@@ -254,11 +259,11 @@ class World:
     def _live(self) -> None:
         self.tell(self.weather)
         for _ in range(self.weather.processes):
-            self.after(self.luck.random() * 2.0, self.newcomer)
+            self.after(self.chance.random() * 2.0, self.newcomer)
         self._plan_trouble()
         self._go_on(lambda: self.now >= self.weather.until or self.is_over)
         self._calm_down()
-        limit = self.now + 60.0 + self.tree.patience()
+        limit = self.now + 60.0 + self.tree.extra_time()
         self._go_on(lambda: self.now > limit or self.is_over)
         if not self.is_over:
             raise Violation(f"no end after {limit:.0f} seconds: {self._what_is_left()}")
@@ -273,8 +278,8 @@ class World:
                 raise Violation(f"no end after {MOST_TURNS} turns: {self._what_is_left()}")
 
     def _what_is_left(self) -> str:
-        runs = [(run, self.place.runs[run].state.value, self.place.runs[run].round) for run in self.runs]
-        rows = [(row.state.name, row.first, row.last, row.owner) for row in self.place.segments.values()][:5]
+        runs = [(run, self.tables.runs[run].state.value, self.tables.runs[run].round) for run in self.runs]
+        rows = [(row.state.name, row.first, row.last, row.owner) for row in self.tables.segments.values()][:5]
         return f"runs {runs}, rows {rows}, processes {list(map(str, self.alive()))}"
 
     def _close(self, limit: float) -> None:
@@ -294,40 +299,40 @@ class World:
     def _plan_trouble(self) -> None:
         sudden = [fault for fault in SUDDEN if fault in self.faults]
         if sudden:
-            self.after(self.luck.expovariate(1 / self.weather.gap), lambda: self._trouble(sudden))
+            self.after(self.chance.expovariate(1 / self.weather.gap), lambda: self._trouble(sudden))
 
     def _trouble(self, sudden: Sequence[Fault]) -> None:
         if self._is_calm:
             return
-        self._strike(self.luck.choice(sudden))
-        self.after(self.luck.expovariate(1 / self.weather.gap), lambda: self._trouble(sudden))
+        self._strike(self.chance.choice(sudden))
+        self.after(self.chance.expovariate(1 / self.weather.gap), lambda: self._trouble(sudden))
 
     def _strike(self, fault: Fault) -> None:
-        luck, dead_after = self.luck, self.weather.dead_after
+        chance, dead_after = self.chance, self.weather.dead_after
         alive = [process for process in self.alive() if self.now >= process.frozen_until]
         match fault:
             case Fault.CRASH if alive:
-                self.kill(luck.choice(alive))
+                self.kill(chance.choice(alive))
             case Fault.FREEZE if alive:
-                process = luck.choice(alive)
-                process.frozen_until = self.now + luck.random() * 2.5 * dead_after
+                process = chance.choice(alive)
+                process.frozen_until = self.now + chance.random() * 2.5 * dead_after
                 self.tell("FREEZE of", process, f"until {process.frozen_until:.3f}")
             case Fault.AWAY:
-                self.away_until = self.now + luck.random() * 3 * dead_after * luck.random()
+                self.away_until = self.now + chance.random() * 3 * dead_after * chance.random()
                 self.tell(f"AWAY until {self.away_until:.3f}")
             case Fault.CANCEL:
                 self._cancel()
             case Fault.PAUSE:
-                run = luck.choice(self.runs)
+                run = chance.choice(self.runs)
                 self.apply(lambda: self.store.pause(run))
                 self.tell("PAUSE of", run)
                 self.watch.paused(run)
-                self.after(luck.random() * 6.0, lambda: self._resume(run))
+                self.after(chance.random() * 6.0, lambda: self._resume(run))
             case Fault.STOP if alive:
-                process = luck.choice(alive)
+                process = chance.choice(alive)
                 self.tell("STOP of", process)
                 process.stop()
-                self.after(luck.random() * 8.0, self.replace)
+                self.after(chance.random() * 8.0, self.replace)
             case _:
                 pass
 
@@ -337,11 +342,11 @@ class World:
         self.watch.resumed(run)
 
     def _cancel(self) -> None:
-        luck = self.luck
-        number = luck.choice(list(self.watch.tasks))
+        chance = self.chance
+        number = chance.choice(list(self.watch.tasks))
         run = self.runs[self.tree.nodes[number].run]
-        task = None if luck.random() < 0.1 else self.watch.tasks[number]
-        below = task is not None and luck.random() < 0.5
+        task = None if chance.random() < 0.1 else self.watch.tasks[number]
+        below = task is not None and chance.random() < 0.5
         answer = self.apply(lambda: self.store.cancel(run, task, below=below, said=Said("no longer wanted")))
         self.tell("CANCEL of", run, task, below, answer.name)
         if answer is Settled.CERTAIN or answer is Settled.REQUESTED:

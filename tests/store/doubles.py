@@ -33,7 +33,7 @@ from ramify.store.clock import StoreTime
 from ramify.store.contract import Beat, Description
 from ramify.store.memory import MemoryStore
 from ramify.store.memory import processes as graves
-from ramify.store.memory.place import SegmentRow
+from ramify.store.memory.tables import MemorySegment
 
 DOUBLES: dict[type[MemoryStore], tuple[str, ...]] = {}
 Double = TypeVar("Double", bound=type[MemoryStore])
@@ -52,12 +52,12 @@ def caught_by(*cases: str) -> Callable[[Double], Double]:
 class Damaged(MemoryStore):
     """What the doubles share: a look at the rows, and a way to bend them for the length of one verb."""
 
-    def rows(self, *states: SegmentState) -> list[SegmentRow]:
+    def rows(self, *states: SegmentState) -> list[MemorySegment]:
         """The rows in these states; all of them when none is named."""
-        return [row for row in self._place.segments.values() if not states or row.state in states]
+        return [row for row in self._tables.segments.values() if not states or row.state in states]
 
     @contextmanager
-    def bent(self, rows: list[SegmentRow], name: str, value: object) -> Iterator[None]:
+    def bent(self, rows: list[MemorySegment], name: str, value: object) -> Iterator[None]:
         """Give a field of these rows another value, and put it right again afterwards."""
         before = [(row, getattr(row, name)) for row in rows]
         for row in rows:
@@ -162,7 +162,7 @@ class LeavesWithItsClaims(Damaged):
     """Ends the session and leaves the claims with the dead."""
 
     def leave(self, process: int) -> None:
-        self._place.sessions[process].gone_at = self.now()
+        self._tables.sessions[process].gone_at = self.now()
 
 
 @caught_by("leave: what a leaver holds is offered again without blame")
@@ -170,8 +170,8 @@ class BlamesLeavers(Damaged):
     """Takes a leaver for a crash."""
 
     def leave(self, process: int) -> None:
-        held = {task: 5 for row in self._place.held_by(process) for task in range(row.first, row.last + 1)}
-        graves.bury(self._place, process, self.now(), Death(held, evidence=True))
+        held = {task: 5 for row in self._tables.held_by(process) for task in range(row.first, row.last + 1)}
+        graves.bury(self._tables, process, self.now(), Death(held, evidence=True))
 
 
 @caught_by("leave: the stamps of a leaver are refused")
@@ -180,7 +180,7 @@ class LeaversStay(Damaged):
 
     def leave(self, process: int) -> None:
         super().leave(process)
-        self._place.sessions[process].gone_at = None
+        self._tables.sessions[process].gone_at = None
 
 
 @caught_by("bury: nobody is marked for a death that is nobodys fault")
@@ -206,7 +206,7 @@ class BlamesAllThatWasHeld(Damaged):
     """Takes everything that was held for running."""
 
     def bury(self, process: int, death: Death) -> int:
-        held = {task: 5 for row in self._place.held_by(process) for task in range(row.first, row.last + 1)}
+        held = {task: 5 for row in self._tables.held_by(process) for task in range(row.first, row.last + 1)}
         return super().bury(process, msgspec.structs.replace(death, ran=held))
 
 
@@ -223,9 +223,9 @@ class LateForEver(Damaged):
     """Keeps the mark of a task that ran out of time."""
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
-        kept = {run: list(marks) for run, marks in self._place.marks.items()}
+        kept = {run: list(marks) for run, marks in self._tables.marks.items()}
         answer = super().commit(stamp, parts, then_claim)
-        self._place.marks.update(kept)
+        self._tables.marks.update(kept)
         return answer
 
 
@@ -234,7 +234,7 @@ class BuriesAgain(Damaged):
     """Buries whoever it is told to."""
 
     def bury(self, process: int, death: Death) -> int:
-        self._place.sessions[process].gone_at = None
+        self._tables.sessions[process].gone_at = None
         super().bury(process, death)
         return 1
 
@@ -264,7 +264,7 @@ class BeatRevives(Damaged):
     """Lets a process that was reaped go on."""
 
     def beat(self, process: int) -> Beat:
-        self._place.sessions[process].gone_at = None
+        self._tables.sessions[process].gone_at = None
         return super().beat(process)
 
 
@@ -286,7 +286,7 @@ class ReapsAfterAnOutage(Damaged):
 
     def reap(self, process: int, dead_after: float) -> Reap:
         now = self._clock.monotonic()
-        beats = self._place.sessions[process].beats
+        beats = self._tables.sessions[process].beats
         beats.clear()
         beats.extend(range(now - int(2e6 * dead_after), now + 1, 1_000_000))
         return super().reap(process, dead_after)
@@ -315,9 +315,9 @@ class BuriesWorkWithTheDead(Damaged):
     """Marks the process and leaves its claims: nobody will ever look again."""
 
     def reap(self, process: int, dead_after: float) -> Reap:
-        held, self._place.tokens = self._place.tokens, {}
+        held, self._tables.tokens = self._tables.tokens, {}
         answer = super().reap(process, dead_after)
-        self._place.tokens = held
+        self._tables.tokens = held
         return answer
 
 
@@ -329,9 +329,9 @@ class ReaperQuarantines(Damaged):
         answer = super().reap(process, dead_after)
         found = self.rows(SegmentState.READY) if answer.processes else []
         if found:
-            self._place.new_commit(process, 0, self.now())
+            self._tables.new_commit(process, 0, self.now())
         for row in found:
-            self._place.write_event(row.first, Status.QUARANTINED, None)
+            self._tables.write_event(row.first, Status.QUARANTINED, None)
         return answer
 
 
@@ -344,7 +344,7 @@ class ReusesIds(Damaged):
 
     def reserve(self, count: int) -> int:
         first = super().reserve(count)
-        self._place.next_id -= 1 if count > 1 else 0
+        self._tables.next_id -= 1 if count > 1 else 0
         return first
 
 
@@ -359,7 +359,7 @@ class StartsTwice(Damaged):
         joins: Sequence[NewJoins] = (),
         waiters: Sequence[NewWaiters] = (),
     ) -> Started:
-        self._place.names.clear()
+        self._tables.names.clear()
         return super().start(run, tasks, joins, waiters)
 
 
@@ -410,7 +410,7 @@ class AppendsTwice(Appending):
     """Takes an append that is sent again for a new one."""
 
     def bend(self, run: int, group: NewTasks) -> NewTasks:
-        known = self._place.span_of(group.first) is not None
+        known = self._tables.span_of(group.first) is not None
         return msgspec.structs.replace(group, first=self.reserve(len(group.bodies))) if known else group
 
 
@@ -419,7 +419,7 @@ class EndedRunsTakeTasks(Appending):
     """Lets an ended run grow."""
 
     def bend(self, run: int, group: NewTasks) -> NewTasks:
-        self._place.runs[run].state = RunState.OPEN
+        self._tables.runs[run].state = RunState.OPEN
         return group
 
 
@@ -430,9 +430,9 @@ class GrowsOpenRounds(Appending):
     """Appends to the round that is open."""
 
     def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
-        self._place.runs[run].round -= 1
+        self._tables.runs[run].round -= 1
         answer = super().append(run, tasks, *rest, **more)
-        self._place.runs[run].round += 1
+        self._tables.runs[run].round += 1
         return answer
 
 
@@ -451,7 +451,7 @@ class ExtendsWhateverIsThere(Appending):
     """Gives a single task the priority of the row before it, to be able to extend that."""
 
     def bend(self, run: int, group: NewTasks) -> NewTasks:
-        before = self._place.span_of(group.first - 1)
+        before = self._tables.span_of(group.first - 1)
         return group if before is None else msgspec.structs.replace(group, priority=before.priority)
 
 

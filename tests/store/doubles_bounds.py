@@ -29,7 +29,7 @@ class Bending(Damaged):
 
     @contextmanager
     def believing(self, **terms: Any) -> Iterator[None]:
-        before = list(self._place.runs.values())
+        before = list(self._tables.runs.values())
         news = [row.new for row in before]
         for row in before:
             row.new = replace(row.new, **terms)
@@ -52,11 +52,11 @@ class CountsOnlyItsOwn(Bending):
     """Counts what the asking process holds, and nobody else's."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        others = {token: row for token, row in self._place.tokens.items() if row.owner != stamp.process}
+        others = {token: row for token, row in self._tables.tokens.items() if row.owner != stamp.process}
         for token in others:
-            del self._place.tokens[token]
+            del self._tables.tokens[token]
         answer = super().claim(stamp, want)
-        self._place.tokens.update(others)
+        self._tables.tokens.update(others)
         return answer
 
 
@@ -66,7 +66,7 @@ class TakesWholeRows(Bending):
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
         full = {
-            row.run for row in self.rows(SegmentState.CLAIMED) if self._place.run(row.run).new.max_running is not None
+            row.run for row in self.rows(SegmentState.CLAIMED) if self._tables.run(row.run).new.max_running is not None
         }
         without_room = [row for row in self.rows(SegmentState.READY) if row.run in full]
         with self.bent(without_room, "state", SegmentState.GATED), self.believing(max_running=None):
@@ -78,7 +78,7 @@ class WaitsForRoom(Bending):
     """Grants nothing at all while a run that fits has no room."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        bound = [row.new for row in self._place.runs.values() if row.new.max_running is not None]
+        bound = [row.new for row in self._tables.runs.values() if row.new.max_running is not None]
         return super().claim(stamp, replace(want, limit=1) if bound else want)
 
 
@@ -141,7 +141,7 @@ class CancelsTheLate(Damaged):
 
     def _advance(self, run: int, round: int) -> Advanced:
         answer = super()._advance(run, round)
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         row.into = RunState.CANCELLED if row.into is RunState.FAILED else row.into
         return answer
 
@@ -151,7 +151,7 @@ class StrikesAgainAndAgain(Damaged):
     """Does not remember that a deadline has struck."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         row.into = RunState.DONE if row.state is RunState.OPEN else row.into
         return super()._advance(run, round)
 
@@ -161,9 +161,9 @@ class JudgesFromAfar(Damaged):
     """Drains a late run whatever round was asked for."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        deadline = self._place.runs[run].new.deadline
+        deadline = self._tables.runs[run].new.deadline
         is_late = deadline is not None and deadline <= self.now()
-        return super()._advance(run, self._place.runs[run].round if is_late else round)
+        return super()._advance(run, self._tables.runs[run].round if is_late else round)
 
 
 @caught_by("advance: a paused run is judged by its deadline when it is resumed")

@@ -23,8 +23,8 @@ class ForgetsWhatGoesOn(Damaged):
     """Takes every run for one that has ended."""
 
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
-        if tasks is None and run in self._place.runs:
-            self._place.runs[run].state = RunState.DONE
+        if tasks is None and run in self._tables.runs:
+            self._tables.runs[run].state = RunState.DONE
         return super().forget(run, tasks, **rest)
 
 
@@ -37,10 +37,10 @@ class MarksItLast(Damaged):
     """Removes tasks first, and says so when all of them are gone."""
 
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
-        before = self._place.run(run).state
+        before = self._tables.run(run).state
         answer = super().forget(run, tasks, **rest)
         if answer.more and tasks is None:
-            self._place.run(run).state = before
+            self._tables.run(run).state = before
         return answer
 
 
@@ -60,7 +60,7 @@ class AsksNoReader(Damaged):
     """Does not look who has the results."""
 
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
-        place = self._place
+        place = self._tables
         hidden, place.joins = place.joins, {}
         try:
             return super().forget(run, tasks, **rest)
@@ -81,7 +81,7 @@ class MemoryTime(Damaged):
     """The same place, some days from now."""
 
     def __init__(self, other: Damaged) -> None:
-        super().__init__(other._place, other._clock)
+        super().__init__(other._tables, other._clock)
 
     def now(self) -> int:
         return super().now() + 10**12
@@ -101,11 +101,11 @@ class ForgetsParentsFirst(Damaged):
     """Does not look for children."""
 
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
-        known = {span.first: span.parents for span in self._place.spans.values()}
-        for span in self._place.spans.values():
+        known = {span.first: span.parents for span in self._tables.spans.values()}
+        for span in self._tables.spans.values():
             span.parents = [None] * len(span.parents)
         answer = super().forget(run, tasks, **rest)
-        for first, span in self._place.spans.items():
+        for first, span in self._tables.spans.items():
             span.parents = known.get(first, span.parents)
         return answer
 
@@ -117,12 +117,12 @@ class TakesEveryRunForAQueue(Damaged):
     """Lets go of whatever ended, as if nobody asked how."""
 
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
-        row, held = self._place.run(run), self._place.keys
-        new, row.new, self._place.keys = row.new, replace(row.new, endless=True), {}
+        row, held = self._tables.run(run), self._tables.keys
+        new, row.new, self._tables.keys = row.new, replace(row.new, endless=True), {}
         try:
             return super().forget(run, tasks, **rest)
         finally:
-            row.new, self._place.keys = new, held
+            row.new, self._tables.keys = new, held
 
 
 @caught_by("forget: of a run of any end its name and counts stay")
@@ -132,7 +132,7 @@ class ForgetsTheName(Damaged):
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
         answer = super().forget(run, tasks, **rest)
         if tasks is None and not answer.more:
-            self._place.names = {name: number for name, number in self._place.names.items() if number != run}
+            self._tables.names = {name: number for name, number in self._tables.names.items() if number != run}
         return answer
 
 
@@ -141,7 +141,7 @@ class UsesNumbersTwice(Damaged):
     """Numbers lines by how many there are."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
-        self._place.next_line = len(self._place.lines) + 1
+        self._tables.next_line = len(self._tables.lines) + 1
         super().note(process, lines)
 
 
@@ -150,10 +150,10 @@ class KeepsLateLines(Damaged):
     """Keeps what a run logs that nobody can ask any more."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
-        gone = [row for row in self._place.runs.values() if row.state is RunState.FORGOTTEN]
+        gone = [row for row in self._tables.runs.values() if row.state is RunState.FORGOTTEN]
         for row in gone:
             row.state = RunState.DONE
-        graves.note(self._place, process, lines)
+        graves.note(self._tables, process, lines)
         for row in gone:
             row.state = RunState.FORGOTTEN
 
@@ -163,7 +163,7 @@ class CountsWhatIsGone(Damaged):
     """Leaves the counters as they were."""
 
     def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
-        counters = self._place.counters.copy()
+        counters = self._tables.counters.copy()
         answer = super().forget(run, tasks, **rest)
-        self._place.counters = counters
+        self._tables.counters = counters
         return answer

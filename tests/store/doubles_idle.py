@@ -84,7 +84,7 @@ class UsesStampsUpForNothing(Damaged):
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
         answer = super().claim(stamp, want)
-        self._place.consume(stamp, answer)
+        self._tables.consume(stamp, answer)
         return answer
 
 
@@ -95,8 +95,8 @@ class AskingIsNews(Damaged):
     """Wakes everybody up when somebody asks for work."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        with self._place.lock:
-            self._place.wake()
+        with self._tables.lock:
+            self._tables.wake()
         return super().claim(stamp, want)
 
 
@@ -108,7 +108,7 @@ class LooksBeforeItChecksTheStamp(Damaged):
     """Does not mind who asks, as long as nothing of what is asked for was remembered."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        session = self._place.sessions[stamp.process]
+        session = self._tables.sessions[stamp.process]
         session.gone_at, session.last = None, min(session.last, stamp.n - 1)
         return super().claim(stamp, want)
 
@@ -121,8 +121,8 @@ class JudgingIsNews(Damaged):
     """Wakes everybody up when somebody asks whether a round is over."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        with self._place.lock:
-            self._place.wake()
+        with self._tables.lock:
+            self._tables.wake()
         return super()._advance(run, round)
 
 
@@ -131,7 +131,7 @@ class TellsOfEveryPause(Damaged):
     """Names paused runs that the process has nothing of."""
 
     def beat(self, process: int) -> Beat:
-        paused = [number for number, run in sorted(self._place.runs.items()) if run.state is RunState.PAUSED]
+        paused = [number for number, run in sorted(self._tables.runs.items()) if run.state is RunState.PAUSED]
         return replace(super().beat(process), paused=tuple(paused))
 
 
@@ -140,7 +140,7 @@ class CountsTheDeadAsPeers(Damaged):
     """Counts every session there ever was."""
 
     def beat(self, process: int) -> Beat:
-        return replace(super().beat(process), peers=len(self._place.sessions))
+        return replace(super().beat(process), peers=len(self._tables.sessions))
 
 
 @caught_by("wait: wait says whether something may have changed")
@@ -177,8 +177,8 @@ class WakesEverybody(Damaged):
     """Wakes all clients of the place."""
 
     def wake(self) -> None:
-        with self._place.lock:
-            self._place.wake()
+        with self._tables.lock:
+            self._tables.wake()
 
 
 @caught_by("claim: the task of a join that brings results has those of its members")
@@ -189,7 +189,7 @@ class BringsNothing(Answering):
         return replace(
             answer,
             claims=tuple(
-                replace(claim, mores={task: replace(more, results=None) for task, more in claim.mores.items()})
+                replace(claim, details={task: replace(more, results=None) for task, more in claim.details.items()})
                 for claim in answer.claims
             ),
         )

@@ -45,7 +45,7 @@ class StagesUnguarded(Damaged):
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         held = super().stage(stamp, token, tasks)
         if not held:
-            adding.stage(self._place, next(iter(self._place.runs.values())), tasks[0], self.rows()[0])
+            adding.stage(self._tables, next(iter(self._tables.runs.values())), tasks[0], self.rows()[0])
         return held
 
 
@@ -54,7 +54,7 @@ class StagesTwice(Damaged):
     """Takes a stage that is sent again for a new one."""
 
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
-        session = self._place.sessions[stamp.process]
+        session = self._tables.sessions[stamp.process]
         if session.last == stamp.n:
             session.last -= 1
             tasks = [replace(group, first=self.reserve(len(group.bodies) + 1) + 1) for group in tasks]
@@ -85,10 +85,10 @@ class PublishesWithoutCounting(Damaged):
     """Lets the counters stay behind when staged rows are published."""
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
-        before = dict(self._place.counters)
+        before = dict(self._tables.counters)
         answer = super().commit(stamp, parts, then_claim)
         if any(part.publish for part in parts):
-            self._place.counters.update({key: before.get(key, 0) for key in self._place.counters if not key[2]})
+            self._tables.counters.update({key: before.get(key, 0) for key in self._tables.counters if not key[2]})
         return answer
 
 
@@ -97,7 +97,7 @@ class ReleaseIsACrash(Damaged):
     """Counts a release as a death."""
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
-        row = self._place.tokens.get(token)
+        row = self._tables.tokens.get(token)
         if row is not None:
             row.deaths = Deaths(ran=1)
         return super().release(stamp, token)
@@ -108,7 +108,7 @@ class KeepsLanesTogether(Damaged):
     """Puts a row of several lanes back as it is, so that no lane of it can be left alone."""
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
-        row = self._place.tokens.get(token)
+        row = self._tables.tokens.get(token)
         if row is None:
             return super().release(stamp, token)
         lanes, row.span.lanes = row.span.lanes, None
@@ -122,7 +122,7 @@ class ReleasesTheWholeRange(Damaged):
     """Offers what was finished again."""
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
-        row = self._place.tokens.get(token)
+        row = self._tables.tokens.get(token)
         if row is not None:
             row.left = None
         return super().release(stamp, token)
@@ -133,7 +133,7 @@ class ReleasesForOthers(Damaged):
     """Puts back what another process holds."""
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
-        if (row := self._place.tokens.get(token)) is not None:
+        if (row := self._tables.tokens.get(token)) is not None:
             row.owner = stamp.process
         return super().release(stamp, token)
 
@@ -143,7 +143,7 @@ class ForgetsMarks(Damaged):
     """Forgets the mark on a task when it is put back."""
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
-        self._place.marks.clear()
+        self._tables.marks.clear()
         return super().release(stamp, token)
 
 
@@ -185,7 +185,7 @@ class NothingEverBreaks(Committing):
     """Forgets which members did not end as done."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        for join in self._place.joins.values():
+        for join in self._tables.joins.values():
             for bits in join.parts.values():
                 bits.failed = bits.skipped = bits.cancelled = 0
 
@@ -197,7 +197,7 @@ class WaitsForTheEnded(Damaged):
     def append(
         self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoins] = (), waiters: Sequence[NewWaiters] = ()
     ) -> Appended:
-        alive = [w for w in waiters if fold(self._place.events.get(w.tasks[0], ())).ended is None]
+        alive = [w for w in waiters if fold(self._tables.events.get(w.tasks[0], ())).ended is None]
         return super().append(run, tasks, joins, alive)
 
 
@@ -206,9 +206,9 @@ class CountsArrivals(Committing):
     """Counts arrivals instead of remembering them: a second end stands in for another member's first."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        again = [task for part in parts for task in part.tasks if fold(self._place.events.get(task, ())).life > 1]
-        arrivals = [(join, slot, Status.DONE) for join in self._place.joins for slot in range(2) if again]
-        joins.arrive(self._place, [Arrivals(0, 0, arrivals)], {})
+        again = [task for part in parts for task in part.tasks if fold(self._tables.events.get(task, ())).life > 1]
+        arrivals = [(join, slot, Status.DONE) for join in self._tables.joins for slot in range(2) if again]
+        joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {})
 
 
 @caught_by(
@@ -218,10 +218,10 @@ class AFullPartIsEnough(Committing):
     """Fires a join as soon as one of its parts is full."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        for join in self._place.joins.values():
+        for join in self._tables.joins.values():
             if join.full and not join.fired:
                 join.total = join.full
-                joins.arrive(self._place, [], {join.id: (0, 0)})
+                joins.arrive(self._tables, [], {join.id: (0, 0)})
 
 
 @caught_by("keys: a dropped child that a join counts arrives when the holder ends")
@@ -229,8 +229,8 @@ class DuplicatesArriveAtOnce(Committing):
     """Counts a duplicate as arrived although the other task has not ended."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        arrivals = [(join, slot, Status.DONE) for pairs in self._place.waiters.values() for join, slot in pairs]
-        joins.arrive(self._place, [Arrivals(0, 0, arrivals)], {})
+        arrivals = [(join, slot, Status.DONE) for pairs in self._tables.waiters.values() for join, slot in pairs]
+        joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {})
 
 
 @caught_by("commit: an heir arrives wherever its task was waited for")
@@ -274,11 +274,11 @@ class JudgesTooSoon(Damaged):
     """Takes a run that waits for another one for one that is stalled."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        linked, self._place.linked = self._place.linked, defaultdict(dict)
+        linked, self._tables.linked = self._tables.linked, defaultdict(dict)
         try:
             return super()._advance(run, round)
         finally:
-            self._place.linked = linked
+            self._tables.linked = linked
 
 
 @caught_by("reopen: what follows a reopened task is reopened with it")

@@ -34,9 +34,9 @@ class SettlesAndTellsNoJoin(Damaged):
     """Ends a task by hand and lets whoever waits for it wait for ever."""
 
     def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
-        hidden, self._place.joins = self._place.joins, {}
+        hidden, self._tables.joins = self._tables.joins, {}
         answer = super().settle(run, task, status, value, said)
-        self._place.joins = hidden
+        self._tables.joins = hidden
         return answer
 
 
@@ -108,7 +108,7 @@ class NotesOnlyWhatChanges(Damaged):
     """Gives a number only to decisions that change the state of a run."""
 
     def resume(self, run: int, said: Said = UNSAID) -> RunState:
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         return super().resume(run, said) if row.state is RunState.PAUSED else row.state
 
 
@@ -143,7 +143,7 @@ class ForgetsWhoAskedToDrain(Damaged):
     """Believes whoever asked last."""
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
-        self._place.sessions[process].draining = None
+        self._tables.sessions[process].draining = None
         return super().drain(process, said)
 
 

@@ -9,12 +9,12 @@ import msgspec
 
 from ramify.model.event import Status, Tally
 from ramify.model.log import LogLine, StoredLine
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
-from ramify.store.memory.place import RunRow
 from ramify.store.memory.reads import MemoryReads
+from ramify.store.memory.tables import RunRow
 from ramify.store.reads import ErrorSummary, Page, Result, Tail
 from tests.store.doubles import Damaged, caught_by
 
@@ -28,7 +28,7 @@ class Misreading(Damaged):
 
     def __init__(self, *given: object) -> None:
         super().__init__(*given)  # type: ignore[arg-type]
-        self.reads = self.misreads(self._place)
+        self.reads = self.misreads(self._tables)
 
 
 @caught_by("reads: tasks are paged by id and filtered by kind")
@@ -55,7 +55,7 @@ class RemembersTheEnded(Misreading):
 
     class misreads(MemoryReads):
         def _unnamed(self, digest: bytes) -> list[RunRow]:
-            return [row for row in self._place.runs.values() if row.new.digest == digest and row.new.name is None]
+            return [row for row in self._tables.runs.values() if row.new.digest == digest and row.new.name is None]
 
 
 @caught_by("start: a run knows since which commit a tail finds its events")
@@ -63,7 +63,7 @@ class TailsFromNow(Misreading):
     """Says of every run that it began at this moment."""
 
     class misreads(MemoryReads):
-        def run(self, run: int) -> Run:
+        def run(self, run: int) -> StoredRun:
             return replace(super().run(run), since=self.head() + 1)
 
 
@@ -74,7 +74,7 @@ class BeginsWithTheOldest(Misreading):
     class misreads(MemoryReads):
         def runs(
             self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
-        ) -> Page[Run]:
+        ) -> Page[StoredRun]:
             return super().runs(state=state, after=after, limit=limit)
 
 
@@ -88,7 +88,7 @@ class RemembersOldLives(Misreading):
         ) -> Page[Result]:
             found = [
                 Result(event.task, status, event.value)
-                for events in self._place.events.values()
+                for events in self._tables.events.values()
                 for event in events
                 if event.status is status and event.task > after
             ]
@@ -154,7 +154,7 @@ class SeesWhatIsStaged(Misreading):
 
     class misreads(MemoryReads):
         def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
-            for span in self._place.spans.values():
+            for span in self._tables.spans.values():
                 span.published = True
             return super().children(task, after=after, limit=limit)
 
@@ -173,9 +173,9 @@ class LooksAtTheFirstParentOnly(Misreading):
     class misreads(MemoryReads):
         def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
             told = super().children(task, after=after, limit=limit)
-            spans = {self._place.span_of(row.id).first: row for row in told.rows}  # type: ignore[union-attr]
+            spans = {self._tables.span_of(row.id).first: row for row in told.rows}  # type: ignore[union-attr]
             return msgspec.structs.replace(
-                told, rows=[r for f, r in spans.items() if self._place.spans[f].parents[0] == task]
+                told, rows=[r for f, r in spans.items() if self._tables.spans[f].parents[0] == task]
             )
 
 
@@ -203,7 +203,7 @@ class NotesTwice(Damaged):
     """Does not look at the numbers of lines."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
-        self._place.noted.clear()
+        self._tables.noted.clear()
         super().note(process, lines)
 
 
@@ -213,7 +213,7 @@ class OrdersLinesByTime(Misreading):
 
     class misreads(MemoryReads):
         def logs(self, run: int, *, after: int = 0, **chosen: int) -> Page[StoredLine]:  # type: ignore[override]
-            self._place.lines.sort(key=lambda stored: stored.line.at)
+            self._tables.lines.sort(key=lambda stored: stored.line.at)
             return super().logs(run, after=after, **chosen)
 
 
@@ -241,7 +241,7 @@ class NotesAreNumbered(Damaged):
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
         super().note(process, lines)
-        self._place.sessions[process].last += 1
+        self._tables.sessions[process].last += 1
 
 
 @caught_by("note: who was reaped may still say what it saw")
@@ -249,7 +249,7 @@ class SilencesTheDead(Damaged):
     """Keeps nothing of a process that was reaped."""
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
-        self._place.session(process)
+        self._tables.session(process)
         super().note(process, lines)
 
 
@@ -258,8 +258,8 @@ class SweepsLines(Damaged):
     """Removes the lines of processes that are gone."""
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
-        gone = {number for number, session in self._place.sessions.items() if session.gone_at is not None}
-        self._place.lines = [stored for stored in self._place.lines if stored.process not in gone]
+        gone = {number for number, session in self._tables.sessions.items() if session.gone_at is not None}
+        self._tables.lines = [stored for stored in self._tables.lines if stored.process not in gone]
         return super().vacuum(limit)
 
 
@@ -269,8 +269,8 @@ class KeepsWholeNovels(Damaged):
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
         super().note(process, lines)
-        self._place.lines = [
-            msgspec.structs.replace(stored, line=line) for stored, line in zip(self._place.lines, lines, strict=True)
+        self._tables.lines = [
+            msgspec.structs.replace(stored, line=line) for stored, line in zip(self._tables.lines, lines, strict=True)
         ]
 
 

@@ -28,7 +28,7 @@ class SealsWhenAClaimIsEmpty(Damaged):
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
         answer = super().claim(stamp, want)
         if not answer.claims:
-            for run in self._place.runs.values():
+            for run in self._tables.runs.values():
                 run.state = RunState.DONE
         return answer
 
@@ -47,7 +47,7 @@ class AdvancesAnyRound(Damaged):
     """Does not care which round was asked for."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        return super()._advance(run, self._place.runs[run].round)
+        return super()._advance(run, self._tables.runs[run].round)
 
 
 @caught_by("advance: an endless run does not end when it runs empty")
@@ -55,7 +55,7 @@ class EverythingEnds(Damaged):
     """Ends endless runs too."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         row.new = replace(row.new, endless=False)
         return super()._advance(run, round)
 
@@ -69,7 +69,7 @@ class NothingEverFails(Damaged):
 
     def _advance(self, run: int, round: int) -> Advanced:
         answer = super()._advance(run, round)
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         row.state = RunState.DONE if row.state is RunState.FAILED else row.state
         return replace(answer, state=row.state)
 
@@ -79,7 +79,7 @@ class FollowersDoNotWait(Damaged):
     """Opens a follower's round whatever its leader does."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        self._place.runs[run].new = replace(self._place.runs[run].new, follows=None)
+        self._tables.runs[run].new = replace(self._tables.runs[run].new, follows=None)
         return super()._advance(run, round)
 
 
@@ -99,7 +99,7 @@ class NamesEveryOpenRun(Damaged):
     """Takes every run that has not ended for one that can be moved."""
 
     def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
-        return tuple((number, run.round) for number, run in self._place.runs.items() if run.ended is None)[:limit]
+        return tuple((number, run.round) for number, run in self._tables.runs.items() if run.ended is None)[:limit]
 
 
 @caught_by(
@@ -119,7 +119,7 @@ class OverlooksFollowers(Damaged):
     """Never names a run that follows another."""
 
     def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
-        return tuple(each for each in super().movable(limit) if self._place.runs[each[0]].new.follows is None)
+        return tuple(each for each in super().movable(limit) if self._tables.runs[each[0]].new.follows is None)
 
 
 @caught_by("advance: several runs are judged in the order in which they are asked")
@@ -143,10 +143,10 @@ class CancelsOnlyWhatIsQueued(Damaged):
     """Sweeps what is there, once, and lets the run go on."""
 
     def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         if task is not None or row.state.is_end:
             return super().cancel(run, task, **rest)
-        runs.sweep(self._place, row, [r for r in runs.live(self._place, run) if r.owner is None], self.now())
+        runs.sweep(self._tables, row, [r for r in runs.live(self._tables, run) if r.owner is None], self.now())
         return Settled.REQUESTED
 
 
@@ -157,8 +157,8 @@ class CancelsWhatIsHeld(Damaged):
     def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
         answer = super().cancel(run, task, **rest)
         if task is not None and answer is Settled.REQUESTED:
-            self._place.new_commit(0, 0, self.now())
-            self._place.write_event(task, Status.CANCELLED, None)
+            self._tables.new_commit(0, 0, self.now())
+            self._tables.write_event(task, Status.CANCELLED, None)
         return answer
 
 
@@ -175,9 +175,9 @@ class SweepsAndKeepsTheKeys(Damaged):
     """Ends tasks by sweep and leaves their keys taken."""
 
     def cancel(self, run: int, task: int | None = None, **rest: Any) -> Settled:
-        held = dict(self._place.keys)
+        held = dict(self._tables.keys)
         answer = super().cancel(run, task, **rest)
-        self._place.keys.update(held)
+        self._tables.keys.update(held)
         return answer
 
 
@@ -186,7 +186,7 @@ class SweepsOnce(Damaged):
     """Sweeps when a run is cancelled and never again."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         return Advanced(row.state, row.round) if row.state is RunState.DRAINING else super()._advance(run, round)
 
 
@@ -207,7 +207,7 @@ class PausesOnlyWhatIsThere(Damaged):
 
     def pause(self, run: int, said: Said = UNSAID) -> RunState:
         super().pause(run, said)
-        self._place.runs[run].state = RunState.OPEN
+        self._tables.runs[run].state = RunState.OPEN
         return RunState.PAUSED
 
 
@@ -216,7 +216,7 @@ class ResumesInName(Damaged):
     """Resumes the run and leaves its rows behind the gate."""
 
     def resume(self, run: int, said: Said = UNSAID) -> RunState:
-        row = self._place.runs[run]
+        row = self._tables.runs[run]
         row.state = RunState.OPEN if row.state is RunState.PAUSED else row.state
         return row.state
 
@@ -252,7 +252,7 @@ class LosesReopenedTasks(Reopening):
     def after(self, run: int, answer: Reopened) -> None:
         for row in self.rows(SegmentState.GATED, SegmentState.READY):
             if any(row.covers(task) for task in answer.tasks):
-                self._place.drop_segment(row)
+                self._tables.drop_segment(row)
 
 
 @caught_by("reopen: counters move with a life")
@@ -260,9 +260,9 @@ class CountersStay(Damaged):
     """Leaves the counter of the old end where it was."""
 
     def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
-        before = dict(self._place.counters)
+        before = dict(self._tables.counters)
         answer = super().reopen(stamp, run, tasks, **rest)
-        self._place.counters.update(before)
+        self._tables.counters.update(before)
         return answer
 
 
@@ -271,7 +271,7 @@ class TwoHoldersOfAKey(Damaged):
     """Reopens a task although another one holds its key by now."""
 
     def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
-        self._place.keys.clear()
+        self._tables.keys.clear()
         return super().reopen(stamp, run, tasks, **rest)
 
 
@@ -280,9 +280,9 @@ class JoinsRemember(Damaged):
     """Leaves the arrival of a reopened member where it is."""
 
     def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
-        hidden, self._place.joins = self._place.joins, {}
+        hidden, self._tables.joins = self._tables.joins, {}
         answer = super().reopen(stamp, run, tasks, **rest)
-        self._place.joins = hidden
+        self._tables.joins = hidden
         return answer
 
 
@@ -291,7 +291,7 @@ class SettlesNothing(Reopening):
     """Reopens a task to be settled and forgets to mark it."""
 
     def after(self, run: int, answer: Reopened) -> None:
-        marks = self._place.marks[run]
+        marks = self._tables.marks[run]
         marks[:] = [mark for mark in marks if mark.scope is not Scope.TASK]
 
 
@@ -300,7 +300,7 @@ class ForgetsThatItWasCancelled(Reopening):
     """Lets a run that opens again begin with a clean record."""
 
     def after(self, run: int, answer: Reopened) -> None:
-        self._place.runs[run].into = RunState.DONE
+        self._tables.runs[run].into = RunState.DONE
 
 
 @caught_by("reopen: a task cancelled by itself does not make its run a cancelled one")
@@ -308,7 +308,7 @@ class AnyCancelledTaskCancelsItsRun(Damaged):
     """Takes every run with a cancelled task for a cancelled one."""
 
     def _advance(self, run: int, round: int) -> Advanced:
-        self._place.runs[run].into = RunState.CANCELLED
+        self._tables.runs[run].into = RunState.CANCELLED
         return super()._advance(run, round)
 
 
@@ -335,7 +335,7 @@ class ForgetsTheDead(Damaged):
     """Removes sessions as soon as they have ended."""
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
-        gone = [number for number, session in self._place.sessions.items() if session.gone_at is not None]
+        gone = [number for number, session in self._tables.sessions.items() if session.gone_at is not None]
         for number in gone:
-            del self._place.sessions[number]
+            del self._tables.sessions[number]
         return replace(super().vacuum(limit), sessions=len(gone))

@@ -25,7 +25,7 @@ class ForgetsTheStampOfAClaim(Damaged):
     """Takes a claim that is sent again for a new one."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        self._place.sessions[stamp.process].last -= stamp.n == self._place.sessions[stamp.process].last
+        self._tables.sessions[stamp.process].last -= stamp.n == self._tables.sessions[stamp.process].last
         return super().claim(stamp, want)
 
 
@@ -34,7 +34,7 @@ class TakesOldStamps(Damaged):
     """Does not mind numbers that were used long ago."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        session = self._place.session(stamp.process)
+        session = self._tables.session(stamp.process)
         session.last = min(session.last, stamp.n - 1)
         return super().claim(stamp, want)
 
@@ -44,7 +44,7 @@ class GivesToTheDead(Damaged):
     """Gives work to a process that was reaped."""
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
-        self._place.sessions[stamp.process].gone_at = None
+        self._tables.sessions[stamp.process].gone_at = None
         return super().claim(stamp, want)
 
 
@@ -164,14 +164,14 @@ class ReusesTokens(Damaged):
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
         answer = super().claim(stamp, want)
         same = Claimed(tuple(map(self._with_old_token, answer.claims)), answer.suspects)
-        self._place.sessions[stamp.process].answer = same
+        self._tables.sessions[stamp.process].answer = same
         return same
 
     def _with_old_token(self, claim: Claim) -> Claim:
-        row = self._place.tokens.pop(claim.token)
+        row = self._tables.tokens.pop(claim.token)
         row.token = b"%d" % row.first
-        row.owner = self._place.tokens.get(row.token, row).owner
-        self._place.tokens[row.token] = row
+        row.owner = self._tables.tokens.get(row.token, row).owner
+        self._tables.tokens[row.token] = row
         return replace(claim, token=row.token)
 
 
@@ -201,11 +201,11 @@ class NoTokenGuard(Damaged):
         return super().commit(stamp, [self._force(stamp, part) for part in parts], then_claim)
 
     def _force(self, stamp: Stamp, part: Part) -> Part:
-        row = self._place.covering(part.tasks[0]) if part.tasks else None
+        row = self._tables.covering(part.tasks[0]) if part.tasks else None
         if row is None:
             return part
         row.state, row.owner, row.token = SegmentState.CLAIMED, stamp.process, row.token or new_token()
-        self._place.tokens[row.token] = row
+        self._tables.tokens[row.token] = row
         return replace(part, token=row.token)
 
 
@@ -233,7 +233,7 @@ class ForgetsRefusals(Damaged):
         try:
             return super().commit(stamp, parts, then_claim)
         finally:
-            self._place.refusals.clear()
+            self._tables.refusals.clear()
 
 
 @caught_by("commit: a refused part does not harm the others")
@@ -241,7 +241,7 @@ class OneForAll(Damaged):
     """Refuses the whole batch when one part is void."""
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
-        if not all(part.token in self._place.tokens for part in parts):
+        if not all(part.token in self._tables.tokens for part in parts):
             parts = [replace(part, token=new_token()) for part in parts]
         return super().commit(stamp, parts, then_claim)
 
@@ -261,7 +261,7 @@ class WritesChildrenOfRefusedParts(Committing):
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         for part in parts:
             if part.token in answer.refused and part.children:
-                self.append(max(self._place.runs), part.children)
+                self.append(max(self._tables.runs), part.children)
 
 
 @caught_by(
@@ -272,8 +272,8 @@ class ForgetsTheStampOfACommit(Damaged):
     """Takes a commit that is sent again for a new one."""
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
-        self._place.sessions[stamp.process].last -= stamp.n == self._place.sessions[stamp.process].last
-        known = [part for part in parts if part.token in self._place.tokens]
+        self._tables.sessions[stamp.process].last -= stamp.n == self._tables.sessions[stamp.process].last
+        known = [part for part in parts if part.token in self._tables.tokens]
         return super().commit(stamp, known, then_claim)
 
 
@@ -283,9 +283,9 @@ class PutsTheRestBack(Committing):
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         for part in parts:
-            row = self._place.tokens.get(part.token)
+            row = self._tables.tokens.get(part.token)
             if row is not None:
-                commits.put_back(self._place, row)
+                commits.put_back(self._tables, row)
 
 
 @caught_by("commit: children land in the round after their parents and wait for it")
@@ -320,8 +320,8 @@ class ForgetsToCount(Committing):
     """Writes ends and no counters."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        for counter in [key for key in self._place.counters if key[2]]:
-            del self._place.counters[counter]
+        for counter in [key for key in self._tables.counters if key[2]]:
+            del self._tables.counters[counter]
 
 
 @caught_by(
@@ -349,7 +349,7 @@ class OverlooksStrangers(Committing):
     """Drops outcomes of tasks that are not in the claim, without a word."""
 
     def bend(self, part: Part) -> Part:
-        row = self._place.tokens.get(part.token)
+        row = self._tables.tokens.get(part.token)
         return part if row is None else replace(part, tasks=[task for task in part.tasks if row.covers(task)])
 
 
@@ -362,9 +362,9 @@ class NeverFreesKeys(Damaged):
     """Forgets to free the keys of what ended."""
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
-        held = dict(self._place.keys)
+        held = dict(self._tables.keys)
         answer = super().commit(stamp, parts, then_claim)
-        self._place.keys.update(held)
+        self._tables.keys.update(held)
         return answer
 
 

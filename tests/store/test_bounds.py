@@ -13,7 +13,7 @@ from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
-from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.store.sqlite import SqliteStore
 from ramify.testing.conformance.house import want
 
@@ -22,7 +22,7 @@ PROCESSES, ROUNDS, BOUND = 4, 10, 3
 
 @pytest.fixture(params=["memory", "sqlite"])
 def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
-    place = MemoryPlace()
+    place = MemoryTables()
     return lambda: MemoryStore(place) if request.param == "memory" else SqliteStore(tmp_path / "bounds.db")
 
 

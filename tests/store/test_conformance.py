@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from ramify.store.contract import Store
-from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.store.sqlite import SqliteStore
 from ramify.testing import conformance
 from ramify.testing.conformance import Case, House
 
 
 def memory(folder: Path) -> House:
-    place = MemoryPlace()
+    place = MemoryTables()
     return House(open=lambda clock: MemoryStore(place, clock), kill=lambda store: None)
 
 

@@ -7,7 +7,7 @@ the damage that they see.
 import pytest
 
 from ramify.errors import RamifyError
-from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.testing import conformance
 from ramify.testing.conformance import Case, House
 from tests.store import (
@@ -39,7 +39,7 @@ NOTICED = (AssertionError, RamifyError)
 
 
 def prove(case: Case, store: type[MemoryStore]) -> None:
-    place = MemoryPlace()
+    place = MemoryTables()
     conformance.prove(case, House(open=lambda clock: store(place, clock), kill=lambda client: None))
 
 

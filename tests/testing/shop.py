@@ -1,4 +1,4 @@
-"""A small program to test the test kit on: an engine with tasks of every colour."""
+"""A small program to test the test kit on: an engine with tasks of every calling."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ async def client() -> AsyncIterator[list[str]]:
     yield []
 
 
-# A task is known by what it takes and what comes of it in the end, whatever its colour.
+# A task is known by what it takes and what comes of it in the end, however it is called.
 of_grow: Task[[str], int] = grow
 of_fetch: Task[[str], bytes] = fetch
 of_crawl: Task[[str], int] = crawl

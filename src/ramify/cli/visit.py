@@ -22,7 +22,7 @@ from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import find_run, newest_run, open_runs, title
 from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 from ramify.model.task import Row
 from ramify.store import here
 from ramify.store.contract import Store
@@ -48,7 +48,7 @@ class Visit:
     store: Store
     out: Out
 
-    def run(self, wanted: str | None) -> Run:
+    def run(self, wanted: str | None) -> StoredRun:
         """The run that an argument means, or without one the present run; `Wrong` names what there is."""
         if wanted is None:
             return self._present()
@@ -57,7 +57,7 @@ class Visit:
         except UnknownRun as error:
             raise Wrong(str(error)) from error
 
-    def _present(self) -> Run:
+    def _present(self) -> StoredRun:
         """The run that is open, or the newest one if none is; it is said which."""
         going = open_runs(self.store.reads)
         if len(going) > 1:
@@ -77,7 +77,7 @@ class Visit:
             raise Wrong(str(error)) from error
 
 
-class Session:
+class BriefProcess:
     """A process of a few moments, for verbs that carry a number."""
 
     def __init__(self, store: Store) -> None:
@@ -92,9 +92,9 @@ class Session:
 
 
 @contextmanager
-def entered(store: Store) -> Iterator[Session]:
+def entered(store: Store) -> Iterator[BriefProcess]:
     """Be a process for the length of a block. First it buries those that are known to be dead, as any worker would."""
-    session = Session(store)
+    session = BriefProcess(store)
     try:
         store.reap(session.process, DEAD_AFTER)
         yield session

@@ -56,7 +56,7 @@ class Orders(msgspec.Struct, frozen=True):
     the store's URL, which may hold a password, is not in it: that goes through the line.
     """
 
-    place: str
+    address: str
     #: Where the program finds modules.
     path: tuple[str, ...] = ()
     durability: Durability = "power"

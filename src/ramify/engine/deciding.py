@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.decision import Said
@@ -91,14 +91,14 @@ def resolve(
 
 
 def _reopen(store: Store, run: int, mark: Mark, said: Said) -> Reopened:
-    session = Session(store, Settings(), Signals(), threading.Event(), kinds=())
-    session.enter()
+    sender = Sender(store, Settings(), Signals(), threading.Event(), kinds=())
+    sender.enter()
     try:
         assert mark.task is not None
         tasks = [mark.task]
-        return session.send(lambda stamp: store.reopen(stamp, run, tasks, settle=mark, said=said))
+        return sender.send(lambda stamp: store.reopen(stamp, run, tasks, settle=mark, said=said))
     finally:
-        store.leave(session.process)
+        store.leave(sender.process)
 
 
 def _about_run(store: Store, run: int, reason: str, by: str | None) -> Said:

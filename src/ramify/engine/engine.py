@@ -121,10 +121,10 @@ class Engine(Tasks):
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
         if processes and self._inside.work_on is None:
-            from ramify.engine.supervise import place_for_others
+            from ramify.engine.supervise import address_for_others
 
             # Before anything is stored: a run that was refused is not there.
-            place_for_others(self._inside)
+            address_for_others(self._inside)
         bounds = Bounds(max_running, max_tasks, deadline)
         ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
         begun = self._begin(ask)
@@ -216,9 +216,9 @@ class Engine(Tasks):
 
     def _begin(self, ask: Ask) -> Begun:
         store = self._inside.store
-        begun = begin(store, ask, lambda many: self._inside.take_ids(many, younger=IN_ORDER))
+        begun = begin(store, ask, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER))
         about = store.describe()
-        self._inside.say(f"{begun.said} [{about.name} {about.place}: keeps {about.keeps}; lacks {about.lacks}]")
+        self._inside.say(f"{begun.said} [{about.name} {about.location}: keeps {about.keeps}; lacks {about.lacks}]")
         return begun
 
     def _work_on(self, run: Run[Any], threads: int | None, processes: int) -> None:

@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ramify.engine.library import Library
+from ramify.engine.address import folder_now
+from ramify.engine.library import StoreLibrary
 from ramify.engine.lookout import Lookout
-from ramify.engine.place import folder_now
 from ramify.engine.resource import AnyResource, close_all
-from ramify.engine.stir import Stir
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Teller, say
+from ramify.engine.wakeups import Wakeups
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
@@ -72,7 +72,7 @@ class Inside:
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
         self.work_on: Callable[[Sequence[int]], None] | None = None
         #: What waits of this engine sleep on.
-        self.stir = Stir()
+        self.wakeups = Wakeups()
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
@@ -119,14 +119,14 @@ class Inside:
                 self._ids = None
             return self._opened[0]
 
-    def take_ids(self, many: int, above: int = 0, younger: float = math.inf) -> int:
-        """The first of so many contiguous ids of the store, for what comes from outside; see `Ids.take`."""
+    def reserve_ids(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+        """The first of so many contiguous ids of the store, for what comes from outside; see `Ids.reserve`."""
         with self._lock:
             store = self.store
             if self._ids is None:
                 self._ids = Ids(lambda count: until_answered(lambda: store.reserve(count)), 16, 1_024)
             ids = self._ids
-        return ids.take(many, above, younger)
+        return ids.reserve(many, above, younger)
 
     def close(self) -> None:
         """Close the store and the resources. It is opened again when it is next needed."""
@@ -155,9 +155,9 @@ class Inside:
 
         settings = replace(settings, version=self._version or "", log_level=self._log_level, log_lines=self._log_lines)
         handlers = self.handlers()
-        library = Library(self.store, handlers, self.resources())
+        library = StoreLibrary(self.store, handlers, self.resources())
         made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
-        made.signals.listen(self.stir)
+        made.signals.listen(self.wakeups)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
         made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
@@ -203,7 +203,7 @@ class Inside:
     def identity(self) -> object:
         """Its store, as something to compare with that of other engines in this process."""
         about = self.store.describe()
-        return (about.name, about.place) if about.shared else id(self.store)
+        return (about.name, about.location) if about.shared else id(self.store)
 
 
 def _close(opened: list[Store]) -> None:

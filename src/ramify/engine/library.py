@@ -20,7 +20,7 @@ from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
-from ramify.kernel.workplace import Child, Leader, RunFacts
+from ramify.kernel.surroundings import Child, Leader, RunFacts
 from ramify.model.event import Status
 from ramify.model.key import key_bytes, key_text
 from ramify.model.segment import stretches
@@ -33,7 +33,7 @@ _KEPT = 10_000
 _PAGE = 1_000
 
 
-class Library:
+class StoreLibrary:
     """What one engine's handlers may read, on one store."""
 
     def __init__(self, store: Store, handlers: Mapping[str, Handler], resources: Collection[AnyResource] = ()) -> None:
@@ -143,7 +143,7 @@ class Led:
         args, kwargs = self._reading.arguments(row.kind, row.body)
         handler = self._handlers.get(row.kind)
         if handler is None:
-            named = {str(place): value for place, value in enumerate(args)} | kwargs
+            named = {str(position): value for position, value in enumerate(args)} | kwargs
         else:
             named = dict(inspect.signature(handler.fn).bind_partial(*args, **kwargs).arguments)
         return Child(row.kind, key_text(row.key), named)

@@ -43,8 +43,8 @@ class Lookout:
         self._clock = clock
         self._looked = -BUSY
         self._took = 0.0
-        self._told_at = -AGAIN
-        self._told: frozenset[str] = frozenset()
+        self._said_at = -AGAIN
+        self._said: frozenset[str] = frozenset()
 
     def __call__(self, signal: Signal) -> None:
         """Hear a signal; now and then it is a reason to look."""
@@ -63,7 +63,7 @@ class Lookout:
             # The store is away, or a run is gone; the next look tells.
             return
         self._took = self._clock() - self._looked
-        if kinds and (not self._told.issuperset(kinds) or self._looked - self._told_at >= AGAIN):
-            self._told_at = self._looked
+        if kinds and (not self._said.issuperset(kinds) or self._looked - self._said_at >= AGAIN):
+            self._said_at = self._looked
             self._send(NobodyKnows(tuple(kinds.items())))
-        self._told = frozenset(kinds)
+        self._said = frozenset(kinds)

@@ -19,7 +19,7 @@ from ramify.store.record import death_of, excuse, overdue
 #: Signals that a process brings on itself.
 OWN_DOING = frozenset(getattr(signal, name) for name in ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"))
 #: How far beyond its time limit a task must be before its process is killed for it, in seconds.
-PATIENCE = 1.0
+OVERDUE_AFTER = 1.0
 
 
 class Obituary:
@@ -47,7 +47,7 @@ class Obituary:
     def find_late(self, process: int) -> int | None:
         """A task over whose time limit it must be killed, which is then what it died of."""
         if self._records is not None:
-            self._late = overdue(self._records, process, PATIENCE)
+            self._late = overdue(self._records, process, OVERDUE_AFTER)
         return self._late
 
     def is_out_of_memory(self, code: int) -> bool:

@@ -20,7 +20,7 @@ from ramify.model.policy import Backoff, Rate
 from ramify.model.task import check_name
 
 #: How a key or a lane is chosen: the name of a parameter, or a function of the arguments.
-Choice = str | Callable[..., str | None]
+Selector = str | Callable[..., str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Options:
     retry_on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,)
     give_up_on: type[BaseException] | tuple[type[BaseException], ...] = ()
     timeout: float | None = None
-    key: Choice | None = None
-    once: Choice | bool | None = None
-    lane: Choice | None = None
+    key: Selector | None = None
+    once: Selector | bool | None = None
+    lane: Selector | None = None
     concurrency: int | None = None
     rate: str | tuple[int, float] | Rate | None = None
     max_children: int | None = None
@@ -56,7 +56,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class CheckedOptions:
     """The options after they were checked. How keys and lanes are chosen is checked against the function."""
 
     kind: str
@@ -65,7 +65,7 @@ class Settled:
     policy: Policy
 
 
-def settle(function: str, options: Options) -> Settled:
+def settle(function: str, options: Options) -> CheckedOptions:
     """Check every option of the task function called `function`; ConfigError says what to give."""
     return _Checking(function).settle(options)
 
@@ -76,7 +76,7 @@ class _Checking:
     def __init__(self, function: str) -> None:
         self._function = function
 
-    def settle(self, given: Options) -> Settled:
+    def settle(self, given: Options) -> CheckedOptions:
         kind = self._name("name", self._function if given.name is None else given.name)
         if given.key is not None and given.once:
             self._refuse("key", given.key, "give `key` or `once`, not both: a key given as `once` is a label too")
@@ -91,7 +91,7 @@ class _Checking:
             max_children=None if given.max_children is None else self._whole("max_children", given.max_children, 0),
             max_crashes=None if given.max_crashes is None else self._whole("max_crashes", given.max_crashes, least=1),
         )
-        return Settled(kind, self._aliases(kind, given.aliases), self._name("queue", given.queue), policy)
+        return CheckedOptions(kind, self._aliases(kind, given.aliases), self._name("queue", given.queue), policy)
 
     def _refuse(self, option: str, value: object, what_to_give: str) -> NoReturn:
         raise ConfigError(f"@task({option}={value!r}) on {self._function}(): {what_to_give}")

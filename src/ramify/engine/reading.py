@@ -137,20 +137,20 @@ class Reading:
         A commit names tasks, not runs. Spans do not overlap, so from one task whose row is known up to the next span
         everything belongs to the same span; one read of the spans that follow thus places many events.
         """
-        place = 0
-        while place < len(events):
-            first = events[place].task
+        position = 0
+        while position < len(events):
+            first = events[position].task
             row = self.reads.task(first)
             page = self.reads.spans(after=first, limit=SPANS)
             known = [(first, 0, "") if row is None else (first, row.run, row.kind)]
             known += [(span.first, span.run, span.kind) for span in page.rows]
             ends = [start for start, _, _ in known[1:]] + [page.rows[-1].last + 1 if page.more else 2**63]
             at = 0
-            while place < len(events) and events[place].task < ends[-1]:
-                while events[place].task >= ends[at]:
+            while position < len(events) and events[position].task < ends[-1]:
+                while events[position].task >= ends[at]:
                     at += 1
-                yield events[place], known[at][1], known[at][2]
-                place += 1
+                yield events[position], known[at][1], known[at][2]
+                position += 1
 
 
 class Members:

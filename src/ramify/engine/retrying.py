@@ -1,7 +1,7 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
 Promises: each chosen task begins one new life, and with it all that waited for it: a continuation runs again once its
-members have. Everything is sent under the numbers of a short session of its own, so that a lost answer is asked for
+members have. Everything is sent under the numbers of a brief process of its own, so that a lost answer is asked for
 again and not guessed.
 
 A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
@@ -18,7 +18,7 @@ import msgspec
 
 from ramify.engine.given import check_task
 from ramify.engine.reading import Reading
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.model.decision import Said
@@ -35,22 +35,24 @@ class Retried(msgspec.Struct, frozen=True):
     superseded: tuple[tuple[int, int], ...] = ()
 
 
-def retry(store: Store, reading: Reading, run: int, chosen: Choice, reason: str, by: str | None = None) -> Retried:
+def retry(
+    store: Store, reading: Reading, run: int, chosen: TasksToRetry, reason: str, by: str | None = None
+) -> Retried:
     """Begin new lives for the chosen tasks of a run."""
     said = Said(reason, person() if by is None else by)
-    session = Session(store, Settings(), Signals(), threading.Event(), kinds=())
-    session.enter()
+    sender = Sender(store, Settings(), Signals(), threading.Event(), kinds=())
+    sender.enter()
     reopened: set[int] = set()
     superseded: list[tuple[int, int]] = []
     try:
         tasks = chosen.of(reading, run)
         # One that was taken along with others may have ended again by now.
         while page := list(islice((task for task in tasks if task not in reopened), REOPEN_LIMIT)):
-            answer = session.send(partial(_reopen, store, run, page, said))
+            answer = sender.send(partial(_reopen, store, run, page, said))
             reopened.update(answer.tasks)
             superseded += answer.superseded
     finally:
-        store.leave(session.process)
+        store.leave(sender.process)
     return Retried(len(reopened), tuple(superseded))
 
 
@@ -58,7 +60,7 @@ def _reopen(store: Store, run: int, page: Sequence[int], said: Said, stamp: Stam
     return store.reopen(stamp, run, page, following=True, said=said)
 
 
-class Choice(msgspec.Struct, frozen=True):
+class TasksToRetry(msgspec.Struct, frozen=True):
     """Which tasks: those named, or else those that failed, and with `quarantined` or `cancelled` those as well."""
 
     tasks: tuple[int, ...] = ()

@@ -40,7 +40,7 @@ class ResultRow(msgspec.Struct, Generic[R_co], frozen=True):
     cursor: str
 
 
-def place_of(cursor: object) -> tuple[int, int]:
+def position_of(cursor: object) -> tuple[int, int]:
     """The commit and the task that a cursor stands at; ConfigError for what is no cursor."""
     found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
     if found is None or max(map(int, found.groups())) > MAX_ID:
@@ -60,8 +60,8 @@ class Rows:
     def tail(self, after: int) -> tuple[Iterator[list[ResultRow[Any]]], int]:
         """The rows in the next commits after a cursor of the store, page by page, and the cursor that goes on."""
         found, came = self._source.tail_events(self._run, self._kind, after)
-        events = sorted((event for event, _ in found), key=_place)
-        left = events[bisect_right(events, self._beyond, key=_place) :]
+        events = sorted((event for event, _ in found), key=_position)
+        left = events[bisect_right(events, self._beyond, key=_position) :]
         return (self._page(left[at : at + reading.PAGE]) for at in range(0, len(left), reading.PAGE)), came
 
     def _page(self, events: Sequence[Event]) -> list[ResultRow[Any]]:
@@ -78,9 +78,9 @@ class Rows:
 
     def _row(self, row: Row, event: Event) -> ResultRow[Any]:
         result = self._source.result(row.kind, event.value)
-        cursor = "{}-{}".format(*_place(event))
+        cursor = "{}-{}".format(*_position(event))
         return ResultRow(row.id, row.kind, key_text(row.key), self._source.values(row), result, cursor)
 
 
-def _place(event: Event) -> tuple[int, int]:
+def _position(event: Event) -> tuple[int, int]:
     return event.seq, event.task

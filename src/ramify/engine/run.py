@@ -21,10 +21,10 @@ from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.given import check_task
 from ramify.engine.reading import Reading
-from ramify.engine.retrying import Choice, Retried, retry
-from ramify.engine.rows import ResultRow, Rows, place_of
-from ramify.engine.stir import LONGEST, Patience
+from ramify.engine.retrying import Retried, TasksToRetry, retry
+from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task
+from ramify.engine.wakeups import LONGEST, Naps
 from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
@@ -32,8 +32,7 @@ from ramify.model.event import Status
 from ramify.model.forgetting import check_remembered
 from ramify.model.mark import Settled
 from ramify.model.outcome import TaskError
-from ramify.model.run import Run as StoredRun
-from ramify.model.run import RunState, Tolerance
+from ramify.model.run import RunState, StoredRun, Tolerance
 from ramify.shapes.plan import Added
 from ramify.shapes.start import How, add, decode_params
 from ramify.store.reads import ErrorGroup, Table
@@ -65,7 +64,7 @@ class Run(Generic[R_co]):
         self.id = id
         self.begun = begun
         self.roots = tuple(roots)
-        self._engine = inside
+        self._inside = inside
 
     # what it is
 
@@ -87,7 +86,7 @@ class Run(Generic[R_co]):
     @property
     def phase(self) -> Phase:
         """What it is doing at this moment."""
-        return status_of(self._engine.store, self.id).phase
+        return status_of(self._inside.store, self.id).phase
 
     @property
     def round(self) -> int:
@@ -102,7 +101,7 @@ class Run(Generic[R_co]):
     @property
     def counts(self) -> Counts:
         """How many tasks there are and how they ended."""
-        return sum(counts_of(self._engine.store.reads, self.id).values(), Counts())
+        return sum(counts_of(self._inside.store.reads, self.id).values(), Counts())
 
     @property
     def ended(self) -> bool:
@@ -112,7 +111,7 @@ class Run(Generic[R_co]):
     @property
     def _stored(self) -> StoredRun:
         """The run as it is stored now."""
-        return self._engine.store.reads.run(self.id)
+        return self._inside.store.reads.run(self.id)
 
     def __repr__(self) -> str:
         name = "" if (found := self._stored).name is None else f"{found.name!r} "
@@ -183,10 +182,10 @@ class Run(Generic[R_co]):
 
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
-        about = self._engine.store.describe()
+        about = self._inside.store.describe()
         if not about.sql:
             raise ConfigError(f"the {about.name} store takes no SQL; use results(), errors() and counts")
-        asking: Any = self._engine.store.reads
+        asking: Any = self._inside.store.reads
         answer: Table = asking.sql(query, {"run": self.id})
         return answer
 
@@ -205,21 +204,21 @@ class Run(Generic[R_co]):
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
         since = self._stored.since
-        place = (since, 0) if cursor is None else place_of(cursor)
+        position = (since, 0) if cursor is None else position_of(cursor)
         if self.ended and not partial:
             self._check_whole()
         # The commit of the cursor may hold more, so it is read again.
-        return self._follow(Rows(self._reading(), self.id, kind, place).tail, max(since, place[0] - 1), partial)
+        return self._follow(Rows(self._reading(), self.id, kind, position).tail, max(since, position[0] - 1), partial)
 
     def _follow(self, tail: Callable[[int], tuple[Iterable[T], int]], after: int, partial: bool) -> Iterator[T]:
-        patience = Patience(self._engine.stir)
+        naps = Naps(self._inside.wakeups)
         until: int | None = None
         if not self.ended:
-            self._engine.lend_a_hand(self)
+            self._inside.lend_a_hand(self)
         while True:
             if until is None and self.ended:
                 # All that it came to is there by now. Other runs may go on writing the same log for ever.
-                until = self._engine.store.reads.head()
+                until = self._inside.store.reads.head()
             pages, came = tail(after)
             # Asked after the log was read: what was forgotten meanwhile may be missing from it.
             check_remembered(self._stored)
@@ -227,7 +226,7 @@ class Run(Generic[R_co]):
             if until is not None and came >= until:
                 break
             if came == after:
-                self._rest(patience)
+                self._rest(naps)
             after = came
         if not partial:
             self._check_whole()
@@ -236,10 +235,10 @@ class Run(Generic[R_co]):
         found, counts = self._stored, self.counts
         is_lacking = counts.failures and found.tolerates is Tolerance.NONE
         if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
-            raise _not_whole(found, counts, self._engine.store.reads.errors(self.id).groups)
+            raise _not_whole(found, counts, self._inside.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
-        return Reading(self._engine.store.reads, self._engine.handlers())
+        return Reading(self._inside.store.reads, self._inside.handlers())
 
     # waiting
 
@@ -249,30 +248,30 @@ class Run(Generic[R_co]):
         Raises what broke the workers of this program (`working()`), because nobody might be left to end it.
         """
         if timeout is None:
-            self._engine.lend_a_hand(self)
+            self._inside.lend_a_hand(self)
         end = float("inf") if timeout is None else time.monotonic() + timeout
-        patience = Patience(self._engine.stir)
+        naps = Naps(self._inside.wakeups)
         while not self.ended:
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self._rest(patience, left)
+            self._rest(naps, left)
         return True
 
     def __await__(self) -> Generator[Any, None, Run[R_co]]:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Run[R_co]:
-        patience = Patience(self._engine.stir)
-        await asyncio.to_thread(self._engine.lend_a_hand, self)
+        naps = Naps(self._inside.wakeups)
+        await asyncio.to_thread(self._inside.lend_a_hand, self)
         while not await asyncio.to_thread(lambda: self.ended):
-            await asyncio.to_thread(self._rest, patience)
+            await asyncio.to_thread(self._rest, naps)
         return self
 
-    def _rest(self, patience: Patience, at_most: float = LONGEST) -> None:
+    def _rest(self, naps: Naps, at_most: float = LONGEST) -> None:
         """Sleep a little; raises what broke the workers of this program, which would otherwise be waited for."""
-        patience.sleep(at_most)
-        for workers in tuple(self._engine.workers):
+        naps.sleep(at_most)
+        for workers in tuple(self._inside.workers):
             workers.check()
 
     # steering
@@ -284,19 +283,19 @@ class Run(Generic[R_co]):
         """
         if not calls:
             return ()
-        self._engine.check_known(calls)
-        return add(self._engine.store, self.id, calls, self._engine.take_ids)
+        self._inside.check_known(calls)
+        return add(self._inside.store, self.id, calls, self._inside.reserve_ids)
 
     def pause(self, reason: str = "", *, by: str | None = None) -> RunState:
         """Start nothing more of it until `resume`; what runs goes on to its end.
 
         Here and below, `reason` and `by` (user@host unless you say so) are kept with the decision, for people.
         """
-        return deciding.pause(self._engine.store, self.id, reason, by)
+        return deciding.pause(self._inside.store, self.id, reason, by)
 
     def resume(self, reason: str = "", *, by: str | None = None) -> RunState:
         """Let it go on."""
-        return deciding.resume(self._engine.store, self.id, reason, by)
+        return deciding.resume(self._inside.store, self.id, reason, by)
 
     def cancel(
         self, reason: str = "", *, task: int | None = None, below: bool = False, by: str | None = None
@@ -304,7 +303,7 @@ class Run(Generic[R_co]):
         """Start nothing more of the run, of one task, or of a task and everything below it, now and later."""
         if below and task is None:
             raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
-        store = self._engine.store
+        store = self._inside.store
         if task is None:
             return deciding.cancel(store, self.id, reason, by)
         check_task("cancel(task={})", task)
@@ -321,11 +320,11 @@ class Run(Generic[R_co]):
         check_task("resolve({})", task)
         if skip == (result is not UNRESOLVED):
             raise ConfigError(f"resolve({task}): give result=... or skip=True")
-        row = self._engine.store.reads.task(task)
+        row = self._inside.store.reads.task(task)
         if row is None or row.run != self.id:
             return Resolved(Settled.UNKNOWN)
         status, value = (Status.SKIPPED, None) if skip else (Status.DONE, self._reading().encoded(row.kind, result))
-        return deciding.resolve(self._engine.store, self.id, task, status, value, reason, by)
+        return deciding.resolve(self._inside.store, self.id, task, status, value, reason, by)
 
     def retry(
         self,
@@ -342,8 +341,8 @@ class Run(Generic[R_co]):
         and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
-        choice = Choice(tasks, failed, quarantined, cancelled)
-        return retry(self._engine.store, self._reading(), self.id, choice, reason, by)
+        chosen = TasksToRetry(tasks, failed, quarantined, cancelled)
+        return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
 
     def forget(self, reason: str = "", *, older: timedelta | None = None, by: str | None = None) -> int:
         """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.
@@ -353,7 +352,7 @@ class Run(Generic[R_co]):
         With `older`, only if it ended longer ago; of a run that goes on, those of its tasks that did (a day ago at
         least), as far as nobody may still ask for them. Killed half-way, the same call goes on.
         """
-        store = self._engine.store
+        store = self._inside.store
         return forget(store, self.id, reason, by) if older is None else forget_older(store, self.id, older, reason, by)
 
 

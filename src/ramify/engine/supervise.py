@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ramify.engine.address import address_of
 from ramify.engine.crew import Crew, Orders
 from ramify.engine.importing import check_guarded
-from ramify.engine.place import place_of
 from ramify.engine.stopping import Stopped, stopping_well
 from ramify.engine.telling import StopTeller
 from ramify.errors import ConfigError
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from ramify.engine.inside import Inside
 
 
-def place_for_others(inside: Inside) -> str:
+def address_for_others(inside: Inside) -> str:
     """Where worker processes find this engine; ConfigError when they could not, or could not share its store."""
     about = inside.store.describe()
     if not about.shared:
         raise ConfigError(
             f"processes=...: a {about.name} store cannot be shared between processes; give a file, or use threads"
         )
-    place = place_of(inside.tasks)
-    check_guarded(place.rpartition(":")[0])
-    return place
+    address = address_of(inside.tasks)
+    check_guarded(address.rpartition(":")[0])
+    return address
 
 
 def crew_of(
@@ -44,7 +44,7 @@ def crew_of(
 ) -> Crew:
     """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
     orders = Orders(
-        place=place_for_others(inside),
+        address=address_for_others(inside),
         path=tuple(each for each in sys.path if os.path.isabs(each)),
         durability=inside.durability,
         runs=None if runs is None else tuple(sorted(runs)),

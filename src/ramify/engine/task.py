@@ -1,7 +1,7 @@
 """Task functions: what `@engine.task` makes of a function.
 
 A `Task` is still the function: called, it does what the function does, at once and without any engine. `task.of(...)`
-makes a call of it instead, to be yielded, spawned or started. The four colours (plain, generator, async, async
+makes a call of it instead, to be yielded, spawned or started. The four callings (plain, generator, async, async
 generator) differ only in what a plain call gives.
 
 Promises: making a call costs one encoding and one struct; a key, a lane or a hold costs only where it was asked for.
@@ -32,10 +32,10 @@ from uuid import UUID
 
 import msgspec
 
-from ramify.engine.options import Choice, Options, settle
+from ramify.engine.options import Options, Selector, settle
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.control import Return
-from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.stream import Stream
 from ramify.model.call import Call, Group, ReferringCall, arguments_key, label_of
 from ramify.model.codec import Refers, Signature, annotations_of
@@ -62,22 +62,22 @@ AsyncSpawns = AsyncGenerator[Call[Any] | Return[R], Any]
 AsyncChildren = AsyncGenerator[Call[Any], Any]
 
 
-_COLOURS: Mapping[Any, Colour] = {
-    Generator: Colour.GENERATOR,
-    Iterator: Colour.GENERATOR,
-    Coroutine: Colour.ASYNC,
-    Awaitable: Colour.ASYNC,
-    AsyncGenerator: Colour.ASYNC_GENERATOR,
-    AsyncIterator: Colour.ASYNC_GENERATOR,
+_CALLINGS: Mapping[Any, Calling] = {
+    Generator: Calling.GENERATOR,
+    Iterator: Calling.GENERATOR,
+    Coroutine: Calling.ASYNC,
+    Awaitable: Calling.ASYNC,
+    AsyncGenerator: Calling.ASYNC_GENERATOR,
+    AsyncIterator: Calling.ASYNC_GENERATOR,
 }
 
-_Choose = Callable[[tuple[Any, ...], dict[str, Any]], object]
+_Select = Callable[[tuple[Any, ...], dict[str, Any]], object]
 
 
 class Task(Generic[P, R_co, C_co]):
     """A task function: `measure.of("/usr")` is a call of it, `measure("/usr")` calls the plain function.
 
-    `Task[[str], int]` takes a str and gives an int in the end, whatever its colour.
+    `Task[[str], int]` takes a str and gives an int in the end, however it is called.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -86,13 +86,13 @@ class Task(Generic[P, R_co, C_co]):
         streams = _find_streams(fn)
         stream = _left_out(fn, streams)
         signature = Signature.of(fn, streams, last_word=Return)
-        colour = _colour(fn)
+        calling = _calling(fn)
         functools.update_wrapper(self, fn)
         self.fn = fn
         self.kind = settled.kind
         self.aliases = settled.aliases
         self.defined_at = defined_at(fn)
-        self.handler = Handler(settled.kind, fn, signature, colour, settled.policy, stream, streams)
+        self.handler = Handler(settled.kind, fn, signature, calling, settled.policy, stream, streams)
         hold = Hold.ONCE if options.once else Hold.LABEL
         self.group = Group(settled.kind, signature, settled.queue, hold=hold, handler=self.handler)
         if options.key is None and not options.once and options.lane is None:
@@ -128,7 +128,7 @@ class Task(Generic[P, R_co, C_co]):
 
 
 class TaskDecorator(Protocol):
-    """What `@engine.task(...)` gives: it turns a function of any colour into a `Task`."""
+    """What `@engine.task(...)` gives: it turns a function of any calling into a `Task`."""
 
     @overload
     def __call__(self, fn: Callable[P, Spawns[R]], /) -> Task[P, R, Spawns[R]]: ...
@@ -176,13 +176,13 @@ def redefines(fn: Callable[..., Any], before: Callable[..., Any]) -> bool:
     return is_typed and (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
-def _colour(fn: Callable[..., Any]) -> Colour:
-    """The colour of a function; a plain one that is annotated to hand on a generator or a coroutine counts as that."""
-    colour = Colour.of(fn)
-    if colour is not Colour.PLAIN:
-        return colour
+def _calling(fn: Callable[..., Any]) -> Calling:
+    """The calling of a function; a plain one that is annotated to hand on a generator or a coroutine counts as that."""
+    calling = Calling.of(fn)
+    if calling is not Calling.PLAIN:
+        return calling
     hint = annotations_of(fn).get("return")
-    return _COLOURS.get(get_origin(hint) or hint, Colour.PLAIN)
+    return _CALLINGS.get(get_origin(hint) or hint, Calling.PLAIN)
 
 
 def _find_streams(fn: Callable[..., Any]) -> dict[str, Any]:
@@ -300,7 +300,7 @@ def _lanes(
     return lane
 
 
-def _chooser(fn: Callable[..., Any], option: str, how: Choice | bool, streams: Collection[str]) -> _Choose:
+def _chooser(fn: Callable[..., Any], option: str, how: Selector | bool, streams: Collection[str]) -> _Select:
     parameters = {name: each for name, each in inspect.signature(fn).parameters.items() if name not in streams}
     if callable(how):
         return lambda args, kwargs: how(*args, **kwargs)
@@ -312,11 +312,11 @@ def _chooser(fn: Callable[..., Any], option: str, how: Choice | bool, streams: C
     source = parameters[how]
     if source.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         raise ConfigError(f"@task({option}={how!r}) on {fn.__name__}(): {source} is many; give a function of them")
-    place = list(parameters).index(how)
+    position = list(parameters).index(how)
     by_position = source.kind is not inspect.Parameter.KEYWORD_ONLY
 
     def choose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-        return args[place] if by_position and place < len(args) else kwargs.get(how, source.default)
+        return args[position] if by_position and position < len(args) else kwargs.get(how, source.default)
 
     return choose
 

@@ -13,7 +13,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import Any, ParamSpec, TypeVar, overload
 
-from ramify.engine.options import Choice, options_of
+from ramify.engine.options import Selector, options_of
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import ConfigError
@@ -63,9 +63,9 @@ class Tasks:
         retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
         give_up_on: type[BaseException] | tuple[type[BaseException], ...] = (),
         timeout: float | None = None,
-        key: Choice | None = None,
-        once: Choice | bool | None = None,
-        lane: Choice | None = None,
+        key: Selector | None = None,
+        once: Selector | bool | None = None,
+        lane: Selector | None = None,
         concurrency: int | None = None,
         rate: str | tuple[int, float] | Rate | None = None,
         max_children: int | None = None,

@@ -27,7 +27,7 @@ class Working(AbstractContextManager["Working"]):
     """Workers for as long as a block runs: threads of this process, or with `processes` so many processes."""
 
     def __init__(self, inside: Inside, settings: Settings, processes: int = 0) -> None:
-        self._engine = inside
+        self._inside = inside
         self._settings = settings
         self._processes = processes
         self._workers: Kernel | _Watched | None = None
@@ -37,11 +37,11 @@ class Working(AbstractContextManager["Working"]):
     def __enter__(self) -> Self:
         self._depth = forks.depth
         with ExitStack() as using:
-            using.enter_context(self._engine.using_resources())
+            using.enter_context(self._inside.using_resources())
             self._workers = self._hire()
             self._workers.start()
             self._using = using.pop_all()
-        self._engine.workers.add(self)
+        self._inside.workers.add(self)
         return self
 
     def __exit__(
@@ -52,7 +52,7 @@ class Working(AbstractContextManager["Working"]):
             return
         workers, self._workers = self._workers, None
         assert workers is not None
-        self._engine.workers.discard(self)
+        self._inside.workers.discard(self)
         try:
             workers.stop()
             workers.join()
@@ -76,11 +76,11 @@ class Working(AbstractContextManager["Working"]):
 
     def _hire(self) -> Kernel | _Watched:
         if not self._processes:
-            return self._engine.kernel(self._settings)
+            return self._inside.kernel(self._settings)
         from ramify.engine.supervise import crew_of
 
         chosen = self._settings
-        return _Watched(crew_of(self._engine, self._processes, chosen.threads, queues=chosen.queues))
+        return _Watched(crew_of(self._inside, self._processes, chosen.threads, queues=chosen.queues))
 
 
 class _Watched:

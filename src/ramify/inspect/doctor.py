@@ -131,7 +131,7 @@ def _files(store: Description) -> Iterator[Finding]:
         yield Finding(Weight.LOOK, "file", text, advice)
     else:
         yield Finding(Weight.FINE, "file", text)
-    disk = os.statvfs(store.place)
+    disk = os.statvfs(store.location)
     free = disk.f_bavail * disk.f_frsize
     if disk.f_blocks and free < LITTLE_ROOM:
         text = f"the disk is full: {free / MEGA:,.1f} MB are free where the store is"

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from ramify.errors import UnknownRun
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 from ramify.model.task import MAX_ID
 from ramify.store.reads import Reads
 
@@ -18,7 +18,7 @@ NAMED = 10
 _PAGE = 1000
 
 
-def find_run(reads: Reads, wanted: str) -> Run:
+def find_run(reads: Reads, wanted: str) -> StoredRun:
     """The run that a text means; UnknownRun says what there is instead."""
     found = named_run(reads, wanted)
     if found is not None:
@@ -37,12 +37,12 @@ def find_run(reads: Reads, wanted: str) -> Run:
     raise UnknownRun(f"no run {wanted!a}; {what_there_is(reads)}")
 
 
-def named_run(reads: Reads, name: str) -> Run | None:
+def named_run(reads: Reads, name: str) -> StoredRun | None:
     """The newest generation under a name; None also for a text that cannot be a name."""
     return reads.find_run(name) if _is_name(name) else None
 
 
-def every_run(reads: Reads, state: RunState | None = None, *, newest_first: bool = False) -> Iterator[Run]:
+def every_run(reads: Reads, state: RunState | None = None, *, newest_first: bool = False) -> Iterator[StoredRun]:
     """All runs by id, page by page."""
     after, more = 0, True
     while more:
@@ -51,26 +51,26 @@ def every_run(reads: Reads, state: RunState | None = None, *, newest_first: bool
         after, more = page.after, page.more
 
 
-def open_runs(reads: Reads) -> list[Run]:
+def open_runs(reads: Reads) -> list[StoredRun]:
     """The runs that have not ended, oldest first."""
     states = (state for state in RunState if not state.is_end)
     return sorted((run for state in states for run in every_run(reads, state)), key=lambda run: run.id)
 
 
-def newest_run(reads: Reads) -> Run | None:
+def newest_run(reads: Reads) -> StoredRun | None:
     """The run that was started last, of those that were not forgotten."""
     newest = every_run(reads, newest_first=True)
     return next((run for run in newest if run.state is not RunState.FORGOTTEN), None)
 
 
-def title(run: Run) -> str:
+def title(run: StoredRun) -> str:
     """What to call a run: its name, with the generation from the second on, or its id."""
     if run.name is None:
         return f"#{run.id}"
     return run.name if run.generation == 1 else f"{run.name}#{run.generation}"
 
 
-def typed(run: Run) -> str:
+def typed(run: StoredRun) -> str:
     """The title as it is typed in a command."""
     return shlex.quote(title(run))
 

@@ -25,7 +25,7 @@ class UnknownTask(RamifyError):
     """No published task has that id."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class EventInWords(msgspec.Struct, frozen=True):
     """One event in words. `n` is 0 for the end by a sweep, which is no event of its own.
 
     `took` are the microseconds of an attempt that was not quick.
@@ -46,7 +46,7 @@ class TaskHistory(msgspec.Struct, frozen=True):
     call: str
     key: str | None
     fold: History
-    events: Sequence[Told]
+    events: Sequence[EventInWords]
     left_out: int = 0
 
 
@@ -72,7 +72,7 @@ def history_of(reads: Reads, task: int) -> TaskHistory:
         key_text(row.key),
         reads.history(task),
         [
-            Told(event.n, event.status.name.lower(), committed_at(reads, event.seq), text, event.took)
+            EventInWords(event.n, event.status.name.lower(), committed_at(reads, event.seq), text, event.took)
             for event, text in kept
         ],
         len(words) - len(kept),

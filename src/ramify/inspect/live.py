@@ -14,7 +14,7 @@ import msgspec
 from ramify.model.decision import in_words as said_in_words
 from ramify.model.policy import PARKED
 from ramify.model.process import Process
-from ramify.model.run import Order, Run
+from ramify.model.run import Order, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState
 from ramify.store.reads import Reads
 
@@ -122,7 +122,7 @@ def drained_in_words(process: Process) -> str:
     return "" if said is None else f"draining{said_in_words(said.by, said.reason)}"
 
 
-def look(reads: Reads, run: Run, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:
+def look(reads: Reads, run: StoredRun, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:
     """Count what is left of a run, on whose store these work."""
     alive = {process.id for process in working}
     all_of_it: dict[str, int] = {}

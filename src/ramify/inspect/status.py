@@ -25,7 +25,7 @@ from ramify.inspect.words import moment
 from ramify.model.event import ENDS, Status, Tally
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
-from ramify.model.run import Order, Run, RunState
+from ramify.model.run import Order, RunState, StoredRun
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
@@ -93,14 +93,14 @@ class RunStatus(msgspec.Struct, frozen=True):
     `draining` are live processes that take nothing more.
     """
 
-    run: Run
+    run: StoredRun
     title: str
     phase: Phase
     total: Counts
     kinds: Mapping[str, Counts]
     live: Live
     at: int
-    gated_by: Run | None = None
+    gated_by: StoredRun | None = None
     unknown: Mapping[str, int] = {}
     held_up: Sequence[HeldUp] = ()
     draining: Sequence[Process] = ()
@@ -146,7 +146,7 @@ def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
     return RunStatus(found, title(found), phase, total, kinds, live, now, leader, unknown, in_the_way, draining)
 
 
-def leader_in_the_way(reads: Reads, run: Run, live: Live) -> Run | None:
+def leader_in_the_way(reads: Reads, run: StoredRun, live: Live) -> StoredRun | None:
     """The run that this one follows and that has not gone far enough for its next round."""
     if run.follows is None or run.state is not RunState.OPEN or live.round.total or not live.run.gated:
         return None
@@ -197,7 +197,7 @@ def bounds_in_words(status: RunStatus) -> str | None:
     return ", ".join(filter(None, words)) or None
 
 
-def _phase(run: Run, live: Live, leader: Run | None) -> Phase:
+def _phase(run: StoredRun, live: Live, leader: StoredRun | None) -> Phase:
     if live.run.held:
         return Phase.RUNNING
     if run.state.is_end or not live.run.total:

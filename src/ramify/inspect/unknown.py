@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from ramify.inspect.live import workers
 from ramify.model.event import ENDS, Tally
 from ramify.model.process import Process
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 from ramify.store.reads import Reads
 
 
-def unknown_among(reads: Reads, runs: Iterable[Run], working: Sequence[Process] | None = None) -> dict[str, int]:
+def unknown_among(reads: Reads, runs: Iterable[StoredRun], working: Sequence[Process] | None = None) -> dict[str, int]:
     """The kinds with unfinished tasks in these runs that no live process knows, and how many tasks each has."""
     some = workers(reads) if working is None else working
     known: set[str] = set()

@@ -21,7 +21,7 @@ from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import Process
-from ramify.model.run import Order, Run, RunState
+from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.contract import Store
@@ -83,7 +83,7 @@ def why(store: Store, task: int) -> Why:
             return Why(task, Cause.UNKNOWN, f"its row is {segment.state.name.lower()}: it is not published")
 
 
-def _without_a_row(reads: Reads, row: Row, run: Run) -> Why:
+def _without_a_row(reads: Reads, row: Row, run: StoredRun) -> Why:
     ended = reads.history(row.id).ended
     if ended is None:
         return Why(
@@ -127,7 +127,7 @@ def _held(reads: Reads, task: int, segment: Segment) -> Why:
     )
 
 
-def _waiting(reads: Reads, task: int, run: Run) -> Why:
+def _waiting(reads: Reads, task: int, run: StoredRun) -> Why:
     join = _join_of(reads, run.id, task)
     if join is None:
         return Why(task, Cause.JOIN, "it waits for a join that was not found; ask again")
@@ -145,7 +145,7 @@ def _join_of(reads: Reads, run: int, task: int) -> Join | None:
     return page.rows[0] if page.rows and page.rows[0].id == task else None
 
 
-def _gated(reads: Reads, task: int, run: Run, segment: Segment) -> Why:
+def _gated(reads: Reads, task: int, run: StoredRun, segment: Segment) -> Why:
     match run.state:
         case RunState.PAUSED:
             return Why(
@@ -173,16 +173,16 @@ def _gated(reads: Reads, task: int, run: Run, segment: Segment) -> Why:
     return Why(task, Cause.ROUND, "its round is about to open", "ask again")
 
 
-def _before(reads: Reads, run: Run) -> int:
+def _before(reads: Reads, run: StoredRun) -> int:
     states = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
     return sum(width(row) for row in rows_of(reads, run.id) if row.round <= run.round and row.state in states)
 
 
-def _claimed(reads: Reads, run: Run) -> int:
+def _claimed(reads: Reads, run: StoredRun) -> int:
     return sum(width(row) for row in rows_of(reads, run.id) if row.state is SegmentState.CLAIMED)
 
 
-def _ready(store: Store, task: int, run: Run, segment: Segment) -> Why:
+def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
     now = store.now()
     if segment.due is not None and segment.due >= PARKED:
         return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
@@ -254,5 +254,5 @@ def _noun(alive: Sequence[Process]) -> str:
     return "process" if len(alive) == 1 else "processes"
 
 
-def _decided(run: Run) -> str:
+def _decided(run: StoredRun) -> str:
     return "" if run.decision is None else decision.in_words(run.decision.by, run.decision.reason)

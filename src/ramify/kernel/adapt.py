@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ramify.kernel.tuning import ADAPT_PATIENCE, ADAPT_WINDOW, BUSY, GAIN, IDLE, ONE_CORE, PROVEN
+from ramify.kernel.tuning import ADAPT_WINDOW, BUSY, GAIN, IDLE, ONE_CORE, PROVEN, SETTLED_FOR
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Change:
 
 
 class Adapter:
-    """The number of workers of one colour. With `fixed` it never changes."""
+    """The number of threads, or of coroutines. With `fixed` it never changes."""
 
     def __init__(self, of: str, first: int, most: int, *, fixed: bool = False) -> None:
         self.of = of
@@ -98,10 +98,10 @@ class Adapter:
         (number, old), self._before = self._before, None
         grew = self.target > number
         if grew and rate < GAIN * old:
-            self._settled_until = now + ADAPT_PATIENCE
+            self._settled_until = now + SETTLED_FOR
             return self._set(number, "more did not help")
         if not grew and rate < old / GAIN:
-            self._settled_until = now + ADAPT_PATIENCE
+            self._settled_until = now + SETTLED_FOR
             return self._set(number, "fewer were slower")
         return None
 

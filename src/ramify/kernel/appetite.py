@@ -15,7 +15,7 @@ from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
 from ramify.kernel.limits import Where
 from ramify.kernel.settings import Settings
-from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_PATIENCE
+from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT
 from ramify.model.claim import Claimed, Want
 
 
@@ -33,7 +33,7 @@ class Appetite:
         self._leases = leases
         self._holdings = holdings
         self._kinds = frozenset(handlers)
-        self._colours = sorted({handler.colour.is_async for handler in handlers.values()})
+        self._async_or_not = sorted({handler.calling.is_async for handler in handlers.values()})
         self._pause = SHORTEST_PAUSE
         self._suspects_since: float | None = None
         #: When tasks that were put off are due.
@@ -77,7 +77,7 @@ class Appetite:
     @property
     def room(self) -> int:
         """How many tasks could run at a time."""
-        return sum(self._leases.adapters[colour].target for colour in self._colours)
+        return sum(self._leases.adapters[is_async].target for is_async in self._async_or_not)
 
     @property
     def is_hungry(self) -> bool:
@@ -107,7 +107,7 @@ class Appetite:
         for holding in self._holdings.values():
             # A suspect is only ever held alone or with other suspects, so the first one tells.
             return holding.is_suspect or (
-                self._suspects_since is not None and now - self._suspects_since > SUSPECT_PATIENCE
+                self._suspects_since is not None and now - self._suspects_since > SUSPECT_WAIT
             )
         return False
 

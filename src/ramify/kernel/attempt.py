@@ -18,12 +18,12 @@ from ramify.kernel.control import Defer, Fatal, Return
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
-from ramify.kernel.handler import Colour, Handler
-from ramify.kernel.nursery import Nursery, Void
+from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
-from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.event import QUICK
 from ramify.model.outcome import Failure
@@ -37,30 +37,30 @@ MICROSECONDS = 1_000_000
 NOTED = QUICK / MICROSECONDS
 
 
-def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
+def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
     """Run every task of a chunk in this thread, as long as this process may start tasks."""
     handler = chunk.handler
     fn, decode, decode_slowly = handler.fn, handler.signature.decode_plain, handler.signature.decode_positional
     encode_result = handler.signature.encode_result
-    yields = handler.colour is Colour.GENERATOR
+    yields = handler.calling is Calling.GENERATOR
     plain = handler.stream is None
     depth = chunk.depth
-    clock, pulse = workplace.clock, workplace.pulse
+    clock, pulse = surroundings.clock, surroundings.pulse
     ran = Ran(chunk)
     done, add_children = ran.done, ran.offspring.add
-    record = workplace.record
+    record = surroundings.record
     words, slot = record.words, record.take()
     words[slot + MOST] = handler.policy.max_crashes or 0
     words[slot + DEADLINE] = int((chunk.deadline or 0.0) * SECOND)
-    current = Current(chunk, workplace)
+    current = Current(chunk, surroundings)
     current._set()
     box: list[Any] = []
     calls: list[Any] | None = None
-    streamed: Nursery | None = None
-    began, busy = clock(), workplace.busy()
+    streamed: Staging | None = None
+    began, busy = clock(), surroundings.busy()
     over, since = -math.inf, math.inf
     reach("before-retry" if chunk.attempts else "before-attempt")
-    for place, task, body in zip(chunk.places, *chunk.columns(), strict=True):
+    for position, task, body in zip(chunk.positions, *chunk.columns(), strict=True):
         # One look at the clock for both: whether this task may begin, and how long the one before it took. While a
         # stretch of as much as is noted is not over, none of those in it took longer.
         now = clock()
@@ -75,18 +75,18 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             ran.others.append((task, Interrupted()))
             continue
         words[slot] = task
-        current._place = place
+        current._position = position
         try:
             try:
                 args = decode(body) if plain else None
             except Exception:  # noqa: BLE001 - the slow way reads what is not plain, or says what is wrong with it
                 args = decode_slowly(body)
-            result = fn(*args) if args is not None else _call_slowly(chunk, place, workplace)
+            result = fn(*args) if args is not None else _call_slowly(chunk, position, surroundings)
             if yields:
                 caught = _caught(result, box)
                 calls = list(islice(caught, PIECE))
                 if len(calls) == PIECE:
-                    streamed = Nursery(chunk, task, workplace)
+                    streamed = Staging(chunk, task, surroundings)
                     result, calls = _stream(streamed, caught, box, calls, handler), None
                 else:
                     result = box.pop()
@@ -109,7 +109,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
             if type(error) is Void:
                 ran.others.append((task, Interrupted(refused=True)))
                 continue
-            workplace.on_raise(error)
+            surroundings.on_raise(error)
             ran.others.append((task, verdict_on(error, handler)))
         else:
             if forks.depth != depth:
@@ -130,7 +130,7 @@ def run_chunk(chunk: Chunk, workplace: Workplace) -> Ran:
         ran.took[words[slot]] = round((now - since) * MICROSECONDS)
     words[slot] = 0
     record.give(slot)
-    ran.seconds, ran.busy = clock() - began, workplace.busy() - busy
+    ran.seconds, ran.busy = clock() - began, surroundings.busy() - busy
     reach("after-attempt")
     clear()
     return ran
@@ -151,12 +151,12 @@ def _caught(generator: Generator[Any, Any, Any], box: list[Any]) -> Generator[An
 
 
 def _stream(
-    nursery: Nursery, rest: Generator[Any, None, None], box: list[Any], calls: list[Call[Any]], handler: Handler
+    staging: Staging, rest: Generator[Any, None, None], box: list[Any], calls: list[Call[Any]], handler: Handler
 ) -> Any:
     """Write the children of a task that has very many piece by piece; the result, once it has no more."""
     while calls:
-        check_children(calls, handler, nursery.count)
-        if not nursery.stage(calls):
+        check_children(calls, handler, staging.count)
+        if not staging.stage(calls):
             raise Void
         calls = list(islice(rest, PIECE))
     return box.pop()
@@ -175,7 +175,7 @@ def _adopt(ran: Ran, task: int, current: Current) -> bool:
 
 def given_up(current: Current) -> list[int]:
     """Forget what an attempt spawned that came to nothing; the ranges that were staged."""
-    ranges = [first for nursery in current._nurseries for first in nursery.ranges]
+    ranges = [first for staging in current._nurseries for first in staging.ranges]
     current._forget()
     return ranges
 
@@ -192,9 +192,9 @@ def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) ->
         raise Fatal(f"{handler.kind} made more than its max_children of {most} children")
 
 
-def _call_slowly(chunk: Chunk, place: int, workplace: Workplace) -> Any:
+def _call_slowly(chunk: Chunk, position: int, surroundings: Surroundings) -> Any:
     """Call a handler whose arguments have names, or that takes results of others."""
-    args, kwargs = arguments_of(chunk, place, workplace)
+    args, kwargs = arguments_of(chunk, position, surroundings)
     return chunk.handler.fn(*args, **kwargs)
 
 

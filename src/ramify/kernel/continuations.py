@@ -17,14 +17,14 @@ from ramify.model.call import Call, Extra, Group
 from ramify.model.join import SMALL, NewJoins, NewWaiters, Rule
 from ramify.model.task import NewTasks
 
-Take = Callable[[int], int]
+Reserve = Callable[[int], int]
 
 
 class Continuations:
     """What forks come to: `children`, `joins`, `waiters`, and for each task that forked its heir."""
 
-    def __init__(self, forks: Iterable[Fork], take: Take, now: int) -> None:
-        self._take = take
+    def __init__(self, forks: Iterable[Fork], reserve: Reserve, now: int) -> None:
+        self._reserve = reserve
         self._now = now
         self.children: list[NewTasks] = []
         self.joins: list[NewJoins] = []
@@ -56,7 +56,7 @@ class Continuations:
         for fork in forks:
             brood.add(fork.parent, fork.then)
         for positions in rows_of(group, brood):
-            first = self._take(len(positions))
+            first = self._reserve(len(positions))
             ids, chosen = range(first, first + len(positions)), [forks[i] for i in positions]
             self.children.append(new_tasks(group, first, brood.chosen(positions), self._now, waits=True))
             self.joins.append(NewJoins(ids, [len(fork.members) for fork in chosen], rule, brings=_reads_results(group)))
@@ -67,26 +67,26 @@ class Continuations:
     def _gather(self, joined: Sequence[tuple[int, Fork]]) -> None:
         """The members of small forks, all together, and their slots."""
         broods: dict[Group, Brood] = {}
-        places: dict[Group, list[tuple[int, int]]] = {}
+        waited_at: dict[Group, list[tuple[int, int]]] = {}
         for join, fork in joined:
             for slot, call in enumerate(fork.members):
                 if (brood := broods.get(call.group)) is None:
                     brood = broods[call.group] = Brood()
-                    places[call.group] = []
+                    waited_at[call.group] = []
                 brood.add(fork.parent, call)
-                places[call.group].append((join, slot))
+                waited_at[call.group].append((join, slot))
         for group, brood in broods.items():
             for positions in rows_of(group, brood):
-                first = self._take(len(positions))
+                first = self._reserve(len(positions))
                 self.children.append(new_tasks(group, first, brood.chosen(positions), self._now, awaited=True))
-                joins, slots = zip(*(places[group][i] for i in positions), strict=True)
+                joins, slots = zip(*(waited_at[group][i] for i in positions), strict=True)
                 self.waiters.append(NewWaiters(range(first, first + len(positions)), joins, slots))
 
     def _spread(self, join: int, fork: Fork) -> None:
         """The members of a large fork, in call order."""
         slot = 0
         for group, brood in in_order(fork.parent, fork.members):
-            first = self._take(len(brood.bodies))
+            first = self._reserve(len(brood.bodies))
             self.children.append(new_tasks(group, first, brood, self._now, join=join, slot=slot))
             slot += len(brood.bodies)
 

@@ -25,7 +25,7 @@ from ramify.kernel.marks import Marks
 from ramify.kernel.outbox import Finished, Outbox
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
-from ramify.kernel.steps import Die, Enter, Flush, Leave, PutBack, Rest, Step, Take
+from ramify.kernel.steps import ClaimWork, Die, Enter, Flush, Leave, PutBack, Rest, Step
 from ramify.kernel.suspects import are_held, held_up
 from ramify.kernel.tuning import LONGEST_REST, WATCHED
 from ramify.kernel.verdicts import Verdict, in_time, known_ends, timed_out, verdict_of
@@ -45,17 +45,17 @@ class Core:
         self,
         handlers: Mapping[str, Handler],
         settings: Settings,
-        luck: Callable[[], float],
+        chance: Callable[[], float],
         on_change: Callable[[str, Change], None] = lambda of, change: None,
         cpu: Callable[[], float] = lambda: 0.0,
-        patience: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
+        extra_time: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
     ) -> None:
         self._handlers = handlers
         self._settings = settings
-        self._luck = luck
+        self._chance = chance
         self._on_change = on_change
         self._cpu = cpu
-        self.leases = Leases(handlers, settings, patience)
+        self.leases = Leases(handlers, settings, extra_time)
         self.holdings: dict[bytes, Holding] = {}
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
         self.outbox = Outbox()
@@ -98,13 +98,13 @@ class Core:
             self.watch.took(claim.run, claim.round)
             if verdicts := known_ends(claim, holding.handler.policy):
                 finished = self._finished(holding, now)
-                holding.settle(frozenset(map(holding.place_of, verdicts)))
+                holding.settle(frozenset(map(holding.position_of, verdicts)))
                 for task, verdict in verdicts.items():
                     self._judge(holding, finished, task, verdict)
                 self.outbox.unsent += len(verdicts)
             self.leases.offer(holding, holding.available)
         self._marks.claimed()
-        self.watch.told(answer.time_left, now)
+        self.watch.note_time_left(answer.time_left, now)
         self.appetite.fed(answer, now)
 
     def stirred(self) -> None:
@@ -125,7 +125,7 @@ class Core:
         ran, verdicts = in_time(ran), []
         for task, verdict in ran.others:
             if isinstance(verdict, Interrupted):
-                self.leases.give_back(holding, holding.place_of(task), closing=verdict.refused)
+                self.leases.give_back(holding, holding.position_of(task), closing=verdict.refused)
             else:
                 verdicts.append((task, verdict))
         if not ran.done and not verdicts and not ran.offspring.discarded:
@@ -165,7 +165,7 @@ class Core:
             holding.unsent -= len(finished.tasks)
             holding.left -= len(finished.tasks) - len(finished.again)
             for task, wait in finished.again:
-                self.leases.retry(holding, holding.place_of(task), now + wait)
+                self.leases.retry(holding, holding.position_of(task), now + wait)
             if not holding.left:
                 self._forget(token)
             elif holding.closing:
@@ -201,15 +201,15 @@ class Core:
             return
         self.pulse.beat(sent, self._settings.dead_after)
         self.leases.sizes.peers = max(1, beat.peers)
-        self.watch.told(beat.time_left, sent)
+        self.watch.note_time_left(beat.time_left, sent)
         self._close({*self._marks.heard(beat.marks), *beat.paused})
 
     def overdue(self, now: float) -> None:
         """Take away the leases whose time is up."""
         for chunk in self.leases.overdue(now):
-            task, late = chunk.claim.tasks[chunk.places[0]], timed_out(chunk.handler.policy, chunk.limit)
+            task, late = chunk.claim.tasks[chunk.positions[0]], timed_out(chunk.handler.policy, chunk.limit)
             self.leave_behind(Ran(chunk, others=[(task, late)], seconds=chunk.limit or 0.0), now)
-            self.lost_threads += not chunk.handler.colour.is_async
+            self.lost_threads += not chunk.handler.calling.is_async
             if self._settings.supervisor is not None:
                 # It ends itself, but others may be at work in it: they get the time they get at any stop.
                 self._condemned = task
@@ -234,9 +234,9 @@ class Core:
 
     # decisions
 
-    def lease(self, colour: bool, now: float) -> Chunk | None:
-        """Tasks for one worker (`colour`: on the event loop), or None when there is nothing it may do."""
-        leased = self.leases.lease(colour, now) if self.may_lease(now) else None
+    def lease(self, is_async: bool, now: float) -> Chunk | None:
+        """Tasks for one worker (`is_async`: on the event loop), or None when there is nothing it may do."""
+        leased = self.leases.lease(is_async, now) if self.may_lease(now) else None
         self._has_news = self._has_news or bool(self._put_back)
         return leased
 
@@ -268,14 +268,14 @@ class Core:
         want = self.appetite.want(now) if self.may_lease(now) else None
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):
-            return Flush(self.outbox.take(), want)
+            return Flush(self.outbox.take_all(), want)
         if self._put_back and (step := self._next_put_back()) is not None:
             return step
         # First, because it makes room: what a run goes on with is found by the claim after it.
         if (ask := self.watch.next() or self.watch.look(now, idle=False)) is not None:
             return ask
         if want is not None:
-            return Take(want)
+            return ClaimWork(want)
         return self._idle(now) if not self.holdings and not self.outbox.finished else self._rest(now)
 
     def _idle(self, now: float) -> Step:
@@ -310,10 +310,10 @@ class Core:
         assert self._deadline is not None
         if now < self._deadline and self.leases.running:
             if self.outbox.finished and self._is_due(now):
-                return Flush(self.outbox.take(), None)
+                return Flush(self.outbox.take_all(), None)
             return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)
         if self.outbox.finished:
-            return Flush(self.outbox.take(), None)
+            return Flush(self.outbox.take_all(), None)
         if self._condemned is not None:
             return Die(self._condemned)
         self.has_left = True
@@ -347,11 +347,11 @@ class Core:
 
     def _judge(self, holding: Holding, finished: Finished, task: int, verdict: Verdict) -> Status:
         """Put the event of an attempt that did not end well into the outbox, and see to the next attempt."""
-        place = holding.place_of(task)
-        status, value, wait = verdict_of(verdict, holding, place, self._luck)
+        position = holding.position_of(task)
+        status, value, wait = verdict_of(verdict, holding, position, self._chance)
         finished.add(task, status, value)
         if status is Status.RETRYING:
-            holding.attempts[place] = holding.attempts.get(place, 1) + 1
+            holding.attempts[position] = holding.attempts.get(position, 1) + 1
         if wait is not None:
             # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
             near = wait <= self._settings.memory_wait and not holding.is_suspect and not holding.closing

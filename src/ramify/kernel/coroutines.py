@@ -1,4 +1,4 @@
-"""Attempts on the event loop: the one place where the colours meet.
+"""Attempts on the event loop: the one place where the callings meet.
 
 One thread runs one asyncio loop for all `async def` handlers of the process. Each task is a coroutine of its own with
 its own `current()`; outcomes are delivered in batches, once per turn of the loop.
@@ -22,13 +22,13 @@ from ramify.kernel.attempt import check_children, given_up, is_pressed, verdict_
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
-from ramify.kernel.handler import Colour
+from ramify.kernel.handler import Calling
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.nursery import Nursery, Void
+from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
-from ramify.kernel.tuning import LAST_TURN, LOOP_PATIENCE, PIECE
+from ramify.kernel.surroundings import Surroundings
+from ramify.kernel.tuning import BLOCKED_AFTER, LAST_WAIT, PIECE
 from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
-from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call
 from ramify.model.outcome import Failure
 from ramify.store import forks
@@ -40,13 +40,13 @@ class Coroutines:
 
     def __init__(
         self,
-        workplace: Workplace,
+        surroundings: Surroundings,
         lease: Callable[[], Chunk | None],
         deliver: Callable[[list[Ran], list[Chunk]], None],
         lock: contextlib.AbstractContextManager[object] | None = None,
         machine: Machine = HERE,
     ) -> None:
-        self._workplace = workplace
+        self._surroundings = surroundings
         self._lease = lease
         self._deliver = deliver
         self._lock = lock if lock is not None else contextlib.nullcontext()
@@ -95,7 +95,7 @@ class Coroutines:
             self._loop.call_soon_threadsafe(self._turned)
             return ()
         running = asyncio.current_task(self._loop)
-        if now - asked < LOOP_PATIENCE or running is None:
+        if now - asked < BLOCKED_AFTER or running is None:
             return ()
         known = self._tasks.get(running)
         # What a handler left to a task of its own cannot be told from what another did.
@@ -109,18 +109,18 @@ class Coroutines:
     def give_up(self) -> tuple[list[Ran], list[Chunk], dict[Chunk, set[int]]]:
         """Leave the loop to itself; it ends when it turns again. Called under the lock.
 
-        Gives what was not delivered yet, and the places that are still running.
+        Gives what was not delivered yet, and the positions that are still running.
         """
         self._is_closing = True
-        # In this order: should it turn at this very moment, a place is then in one of both, or in both.
-        left = {chunk: set(places) for chunk, places in list(self._left.items())}
-        rans, over = self._take()
+        # In this order: should it turn at this very moment, a position is then in one of both, or in both.
+        left = {chunk: set(positions) for chunk, positions in list(self._left.items())}
+        rans, over = self._collect()
         for ran in rans:
             ended = {*ran.done, *(task for task, _ in ran.others)}
-            places = left.get(ran.chunk, set())
-            places -= {place for place in places if ran.chunk.claim.tasks[place] in ended}
+            positions = left.get(ran.chunk, set())
+            positions -= {position for position in positions if ran.chunk.claim.tasks[position] in ended}
         self._loop.call_soon_threadsafe(self._close)
-        return rans, over, {chunk: places for chunk, places in left.items() if places}
+        return rans, over, {chunk: positions for chunk, positions in left.items() if positions}
 
     def stop(self) -> None:
         """Interrupt what still runs, and end the thread."""
@@ -132,16 +132,16 @@ class Coroutines:
     def run_here(self, chunk: Chunk) -> Ran:
         """Run a chunk in the calling thread, one task after the other, so that a debugger can stop in it."""
         whole = Ran(chunk)
-        for place in chunk.places:
+        for position in chunk.positions:
             with _keeping_children():
-                ran = self._loop.run_until_complete(_attempt(chunk, place, self._workplace))
+                ran = self._loop.run_until_complete(_attempt(chunk, position, self._surroundings))
             merge(whole, ran)
         return whole
 
     def close_here(self) -> None:
         """Close a loop that never had a thread."""
         if not self._thread.is_alive() and not self._loop.is_closed():
-            self._loop.run_until_complete(self._workplace.library.put_away())
+            self._loop.run_until_complete(self._surroundings.library.put_away())
             self._loop.close()
 
     def orphan(self) -> None:
@@ -164,25 +164,25 @@ class Coroutines:
 
     def _fill(self) -> None:
         while not self._is_closing and (chunk := self._lease()) is not None:
-            self._left[chunk] = set(chunk.places)
-            for place in chunk.places:
-                task = self._loop.create_task(self._one(chunk, place))
-                self._tasks[task] = (chunk, place)
+            self._left[chunk] = set(chunk.positions)
+            for position in chunk.positions:
+                task = self._loop.create_task(self._one(chunk, position))
+                self._tasks[task] = (chunk, position)
                 task.add_done_callback(self._ended)
 
-    async def _one(self, chunk: Chunk, place: int) -> None:
-        self._bring(await _attempt(chunk, place, self._workplace), place)
+    async def _one(self, chunk: Chunk, position: int) -> None:
+        self._bring(await _attempt(chunk, position, self._surroundings), position)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        chunk, place = self._tasks.pop(task)
+        chunk, position = self._tasks.pop(task)
         if task.cancelled():
             # Before its first step: nothing of it ran, and nobody else says so.
-            self._bring(Ran(chunk, others=[(chunk.claim.tasks[place], Interrupted())]), place)
+            self._bring(Ran(chunk, others=[(chunk.claim.tasks[position], Interrupted())]), position)
 
-    def _bring(self, ran: Ran, place: int) -> None:
+    def _bring(self, ran: Ran, position: int) -> None:
         chunk = ran.chunk
         self._ran.append(ran)
-        self._left[chunk].discard(place)
+        self._left[chunk].discard(position)
         if not self._left[chunk]:
             del self._left[chunk]
             self._over.append(chunk)
@@ -193,10 +193,10 @@ class Coroutines:
     def _flush(self) -> None:
         self._is_delivering = False
         with self._lock:
-            self._deliver(*self._take())
+            self._deliver(*self._collect())
         self._fill()
 
-    def _take(self) -> tuple[list[Ran], list[Chunk]]:
+    def _collect(self) -> tuple[list[Ran], list[Chunk]]:
         rans, self._ran = self._ran, []
         over, self._over = self._over, []
         return rans, over
@@ -205,7 +205,7 @@ class Coroutines:
         self._asked = None
 
     def _cancel_marked(self) -> None:
-        found = self._workplace
+        found = self._surroundings
         for task, (chunk, at) in list(self._tasks.items()):
             wanted = chunk.claim.run not in found.cancelled_runs and chunk.claim.tasks[at] not in found.cancelled_tasks
             # Once is enough: a second time would cut its cleaning up short.
@@ -222,13 +222,13 @@ class Coroutines:
         while wanted := [task for task, (chunk, _) in self._tasks.items() if not chunk.lost]:
             await asyncio.wait(wanted, timeout=1)
         if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=LAST_TURN)
+            await asyncio.wait(list(self._tasks), timeout=LAST_WAIT)
         for task in self._tasks:
             # What became of it is known, so that asyncio need not complain when it is gone with its loop.
             task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._flush()
         try:
-            await self._workplace.library.put_away()
+            await self._surroundings.library.put_away()
         finally:
             self._is_over = True
             self._loop.stop()
@@ -252,18 +252,18 @@ def _keeping_children() -> Iterator[None]:
             end_child(trouble)
 
 
-async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
+async def _attempt(chunk: Chunk, position: int, surroundings: Surroundings) -> Ran:
     """One attempt of one task. It never raises; being cancelled is an outcome too."""
     ran = Ran(chunk)
-    task = chunk.claim.tasks[place]
-    if workplace.clock() >= workplace.pulse.until:
+    task = chunk.claim.tasks[position]
+    if surroundings.clock() >= surroundings.pulse.until:
         ran.others.append((task, Interrupted()))
         return ran
-    current = Current(chunk, workplace, place)
+    current = Current(chunk, surroundings, position)
     current._set()
-    began = workplace.clock()
+    began = surroundings.clock()
     limit = chunk.limit
-    record = workplace.record
+    record = surroundings.record
     words, slot = record.words, record.take()
     words[slot + MOST] = chunk.handler.policy.max_crashes or 0
     words[slot + DEADLINE] = int((time.monotonic() + limit) * SECOND) if limit is not None else 0
@@ -271,20 +271,20 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     try:
         async with asyncio.timeout(limit) as clock:
             with Home():
-                await _call(chunk, place, workplace, current, ran)
+                await _call(chunk, position, surroundings, current, ran)
     except Void:
         ran.others.append((task, Interrupted(refused=True)))
     except asyncio.CancelledError as error:
         ran.others.append((task, _cancelled(error, current, chunk)))
     except TimeoutError as error:
         late = clock.expired()
-        workplace.on_raise(error)
+        surroundings.on_raise(error)
         failure = Failure("TimeoutError", f"no result after {limit:g} seconds") if late else Failure.of(error)
         ran.others.append((task, Raised(failure, final=not chunk.handler.policy.retries_after(error))))
     except BaseException as error:  # whatever a handler raises is the outcome of its task
         if is_pressed(error):
             raise
-        workplace.on_raise(error)
+        surroundings.on_raise(error)
         ran.others.append((task, verdict_on(error, chunk.handler)))
     finally:
         words[slot] = 0
@@ -292,7 +292,7 @@ async def _attempt(chunk: Chunk, place: int, workplace: Workplace) -> Ran:
     if ran.others:
         ran.offspring = ran.offspring.undone()
         ran.offspring.discarded += given_up(current)
-    ran.seconds = workplace.clock() - began
+    ran.seconds = surroundings.clock() - began
     return ran
 
 
@@ -304,11 +304,11 @@ def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
     return Dropped("cancelled while it ran") if current.cancelled else Interrupted()
 
 
-async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current, ran: Ran) -> None:
-    handler, task = chunk.handler, chunk.claim.tasks[place]
-    args, kwargs = arguments_of(chunk, place, workplace)
-    if handler.colour is Colour.ASYNC_GENERATOR:
-        result = await _collect(handler.fn(*args, **kwargs), chunk, current, workplace, ran)
+async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current: Current, ran: Ran) -> None:
+    handler, task = chunk.handler, chunk.claim.tasks[position]
+    args, kwargs = arguments_of(chunk, position, surroundings)
+    if handler.calling is Calling.ASYNC_GENERATOR:
+        result = await _collect(handler.fn(*args, **kwargs), chunk, current, surroundings, ran)
     else:
         result = await handler.fn(*args, **kwargs)
     value = handler.signature.encode_result(result) if result is not None else None
@@ -321,11 +321,11 @@ async def _call(chunk: Chunk, place: int, workplace: Workplace, current: Current
     ran.done.append(task)
 
 
-async def _collect(stream: Any, chunk: Chunk, current: Current, workplace: Workplace, ran: Ran) -> Any:
+async def _collect(stream: Any, chunk: Chunk, current: Current, surroundings: Surroundings, ran: Ran) -> Any:
     """The children an async generator yields, and the value of its last `Return`."""
     task = current.task
     calls: list[Call[Any]] = []
-    nursery = Nursery(chunk, task, workplace)
+    staging = Staging(chunk, task, surroundings)
     result: Any = None
     count = 0
     try:
@@ -335,26 +335,26 @@ async def _collect(stream: Any, chunk: Chunk, current: Current, workplace: Workp
                 continue
             calls.append(each)
             if len(calls) == PIECE:
-                count = await _put(calls, count, chunk, nursery)
+                count = await _put(calls, count, chunk, staging)
                 calls = []
         if calls:
             if count:
-                count = await _put(calls, count, chunk, nursery)
+                count = await _put(calls, count, chunk, staging)
             else:
                 check_children(calls, chunk.handler, current._number)
                 ran.offspring.add(task, calls)
     finally:
         # An attempt that fails in here, or later, discards what it would have published.
-        ran.offspring.published += nursery.ranges
+        ran.offspring.published += staging.ranges
         if inspect.isasyncgen(stream):
             await stream.aclose()
     ran.offspring.staged += count
     return result
 
 
-async def _put(calls: list[Call[Any]], count: int, chunk: Chunk, nursery: Nursery) -> int:
+async def _put(calls: list[Call[Any]], count: int, chunk: Chunk, staging: Staging) -> int:
     check_children(calls, chunk.handler, count)
-    if not await asyncio.to_thread(nursery.stage, calls):
+    if not await asyncio.to_thread(staging.stage, calls):
         raise Void
     return count + len(calls)
 

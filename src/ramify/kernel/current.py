@@ -16,18 +16,18 @@ from typing import Any
 from ramify.errors import BadPayload, RamifyError
 from ramify.kernel.control import Fatal
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
-from ramify.kernel.nursery import Nursery, Void
 from ramify.kernel.offspring import Fork, Offspring
+from ramify.kernel.staging import Staging, Void
+from ramify.kernel.surroundings import Leader, RunFacts, Surroundings
 from ramify.kernel.tuning import PIECE
 from ramify.kernel.work import Chunk
-from ramify.kernel.workplace import Leader, RunFacts, Workplace
 from ramify.model.call import Call, Extra
-from ramify.model.claim import More
+from ramify.model.claim import Details
 from ramify.model.event import UNTRIED
 from ramify.model.key import key_text
 from ramify.model.stray import instead_of_call
 
-_NO_MORE = More()
+_NO_DETAILS = Details()
 _current: ContextVar[Current | None] = ContextVar("ramify_current", default=None)
 
 
@@ -51,11 +51,11 @@ def current_or_none() -> Current | None:
 class CurrentRun:
     """The run of the current attempt."""
 
-    __slots__ = ("_facts", "_workplace")
+    __slots__ = ("_facts", "_surroundings")
 
-    def __init__(self, facts: RunFacts, workplace: Workplace) -> None:
+    def __init__(self, facts: RunFacts, surroundings: Surroundings) -> None:
         self._facts = facts
-        self._workplace = workplace
+        self._surroundings = surroundings
 
     @property
     def id(self) -> int:
@@ -74,24 +74,34 @@ class CurrentRun:
 
     def stop(self, reason: str) -> None:
         """End the run early: what runs finishes, nothing new starts, and the run ends as halted."""
-        self._workplace.library.stop(self._facts.id, reason)
+        self._surroundings.library.stop(self._facts.id, reason)
 
 
 class Current:
     """One attempt, seen from inside."""
 
-    __slots__ = ("_chunk", "_forks", "_made", "_nurseries", "_place", "_progress", "_refused", "_spawned", "_workplace")
+    __slots__ = (
+        "_chunk",
+        "_forks",
+        "_made",
+        "_nurseries",
+        "_position",
+        "_progress",
+        "_refused",
+        "_spawned",
+        "_surroundings",
+    )
 
-    def __init__(self, chunk: Chunk, workplace: Workplace, place: int = 0) -> None:
+    def __init__(self, chunk: Chunk, surroundings: Surroundings, position: int = 0) -> None:
         self._chunk = chunk
-        self._workplace = workplace
-        self._place = place
-        #: The place that last said how far it is, and when: a chunk's next task has its own say.
+        self._surroundings = surroundings
+        self._position = position
+        #: The position that last said how far it is, and when: a chunk's next task has its own say.
         self._progress = (-1, 0.0)
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork] = []
         #: Where very many of one spawn were staged.
-        self._nurseries: list[Nursery] = []
+        self._nurseries: list[Staging] = []
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
         self._refused = False
         #: Whether anything was spawned.
@@ -102,7 +112,7 @@ class Current:
     @property
     def run(self) -> CurrentRun:
         """The run it belongs to."""
-        return CurrentRun(self._workplace.library.facts(self.run_id), self._workplace)
+        return CurrentRun(self._surroundings.library.facts(self.run_id), self._surroundings)
 
     @property
     def run_id(self) -> int:
@@ -112,7 +122,7 @@ class Current:
     @property
     def task(self) -> int:
         """The id of its task."""
-        return self._chunk.claim.tasks[self._place]
+        return self._chunk.claim.tasks[self._position]
 
     @property
     def kind(self) -> str:
@@ -122,7 +132,7 @@ class Current:
     @property
     def key(self) -> str | None:
         """The key of its task, if it has one."""
-        return key_text(self._more.key)
+        return key_text(self._details.key)
 
     @property
     def round(self) -> int:
@@ -132,17 +142,17 @@ class Current:
     @property
     def lane(self) -> str | None:
         """The lane of its task."""
-        return self._chunk.claim.lane_of(self._place)
+        return self._chunk.claim.lane_of(self._position)
 
     @property
     def parent(self) -> int | None:
         """The task that made this one; None for a root."""
-        return self._chunk.claim.parents[self._place]
+        return self._chunk.claim.parents[self._position]
 
     @property
     def attempt(self) -> int:
         """The number of this try, from 1."""
-        return self._chunk.attempts.get(self._place, 1)
+        return self._chunk.attempts.get(self._position, 1)
 
     @property
     def idempotency_key(self) -> str:
@@ -154,24 +164,24 @@ class Current:
     @property
     def params(self) -> Any:
         """The params of its run."""
-        return self._workplace.library.facts(self.run_id).params
+        return self._surroundings.library.facts(self.run_id).params
 
     @property
     def headers(self) -> Mapping[str, str]:
         """The headers its call was given."""
-        return Extra.decode(self._more.extra).headers or {}
+        return Extra.decode(self._details.extra).headers or {}
 
     @property
     def cancelled(self) -> bool:
         """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now."""
-        around = self._workplace
+        around = self._surroundings
         gone = self._chunk.lost or (around.held is not None and self._chunk.claim.token not in around.held)
         return gone or self.run_id in around.cancelled_runs or self.task in around.cancelled_tasks
 
     @property
     def leader(self) -> Leader:
         """The run that this one follows: `leader.get(key)` is what it found, `leader.children(key)` what came next."""
-        return self._workplace.library.leader(self.run_id)
+        return self._surroundings.library.leader(self.run_id)
 
     @property
     def log(self) -> logging.Logger:
@@ -204,21 +214,21 @@ class Current:
             else:
                 self._forks.append(Fork(self.task, some, then))
             return
-        join = None if then is None else self._workplace.session.take(1)
-        nursery = Nursery(self._chunk, self.task, self._workplace, join)
-        self._nurseries.append(nursery)
+        join = None if then is None else self._surroundings.sender.reserve(1)
+        staging = Staging(self._chunk, self.task, self._surroundings, join)
+        self._nurseries.append(staging)
         while some:
-            if not nursery.stage(some):
+            if not staging.stage(some):
                 self._refused = True
                 raise Void
             some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
         if then is not None:
-            self._forks.append(Fork(self.task, (), then, join, nursery.count))
+            self._forks.append(Fork(self.task, (), then, join, staging.count))
 
     def _each(self, calls: Iterable[object]) -> Iterator[Any]:
         """The calls that were given, one by one or in an iterable."""
         for call in calls:
-            slip = isgenerator(call) and self._workplace.library.is_task(call.gi_code)
+            slip = isgenerator(call) and self._surroundings.library.is_task(call.gi_code)
             if isinstance(call, Iterable) and not isinstance(call, Call | str | bytes) and not slip:
                 yield from call
             else:
@@ -242,12 +252,12 @@ class Current:
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Say how far this task is; stored with its log, at most once a second."""
         now = time.monotonic()
-        place, at = self._progress
-        if place == self._place and now - at < 1.0 and done != total:
+        position, at = self._progress
+        if position == self._position and now - at < 1.0 and done != total:
             return
-        self._progress = (self._place, now)
+        self._progress = (self._position, now)
         share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
-        self._workplace.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
+        self._surroundings.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
 
     @property
     def _number(self) -> int:
@@ -255,7 +265,7 @@ class Current:
         if not self._made:
             return 0
         inside = len(self._spawned) + sum(len(fork.members) + 1 for fork in self._forks)
-        return inside + sum(nursery.count for nursery in self._nurseries)
+        return inside + sum(staging.count for staging in self._nurseries)
 
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
@@ -265,23 +275,23 @@ class Current:
             raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
 
     @property
-    def _more(self) -> More:
-        return self._chunk.claim.mores.get(self.task, _NO_MORE)
+    def _details(self) -> Details:
+        return self._chunk.claim.details.get(self.task, _NO_DETAILS)
 
     # for the kernel only
 
     @property
     def _notes(self) -> Notes:
         """Where its log lines go."""
-        return self._workplace.notes
+        return self._surroundings.notes
 
     def _give(self, task: int, offspring: Offspring) -> None:
         """Hand over what was spawned."""
         offspring.add(task, self._spawned)
         offspring.forks += self._forks
-        for nursery in self._nurseries:
-            offspring.published += nursery.ranges
-        offspring.staged += sum(nursery.count for nursery in self._nurseries) - sum(fork.staged for fork in self._forks)
+        for staging in self._nurseries:
+            offspring.published += staging.ranges
+        offspring.staged += sum(staging.count for staging in self._nurseries) - sum(fork.staged for fork in self._forks)
 
     def _forget(self) -> None:
         """What was spawned is taken over, or does not count."""

@@ -1,4 +1,4 @@
-"""Handlers: the functions behind kinds, what colour they are, and the policy under which they are tried.
+"""Handlers: the functions behind kinds, how they are called, and the policy under which they are tried.
 
 A handler is made once, when a function is decorated. The kernel gets a table from kind to handler and knows nothing of
 decorators, engines or modules. A kind that is not in the table is never claimed.
@@ -17,7 +17,7 @@ from ramify.model.codec import Signature
 from ramify.model.policy import Backoff, Rate
 
 
-class Colour(Enum):
+class Calling(Enum):
     """How a handler is called: in a thread or on the event loop, and whether it yields children."""
 
     PLAIN = "plain"
@@ -28,11 +28,11 @@ class Colour(Enum):
     @property
     def is_async(self) -> bool:
         """Whether it runs on the event loop."""
-        return self in (Colour.ASYNC, Colour.ASYNC_GENERATOR)
+        return self in (Calling.ASYNC, Calling.ASYNC_GENERATOR)
 
     @classmethod
-    def of(cls, fn: Callable[..., object]) -> Colour:
-        """The colour of a function."""
+    def of(cls, fn: Callable[..., object]) -> Calling:
+        """The calling of a function."""
         if inspect.isasyncgenfunction(fn):
             return cls.ASYNC_GENERATOR
         if asyncio.iscoroutinefunction(fn):
@@ -73,7 +73,7 @@ class Handler:
     kind: str
     fn: Callable[..., Any]
     signature: Signature
-    colour: Colour
+    calling: Calling
     policy: Policy = Policy()
     stream: str | None = None
     streams: Mapping[str, Any] = field(default_factory=dict, compare=False)

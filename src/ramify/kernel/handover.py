@@ -10,27 +10,27 @@ from __future__ import annotations
 
 from ramify.kernel.core import Core
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.work import Chunk, Ran
 
 
 class Handover:
     """`turn` is the core's lock as the loop waits on it, `work` the same lock as threads do."""
 
-    def __init__(self, core: Core, session: Session, machine: Machine = HERE) -> None:
+    def __init__(self, core: Core, sender: Sender, machine: Machine = HERE) -> None:
         self.core = core
-        self._session = session
+        self._sender = sender
         self._clock = machine.clock
         # Reentrant: a listener that hears a signal under it may stop the kernel.
         lock = machine.lock()
-        self.turn = machine.condition(lock)
+        self.core_lock = machine.condition(lock)
         self.work = machine.condition(lock)
         self._is_idle = False
 
-    def lease(self, colour: bool) -> Chunk | None:
+    def lease(self, is_async: bool) -> Chunk | None:
         """Tasks for one worker, or None; the loop hears of it when it has to bring more."""
-        with self.turn:
-            chunk = self.core.lease(colour, self._clock())
+        with self.core_lock:
+            chunk = self.core.lease(is_async, self._clock())
             if chunk is None and self.core.needs_step():
                 self.wake()
             return chunk
@@ -38,7 +38,7 @@ class Handover:
     def deliver(self, rans: list[Ran], over: list[Chunk]) -> None:
         """A worker brings outcomes, and is done with some chunks."""
         now = self._clock()
-        with self.turn:
+        with self.core_lock:
             self.take_in(rans, over, now)
             if self.core.needs_step():
                 self.wake()
@@ -52,25 +52,25 @@ class Handover:
 
     def rest(self, seconds: float, idle: bool) -> None:
         """The loop has nothing to do: it waits for a worker, or, when nothing is held, for the store to change."""
-        with self.turn:
+        with self.core_lock:
             if not idle:
-                self.turn.wait_for(self.core.needs_step, seconds)
+                self.core_lock.wait_for(self.core.needs_step, seconds)
                 return
             if self._must_act():
                 return
             self._is_idle = True
         try:
-            self._session.until_answered(lambda: self._session.store.wait(seconds))
+            self._sender.until_answered(lambda: self._sender.store.wait(seconds))
         finally:
-            with self.turn:
+            with self.core_lock:
                 self._is_idle = False
                 self.core.stirred()
 
     def wake(self) -> None:
         """Let the loop look again, wherever it rests. Called with the lock held."""
-        self.turn.notify_all()
+        self.core_lock.notify_all()
         if self._is_idle and self._must_act():
-            self._session.store.wake()
+            self._sender.store.wake()
 
     def _must_act(self) -> bool:
         """Whether there is something to do for a loop that holds nothing: all else is told by the store."""

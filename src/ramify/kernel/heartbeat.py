@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ramify.errors import Reaped, StoreError, StoreUnavailable
 from ramify.kernel.faults import reach
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Buried, Signals
 from ramify.kernel.tuning import REAP_EVERY
@@ -25,14 +25,14 @@ class Heartbeat:
 
     def __init__(
         self,
-        session: Session,
+        sender: Sender,
         settings: Settings,
         signals: Signals,
         hear: Callable[[Beat, float, int], None],
         on_scarce: Callable[[bool], None],
         machine: Machine = HERE,
     ) -> None:
-        self._session = session
+        self._sender = sender
         self._settings = settings
         self._signals = signals
         self._hear = hear
@@ -79,16 +79,16 @@ class Heartbeat:
 
     def beat(self) -> None:
         """One beat."""
-        process, sent = self._session.process, self._machine.clock()
+        process, sent = self._sender.process, self._machine.clock()
         reach("before-beat")
         try:
-            answer = self._session.store.beat(process)
+            answer = self._sender.store.beat(process)
         except StoreUnavailable:
             return
         except StoreError as trouble:
             self.trouble = trouble
             return
-        self._session.heard(answer, sent)
+        self._sender.heard(answer, sent)
         reach("after-beat")
         self._hear(answer, sent, process)
 
@@ -96,7 +96,7 @@ class Heartbeat:
         """One look for dead processes."""
         reach("before-reap")
         try:
-            found = self._session.store.reap(self._session.process, self._settings.dead_after)
+            found = self._sender.store.reap(self._sender.process, self._settings.dead_after)
         except (StoreError, Reaped):
             return
         reach("after-reap")

@@ -21,7 +21,7 @@ class Holding:
     """One claim and the state of its tasks. `closing`: nothing more is handed out, and what is left goes back."""
 
     __slots__ = (
-        "_places",
+        "_positions",
         "aside",
         "attempts",
         "back",
@@ -42,7 +42,7 @@ class Holding:
         self.claim = claim
         self.handler = handler
         self.where = where_of(claim)
-        self._places: dict[int, int] | None = None
+        self._positions: dict[int, int] | None = None
         self.fresh = 0
         self.back: list[int] = []
         self.leased = 0
@@ -50,18 +50,18 @@ class Holding:
         self.aside = 0
         self.unsent = 0
         self.left = len(claim.tasks)
-        #: What calls brought along for themselves, by place.
+        #: What calls brought along for themselves, by position.
         self.extras = {
-            self.place_of(task): Extra.decode(more.extra)
-            for task, more in claim.mores.items()
+            self.position_of(task): Extra.decode(more.extra)
+            for task, more in claim.details.items()
             if more.extra is not None
         }
         self.closing = False
         #: Whether it stands in the line from which tasks are leased.
         self.listed = False
-        #: The number of the attempt a place is at, where it is not the first.
+        #: The number of the attempt a position is at, where it is not the first.
         self.attempts = {
-            self.place_of(task): history.attempts + 1 for task, history in claim.history.items() if history.attempts
+            self.position_of(task): history.attempts + 1 for task, history in claim.history.items() if history.attempts
         }
 
     @property
@@ -74,31 +74,31 @@ class Holding:
         """Whether these tasks must run apart: processes died over them."""
         return self.claim.deaths.apart
 
-    def settle(self, places: frozenset[int]) -> None:
-        """These places need no attempt: their outcomes are known before anything is handed out."""
-        self.back = [place for place in range(len(self.claim.tasks)) if place not in places]
+    def settle(self, positions: frozenset[int]) -> None:
+        """These positions need no attempt: their outcomes are known before anything is handed out."""
+        self.back = [position for position in range(len(self.claim.tasks)) if position not in positions]
         self.fresh = len(self.claim.tasks)
-        self.unsent += len(places)
+        self.unsent += len(positions)
 
-    def place_of(self, task: int) -> int:
+    def position_of(self, task: int) -> int:
         """The position of a task in the claim's columns."""
-        if self._places is None:
+        if self._positions is None:
             if isinstance(self.claim.tasks, range):
                 return self.claim.tasks.index(task)
-            self._places = {each: place for place, each in enumerate(self.claim.tasks)}
-        return self._places[task]
+            self._positions = {each: position for position, each in enumerate(self.claim.tasks)}
+        return self._positions[task]
 
     def take(self, many: int) -> Sequence[int]:
-        """Lease up to `many` places: those that came back first."""
+        """Lease up to `many` positions: those that came back first."""
         if self.back:
-            places: Sequence[int] = self.back[:many]
+            positions: Sequence[int] = self.back[:many]
             del self.back[:many]
         else:
             end = min(self.fresh + many, len(self.claim.tasks))
-            places = range(self.fresh, end)
+            positions = range(self.fresh, end)
             self.fresh = end
-        self.leased += len(places)
-        return places
+        self.leased += len(positions)
+        return positions
 
     def set_aside(self, many: int) -> None:
         """So many of those that were taken may not start, and are not handed out any more."""

@@ -22,14 +22,14 @@ class Ids:
         self._size = first_block
         self._later = block
         self._next = self._end = 0
-        self._turn = machine.lock()
+        self._lock = machine.lock()
 
-    def take(self, many: int, above: int = 0, younger: float = math.inf) -> int:
+    def reserve(self, many: int, above: int = 0, younger: float = math.inf) -> int:
         """The first of `many` contiguous ids that nobody else has, all of them larger than `above`.
 
         They are of a block that is `younger` than so many seconds, for ids that people take for the order of things.
         """
-        with self._turn:
+        with self._lock:
             is_old = self._clock() - self._reserved_at >= younger
             if self._next + many > self._end or self._next <= above or is_old:
                 size = max(many, self._size)

@@ -24,13 +24,13 @@ from ramify.kernel.heartbeat import Heartbeat
 from ramify.kernel.loop import Loop
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.notes import Notes, capturing
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Drained, Signals
+from ramify.kernel.surroundings import Library, Surroundings
 from ramify.kernel.tuning import DEAF, LAST_CHANCE
 from ramify.kernel.work import Chunk
 from ramify.kernel.workers import Workers
-from ramify.kernel.workplace import Library, Workplace
 from ramify.store.contract import Beat, Store
 from ramify.store.record import Record
 
@@ -54,21 +54,21 @@ class Kernel:
         self.signals = signals if signals is not None else Signals()
         self._give_up = machine.event()
         self._is_over = machine.event()
-        self.session = Session(store, self.settings, self.signals, self._give_up, handlers, machine)
-        self.core = core = Core(handlers, self.settings, machine.luck, self._changed, machine.cpu, self._mercy)
-        self._handover = Handover(core, self.session, machine)
+        self.sender = Sender(store, self.settings, self.signals, self._give_up, handlers, machine)
+        self.core = core = Core(handlers, self.settings, machine.chance, self._changed, machine.cpu, self._mercy)
+        self._handover = Handover(core, self.sender, machine)
         self._record = Record(self.settings.slots)
-        self._workplace = Workplace(
-            self.session, library, Notes(self.settings.log_lines), core.cancelled_runs, core.cancelled_tasks,
+        self._surroundings = Surroundings(
+            self.sender, library, Notes(self.settings.log_lines), core.cancelled_runs, core.cancelled_tasks,
             self._record, on_raise, core.holdings, core.pulse, machine.clock, machine.busy,
         )  # fmt: skip
-        has_async = any(handler.colour.is_async for handler in handlers.values())
+        has_async = any(handler.calling.is_async for handler in handlers.values())
         self.workers = Workers(
-            self._handover, self._workplace, self.settings, self.signals, has_async, self._end, machine
+            self._handover, self._surroundings, self.settings, self.signals, has_async, self._end, machine
         )
-        self._heartbeat = Heartbeat(self.session, self.settings, self.signals, self._hear, self._feel, machine)
+        self._heartbeat = Heartbeat(self.sender, self.settings, self.signals, self._hear, self._feel, machine)
         self._loop = Loop(
-            self._handover, self.workers, self.session, self._heartbeat, self._workplace, self.settings, self.signals,
+            self._handover, self.workers, self.sender, self._heartbeat, self._surroundings, self.settings, self.signals,
             self.stop, machine,
         )  # fmt: skip
         #: Whether somebody asked this process, by way of the store, to finish and leave.
@@ -81,7 +81,7 @@ class Kernel:
     def run(self) -> None:
         """Work in the calling thread until stopped, or until the awaited runs have ended; raises what broke it."""
         try:
-            with capturing(self._workplace.notes, current_or_none, self.settings.log_level):
+            with capturing(self._surroundings.notes, current_or_none, self.settings.log_level):
                 self.workers.start()
                 self._loop.run()
         finally:
@@ -97,10 +97,10 @@ class Kernel:
     def stop(self) -> None:
         """Start nothing more, finish what runs within the grace period, save, leave. Returns at once."""
         self._record.stopping()
-        with self._handover.turn:
+        with self._handover.core_lock:
             now = self._machine.clock()
             # A store that does not answer is waited for no longer than a task that does not end.
-            self.session.until = min(self.session.until, now + self.settings.grace + LAST_CHANCE)
+            self.sender.until = min(self.sender.until, now + self.settings.grace + LAST_CHANCE)
             self.core.stop(now)
             self._handover.wake()
 
@@ -125,9 +125,9 @@ class Kernel:
     # what its parts say
 
     def _hear(self, beat: Beat, sent: float, process: int) -> None:
-        with self._handover.turn:
+        with self._handover.core_lock:
             # An answer to a beat of an earlier incarnation says nothing about this one.
-            if process != self.session.process or not self.core.is_in:
+            if process != self.sender.process or not self.core.is_in:
                 return
             self.core.heard(beat, sent)
             self.workers.look_after_strays()
@@ -167,11 +167,11 @@ class Kernel:
         """The loop broke, and this process may live on: what it held is offered to others at once, without blame."""
         if self.core.is_in:
             with contextlib.suppress(RamifyError):
-                self.session.store.leave(self.session.process)
+                self.sender.store.leave(self.sender.process)
 
     def _shut(self) -> None:
         self._give_up.set()
-        with self._handover.turn:
+        with self._handover.core_lock:
             # Also when it was the loop that broke: workers that come back must find nothing more to do.
             self.core.stop(self._machine.clock())
         self._heartbeat.stop()

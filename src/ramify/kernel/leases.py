@@ -1,6 +1,6 @@
 """Leases: which tasks are in whose hands, and which may be handed out next. Part of the core: no threads, no clock.
 
-Holdings stand in line by colour (threads or event loop) and give up tasks from the front; those that a limit holds back
+Holdings stand in two lines (threads, event loop) and give up tasks from the front; those that a limit holds back
 step aside. Short waits are kept here too, and the deadlines of what was handed out.
 """
 
@@ -23,18 +23,18 @@ from ramify.kernel.work import Chunk, Ran
 
 
 class Leases:
-    """The hand-out of tasks. `ready`, `leased`, `chunks` are by colour: False for threads, True for the event loop.
+    """The hand-out of tasks. `ready`, `leased`, `chunks`: False is for threads, True for the event loop.
 
-    `patience(chunk, now)` is for how many seconds a coroutine that is out of time is still waited for.
+    `extra_time(chunk, now)` is for how many seconds a coroutine that is out of time is still waited for.
     """
 
     def __init__(
         self,
         handlers: Mapping[str, Handler],
         settings: Settings,
-        patience: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
+        extra_time: Callable[[Chunk, float], float] = lambda chunk, now: 0.0,
     ) -> None:
-        self._patience = patience
+        self._extra_time = extra_time
         self.limits = Limits(handlers)
         self.sizes = Sizes(settings.claim_at_most)
         threads, coroutines = settings.threads, settings.coroutines
@@ -80,7 +80,7 @@ class Leases:
             return
         self._wait(holding, many)
         self.kinds[holding.claim.kind] += many
-        self._line[holding.handler.colour.is_async].add(holding)
+        self._line[holding.handler.calling.is_async].add(holding)
 
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""
@@ -91,25 +91,25 @@ class Leases:
 
     def _wait(self, holding: Holding, more: int) -> None:
         """So many more tasks of a holding wait for a worker."""
-        colour, where = holding.handler.colour.is_async, holding.where
-        self.ready[colour] += more
+        is_async, where = holding.handler.calling.is_async, holding.where
+        self.ready[is_async] += more
         self.waiting[where] += more
         if not self.waiting[where]:
             del self.waiting[where]
-        if self._line[colour].is_aside(where):
+        if self._line[is_async].is_aside(where):
             self.stuck[where[0]] += more
 
-    def give_back(self, holding: Holding, place: int, *, closing: bool = False) -> None:
+    def give_back(self, holding: Holding, position: int, *, closing: bool = False) -> None:
         """A task was interrupted and may be handed out again; not here if its holding is to close."""
-        holding.back.append(place)
+        holding.back.append(position)
         self.offer(holding, 1)
         if closing:
             self.close(holding)
 
-    def retry(self, holding: Holding, place: int, at: float) -> None:
+    def retry(self, holding: Holding, position: int, at: float) -> None:
         """Hand a task out again, not before `at`; its last outcome is committed."""
         holding.waiting += 1
-        heapq.heappush(self._retries, (at, next(self._tie), holding, place))
+        heapq.heappush(self._retries, (at, next(self._tie), holding, position))
 
     def ripen(self, now: float) -> None:
         """Put tasks whose wait is over back in line, and whole lanes whose rate allows the next start."""
@@ -117,15 +117,15 @@ class Leases:
             while (where := line.opened(now)) is not None:
                 self.stuck[where[0]] -= self.waiting[where]
         while self._retries and self._retries[0][0] <= now:
-            _, _, holding, place = heapq.heappop(self._retries)
+            _, _, holding, position = heapq.heappop(self._retries)
             holding.waiting -= 1
-            self.give_back(holding, place)
+            self.give_back(holding, position)
 
     # handing out
 
-    def has_room(self, colour: bool) -> bool:
-        """Whether one more worker of this colour may be given something."""
-        return (self.leased if colour else self.chunks)[colour] < self.adapters[colour].target
+    def has_room(self, is_async: bool) -> bool:
+        """Whether one more worker of this side may be given something."""
+        return (self.leased if is_async else self.chunks)[is_async] < self.adapters[is_async].target
 
     @property
     def is_calm(self) -> bool:
@@ -135,14 +135,14 @@ class Leases:
         # Who has a time limit may hang for ever, and then the thread it hangs in is given up: not the loop's own.
         return not any(self.kinds[kind] for kind in self._timed) and not self._line[False].special
 
-    def lease(self, colour: bool, now: float) -> Chunk | None:
+    def lease(self, is_async: bool, now: float) -> Chunk | None:
         """Tasks for one worker, or None when there is nothing it may do."""
-        if not self.has_room(colour):
+        if not self.has_room(is_async):
             return None
         self.ripen(now)
-        line = self._line[colour]
+        line = self._line[is_async]
         while (holding := line.front()) is not None:
-            chunk = self._chunk(holding, colour, now)
+            chunk = self._chunk(holding, is_async, now)
             if chunk is not None:
                 return chunk
             if holding.claim.lanes is not None:
@@ -154,35 +154,35 @@ class Leases:
             self.stuck[where[0]] += self.waiting[where]
         if any(self.stuck.values()) or not self.sizes.is_more:
             # Not where the next claim brings more: more workers would have claimed more in time.
-            self.adapters[colour].starved()
+            self.adapters[is_async].starved()
         return None
 
-    def _chunk(self, holding: Holding, colour: bool, now: float) -> Chunk | None:
+    def _chunk(self, holding: Holding, is_async: bool, now: float) -> Chunk | None:
         claim = holding.claim
-        many = min(holding.available, self._most(holding, colour))
+        many = min(holding.available, self._most(holding, is_async))
         by_lane = claim.lanes is not None and self.limits.is_any
         if not by_lane:
             many = self.limits.allowed(*holding.where, many, now)
         if not many:
             return None
         # It may give fewer: what came back goes first, and alone.
-        places = holding.take(many)
-        self._wait(holding, -len(places))
+        positions = holding.take(many)
+        self._wait(holding, -len(positions))
         if by_lane:
-            places = self._admitted(holding, places, now)
+            positions = self._admitted(holding, positions, now)
         else:
-            self.limits.start(*holding.where, len(places), now)
+            self.limits.start(*holding.where, len(positions), now)
         if holding.aside and not holding.available and not holding.waiting:
             self.close(holding)
             self.put_back.append(claim.token)
-        if not places:
+        if not positions:
             return None
-        self.leased[colour] += len(places)
-        self.chunks[colour] += 1
-        attempts = {p: holding.attempts[p] for p in places if p in holding.attempts} if holding.attempts else {}
-        chunk = Chunk(claim, holding.handler, places, attempts, timeout_of(holding, places[0]))
+        self.leased[is_async] += len(positions)
+        self.chunks[is_async] += 1
+        attempts = {p: holding.attempts[p] for p in positions if p in holding.attempts} if holding.attempts else {}
+        chunk = Chunk(claim, holding.handler, positions, attempts, timeout_of(holding, positions[0]))
         if by_lane:
-            chunk.lanes = {claim.tasks[place]: claim.lane_of(place) for place in places}
+            chunk.lanes = {claim.tasks[position]: claim.lane_of(position) for position in positions}
         if chunk.limit is not None:
             chunk.deadline = now + chunk.limit
             if len(self._deadlines) > DEADLINES_KEPT + 4 * sum(self.chunks.values()):
@@ -192,11 +192,11 @@ class Leases:
             self._watch(chunk, chunk.deadline)
         return chunk
 
-    def _admitted(self, holding: Holding, places: Sequence[int], now: float) -> Sequence[int]:
+    def _admitted(self, holding: Holding, positions: Sequence[int], now: float) -> Sequence[int]:
         """Those of several lanes that may start. The others are set aside, and in the end their holding goes back."""
         claim = holding.claim
-        chosen = [place for place in places if self.limits.admits(claim.kind, claim.lane_of(place), now)]
-        if refused := len(places) - len(chosen):
+        chosen = [position for position in positions if self.limits.admits(claim.kind, claim.lane_of(position), now)]
+        if refused := len(positions) - len(chosen):
             holding.set_aside(refused)
             self.kinds[claim.kind] -= refused
         return chosen
@@ -204,27 +204,27 @@ class Leases:
     def _watch(self, chunk: Chunk, until: float) -> None:
         heapq.heappush(self._deadlines, (until, next(self._tie), chunk))
 
-    def _most(self, holding: Holding, colour: bool) -> int:
-        target = self.adapters[colour].target
+    def _most(self, holding: Holding, is_async: bool) -> int:
+        target = self.adapters[is_async].target
         claim = holding.claim
         # What is out of time is taken away by itself.
         if holding.handler.policy.timeout is not None or holding.extras:
             return 1
-        if colour:
-            return target - self.leased[colour]
+        if is_async:
+            return target - self.leased[is_async]
         # Tasks of one chunk run one after the other, the last long after it was counted: a limit leaves a worker one,
         # or one of each lane.
         limit = self.limits.most_held(*holding.where) if claim.lanes is None else holding.handler.policy.rate
         if limit is not None:
             return 1
-        return self.sizes.chunk(claim.kind, self.ready[colour], target)
+        return self.sizes.chunk(claim.kind, self.ready[is_async], target)
 
     # coming back
 
     def take_back(self, ran: Ran, holding: Holding | None) -> None:
         """Some tasks of a chunk are out of the worker's hands."""
         chunk, kind, many = ran.chunk, ran.chunk.claim.kind, ran.count
-        self.leased[chunk.handler.colour.is_async] -= many
+        self.leased[chunk.handler.calling.is_async] -= many
         self.kinds[kind] -= many
         if chunk.lanes is not None:
             for task in ran.tasks:
@@ -236,25 +236,25 @@ class Leases:
 
     def _over(self, chunk: Chunk, where: Where, many: int) -> None:
         self.limits.stop(*where, many)
-        if self._line[chunk.handler.colour.is_async].over(where):
+        if self._line[chunk.handler.calling.is_async].over(where):
             self.stuck[where[0]] -= self.waiting[where]
 
     def free(self, chunk: Chunk) -> None:
         """The worker of a chunk is free again, or no longer counted."""
-        self.chunks[chunk.handler.colour.is_async] -= 1
+        self.chunks[chunk.handler.calling.is_async] -= 1
 
     def learn(self, ran: Ran, holding: Holding, deferred: Sequence[int], now: float, cpu: float) -> None:
         """Learn from tasks that came back, some of them deferred. `cpu` is what this process has used so far."""
         claim = ran.chunk.claim
         self.sizes.ran(claim.kind, ran.count, ran.seconds)
-        self.adapters[ran.chunk.handler.colour.is_async].ran(ran.count, ran.seconds, ran.busy, now, cpu)
+        self.adapters[ran.chunk.handler.calling.is_async].ran(ran.count, ran.seconds, ran.busy, now, cpu)
         if not deferred and not self.limits.is_any:
             return
         if claim.lanes is None:
             self._judge(claim.kind, claim.lane, ran.count, len(deferred), now)
             return
-        back = Counter(claim.lanes[holding.place_of(task)] for task in deferred)
-        for lane, many in Counter(claim.lanes[holding.place_of(task)] for task in ran.tasks).items():
+        back = Counter(claim.lanes[holding.position_of(task)] for task in deferred)
+        for lane, many in Counter(claim.lanes[holding.position_of(task)] for task in ran.tasks).items():
             self._judge(claim.kind, lane, many, back[lane], now)
 
     def _judge(self, kind: str, lane: str | None, tasks: int, deferred: int, now: float) -> None:
@@ -275,7 +275,7 @@ class Leases:
             _, _, chunk = heapq.heappop(self._deadlines)
             if chunk.lost or chunk.is_back:
                 continue
-            if chunk.handler.colour.is_async and (wait := self._patience(chunk, now)) > 0:
+            if chunk.handler.calling.is_async and (wait := self._extra_time(chunk, now)) > 0:
                 self._watch(chunk, now + wait)
             elif not chunk.lost:
                 yield chunk
@@ -291,7 +291,7 @@ class Leases:
         return max(0.0, min(moments) - now) if moments else None
 
 
-def timeout_of(holding: Holding, place: int) -> float | None:
+def timeout_of(holding: Holding, position: int) -> float | None:
     """The time limit of one attempt: the call's own, or its kind's."""
-    extra = holding.extras.get(place)
+    extra = holding.extras.get(position)
     return extra.timeout if extra is not None and extra.timeout is not None else holding.handler.policy.timeout

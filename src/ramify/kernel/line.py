@@ -17,7 +17,7 @@ from ramify.kernel.limits import Where
 
 
 class Line:
-    """Holdings of one colour. Each kind and lane in it is in the heap by its first holding, or aside."""
+    """Holdings of one side. Each kind and lane in it is in the heap by its first holding, or aside."""
 
     def __init__(self) -> None:
         self._queues: dict[Where, deque[tuple[int, Holding]]] = {}

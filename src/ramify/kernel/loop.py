@@ -26,12 +26,12 @@ from ramify.kernel.handover import Handover
 from ramify.kernel.heartbeat import Heartbeat
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.outbox import part_of
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Moved, Saved, Signals, Stopping, Took
-from ramify.kernel.steps import REPLACE_ME, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step, Take
+from ramify.kernel.steps import REPLACE_ME, ClaimWork, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.workers import Workers
-from ramify.kernel.workplace import Workplace
 from ramify.model.policy import SECOND
 
 
@@ -42,9 +42,9 @@ class Loop:
         self,
         handover: Handover,
         workers: Workers,
-        session: Session,
+        sender: Sender,
         heartbeat: Heartbeat,
-        workplace: Workplace,
+        surroundings: Surroundings,
         settings: Settings,
         signals: Signals,
         stop: Callable[[], None],
@@ -53,12 +53,12 @@ class Loop:
         self._handover = handover
         self._core = handover.core
         self._workers = workers
-        self._session = session
-        self._store = session.store
+        self._sender = sender
+        self._store = sender.store
         self._heartbeat = heartbeat
-        self._record = workplace.record
-        self._library = workplace.library
-        self._notes = workplace.notes
+        self._record = surroundings.record
+        self._library = surroundings.library
+        self._notes = surroundings.notes
         self._settings = settings
         self._signals = signals
         self._stop = stop
@@ -70,18 +70,18 @@ class Loop:
     def run(self) -> None:
         """Go on until everything is saved, or something breaks it."""
         while not self.is_over:
-            self.turn()
+            self.iterate()
 
-    def turn(self) -> bool:
+    def iterate(self) -> bool:
         """One step, by whichever thread has the loop; False when it was the last."""
-        with self._handover.turn:
+        with self._handover.core_lock:
             step = self._core.step(self._clock())
             self._workers.call()
         self._heartbeat.raise_trouble()
         try:
             self._do(step)
         except Reaped:
-            with self._handover.turn:
+            with self._handover.core_lock:
                 self._core.reaped()
         # A stand-in may have taken the last step while this one rested.
         self.is_over |= isinstance(step, Leave)
@@ -96,21 +96,21 @@ class Loop:
         match step:
             case Enter():
                 self._enter()
-            case Take(want):
+            case ClaimWork(want):
                 reach("before-claim")
-                claimed = self._session.send(lambda stamp: self._store.claim(stamp, want))
+                claimed = self._sender.send(lambda stamp: self._store.claim(stamp, want))
                 reach("after-claim")
-                with self._handover.turn:
+                with self._handover.core_lock:
                     self._core.claimed(claimed, self._clock())
                 self._signals.send(Took(sum(len(claim.tasks) for claim in claimed.claims)))
             case Flush():
                 self._flush(step)
             case Move(asked):
                 reach("before-advance")
-                answers = self._session.until_answered(lambda: self._store.advance(asked))
+                answers = self._sender.until_answered(lambda: self._store.advance(asked))
                 reach("after-advance")
                 runs = [run for run, _ in asked]
-                with self._handover.turn:
+                with self._handover.core_lock:
                     for run, answer in zip(runs, answers, strict=True):
                         self._core.advanced(run, answer, self._clock())
                 for run, answer in zip(runs, answers, strict=True):
@@ -118,13 +118,13 @@ class Loop:
                         self._signals.send(Moved(run, answer.state, answer.round))
             case PutBack(token):
                 reach("before-release")
-                self._session.send(lambda stamp: self._store.release(stamp, token))
+                self._sender.send(lambda stamp: self._store.release(stamp, token))
                 reach("after-release")
-                with self._handover.turn:
+                with self._handover.core_lock:
                     self._core.released(token)
             case Look(limit):
-                movable = self._session.until_answered(lambda: self._store.movable(limit))
-                with self._handover.turn:
+                movable = self._sender.until_answered(lambda: self._store.movable(limit))
+                with self._handover.core_lock:
                     self._core.found(movable, self._clock())
             case Rest(seconds, idle):
                 self._rest(seconds, idle)
@@ -139,24 +139,24 @@ class Loop:
                 assert_never(step)
 
     def _enter(self) -> None:
-        again, sent = self._session.process != 0, self._clock()
-        self._session.enter()
-        with self._handover.turn:
+        again, sent = self._sender.process != 0, self._clock()
+        self._sender.enter()
+        with self._handover.core_lock:
             self._core.entered(sent)
-        self._record.begin(self._store.records, self._session.process)
+        self._record.begin(self._store.records, self._sender.process)
         self._heartbeat.start()
-        self._signals.send(Entered(self._session.process, again))
+        self._signals.send(Entered(self._sender.process, again))
 
     def _flush(self, step: Flush) -> None:
         began = self._clock()
-        now = self._session.now()
-        parts = [part_of(each, self._session.take, now, self._settings.exact_waits) for each in step.batch]
+        now = self._sender.now()
+        parts = [part_of(each, self._sender.reserve, now, self._settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
         reach("before-commit")
-        answer = self._session.send(lambda stamp: self._store.commit(stamp, parts, step.want))
+        answer = self._sender.send(lambda stamp: self._store.commit(stamp, parts, step.want))
         reach("after-commit")
         ended = self._clock()
-        with self._handover.turn:
+        with self._handover.core_lock:
             self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
@@ -164,7 +164,7 @@ class Loop:
 
     def _rest(self, seconds: float, idle: bool) -> None:
         """Nothing to do for the loop: it runs quick tasks itself, or waits."""
-        if self._workers.run_here(self.turn):
+        if self._workers.run_here(self.iterate):
             return
         if self._settings.until_idle:
             self._stop()
@@ -174,10 +174,10 @@ class Loop:
     def _write_notes(self, all_of_them: bool = False) -> None:
         """Write log lines that wait; they are worth little, so trouble with them is not waited out."""
         lines = self._notes.rest() if all_of_them else self._notes.due(self._clock())
-        if lines and self._session.process:
+        if lines and self._sender.process:
             reach("before-note")
             try:
-                self._store.note(self._session.process, lines)
+                self._store.note(self._sender.process, lines)
             except RamifyError:
                 return
 
@@ -185,5 +185,5 @@ class Loop:
         self._write_notes(all_of_them=True)
         reach("before-leave")
         if self._core.is_in:
-            self._session.until_answered(lambda: self._store.leave(self._session.process))
+            self._sender.until_answered(lambda: self._store.leave(self._sender.process))
         reach("after-leave")

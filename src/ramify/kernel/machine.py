@@ -31,14 +31,14 @@ def _thread(target: Callable[[], object], name: str) -> threading.Thread:
 class Machine:
     """`clock` is the time by which a kernel waits, `cpu` what its process has used, `busy` what the thread has.
 
-    `luck` is between 0 and 1, `number` the number of a new process. A `lock` may be taken again by the thread that has
+    `chance` is between 0 and 1, `number` that of a new process. A `lock` may be taken again by the thread that has
     it; a `condition` is made on one. A `thread` is not started yet, and does not keep the program from ending.
     """
 
     clock: Callable[[], float] = time.monotonic
     cpu: Callable[[], float] = time.process_time
     busy: Callable[[], float] = time.thread_time
-    luck: Callable[[], float] = random.random
+    chance: Callable[[], float] = random.random
     number: Callable[[], int] = new_process_id
     is_scarce: Callable[[], bool] = is_scarce
     lock: Callable[[], AbstractContextManager[Any]] = threading.RLock

@@ -115,7 +115,7 @@ def new_tasks(group: Group, first: int, brood: Brood, now: int, **links: Any) ->
         keys=brood.labels,
         hold=group.hold,
         keep=group.keep,
-        mores=brood.extras,
+        details=brood.extras,
         # Those of no lane never share a row with others.
         lanes=cast("list[str]", lanes) if lane is None and lanes[0] is not None else None,
         **links,

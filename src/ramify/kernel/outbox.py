@@ -18,7 +18,7 @@ from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.policy import SECOND, due_bucket
 
-Take = Callable[[int], int]
+Reserve = Callable[[int], int]
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class Outbox:
             self.since = now if self.since is None else self.since
         return finished
 
-    def take(self) -> tuple[Finished, ...]:
+    def take_all(self) -> tuple[Finished, ...]:
         """All of it, for a commit."""
         batch = tuple(self.finished.values())
         self.finished, self.unsent, self.since = {}, 0, None
@@ -96,11 +96,13 @@ class Outbox:
             self.since = None
 
 
-def part_of(finished: Finished, take: Take, now: int, exact: bool = False) -> Part:
-    """The part of a commit; `take` gives contiguous ids, `now` is the store's clock; `exact` rounds no waits."""
+def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False) -> Part:
+    """The part of a commit; `reserve` gives contiguous ids, `now` is the store's clock; `exact` rounds no waits."""
     offspring = finished.offspring
-    children = [new_tasks(group, take(len(brood.bodies)), brood, now) for group, brood in sorted_out(offspring.broods)]
-    forked = Continuations(offspring.forks, take, now)
+    children = [
+        new_tasks(group, reserve(len(brood.bodies)), brood, now) for group, brood in sorted_out(offspring.broods)
+    ]
+    forked = Continuations(offspring.forks, reserve, now)
     return Part(
         finished.claim.token,
         _tasks(finished.tasks),

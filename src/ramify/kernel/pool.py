@@ -13,18 +13,20 @@ from ramify.kernel.faults import reach
 from ramify.kernel.handover import Handover
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.signals import Replaced, Signals
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk, Interrupted, Ran
-from ramify.kernel.workplace import Workplace
 
 
 class Pool:
     """Threads."""
 
-    def __init__(self, handover: Handover, workplace: Workplace, signals: Signals, machine: Machine = HERE) -> None:
+    def __init__(
+        self, handover: Handover, surroundings: Surroundings, signals: Signals, machine: Machine = HERE
+    ) -> None:
         self._handover = handover
         self._core = handover.core
         self._work = handover.work
-        self._workplace = workplace
+        self._surroundings = surroundings
         self._signals = signals
         self._machine = machine
         self._clock = machine.clock
@@ -50,17 +52,17 @@ class Pool:
         for _ in range(wanted - self._idle):
             self._start()
 
-    def close(self, patience: float) -> None:
+    def close(self, seconds: float) -> None:
         """Let threads that are idle end, and wait for the others as long as told. Called without the lock."""
         with self._work:
             self._is_closing = True
             self._work.notify_all()
-        end = self._clock() + patience
+        end = self._clock() + seconds
         for thread in list(self._threads):
             thread.join(max(0.0, end - self._clock()))
 
     def _start(self) -> None:
-        # Its first turn counts as idle, so that two calls in a row do not start twice as many.
+        # Its first round counts as idle, so that two calls in a row do not start twice as many.
         self._idle += 1
         thread = self._machine.thread(self._main, "ramify-worker")
         self._threads[thread] = None
@@ -77,11 +79,13 @@ class Pool:
         while chunk is not None:
             try:
                 reach("leased")
-                ran = run_chunk(chunk, self._workplace)
+                ran = run_chunk(chunk, self._surroundings)
             except BaseException as error:
                 # Not the handler's doing: give everything back, end this thread, and let another take its place.
                 with self._work:
-                    lost = Ran(chunk, others=[(chunk.claim.tasks[place], Interrupted()) for place in chunk.places])
+                    lost = Ran(
+                        chunk, others=[(chunk.claim.tasks[position], Interrupted()) for position in chunk.positions]
+                    )
                     self._core.finished(lost, self._clock())
                     self._core.came_back(chunk)
                     self._signals.send(Replaced("thread", f"it died of {type(error).__name__}"))

@@ -16,7 +16,7 @@ from ramify.kernel.tuning import (
     HORIZON,
     QUICK,
     SHORTEST_TASK,
-    UNTOLD,
+    UNSEEN,
     WINDOWS,
 )
 
@@ -50,7 +50,7 @@ class Sizes:
         self._means: dict[str, Mean] = {}
         self._latest: float | None = None
         self._last = 0
-        self._told: int | None = None
+        self._seen_ready: int | None = None
         self.peers = 1
 
     def ran(self, kind: str, count: int, seconds: float) -> None:
@@ -63,18 +63,18 @@ class Sizes:
 
     def claimed(self, tasks: int, ready: int) -> None:
         """A claim brought `tasks` and left `ready` for others."""
-        self._told = ready
+        self._seen_ready = ready
         if tasks:
             self._last = tasks
 
     def untold(self) -> None:
         """What is left is not known any more: a round opened, or the store changed."""
-        self._told = None
+        self._seen_ready = None
 
     @property
     def is_more(self) -> bool:
         """Whether the last claim left something for the next one."""
-        return bool(self._told)
+        return bool(self._seen_ready)
 
     def window(self, workers: int, held: Mapping[str, int]) -> int:
         """How many tasks to hold: running ones and those that come next."""
@@ -117,7 +117,7 @@ class Sizes:
         mean = self._mean(workers, held)
         if mean is not None:
             least = max(least, int(CLAIM_SECONDS * workers / mean))
-        return max(least, UNTOLD if self._told is None else self._told // (2 * self.peers))
+        return max(least, UNSEEN if self._seen_ready is None else self._seen_ready // (2 * self.peers))
 
     def are_quick(self, held: Mapping[str, int]) -> bool:
         """Whether all that is held is of kinds that take next to no time."""

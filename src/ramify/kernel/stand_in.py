@@ -32,7 +32,7 @@ class StandIn:
         self._machine = machine
         self._clock = machine.clock
         self._moved = machine.condition(machine.lock())
-        self._turn: Callable[[], bool] = lambda: False
+        self._iterate: Callable[[], bool] = lambda: False
         self._away_since: float | None = None
         self._is_asleep = True
         self._has_taken_over = False
@@ -46,9 +46,9 @@ class StandIn:
         """Whether the calling thread is the stand-in."""
         return threading.current_thread() is self._thread
 
-    def go(self, turn: Callable[[], bool]) -> None:
-        """The loop's thread begins to run tasks. `turn()` is one turn of the loop, False when it was the last."""
-        self._turn = turn
+    def go(self, iterate: Callable[[], bool]) -> None:
+        """The loop's thread begins to run tasks. `iterate()` is one round of the loop, False when it was the last."""
+        self._iterate = iterate
         self._away_since = self._clock()
         if self._is_asleep:
             with self._moved:
@@ -59,7 +59,7 @@ class StandIn:
                 self._moved.notify()
 
     def come_back(self) -> None:
-        """The loop's thread is back; it goes on when the stand-in has finished its turn. Raises what broke that."""
+        """The loop's thread is back; it goes on when the stand-in has finished its round. Raises what broke that."""
         self._away_since = None
         if self._has_taken_over:
             with self._moved:
@@ -79,7 +79,7 @@ class StandIn:
         while self._wait_until_needed():
             try:
                 while self._away_since is not None and not self._is_over:
-                    self._is_over = not self._turn()
+                    self._is_over = not self._iterate()
             except BaseException as error:  # noqa: BLE001 - it is raised again in the loop's own thread
                 self._failure, self._is_over = error, True
             self._on_change(False)

@@ -35,7 +35,7 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
-class Take:
+class ClaimWork:
     """Claim."""
 
     want: Want
@@ -82,4 +82,4 @@ class Leave:
     """Everything is saved: end the session."""
 
 
-Step = Enter | Flush | Take | PutBack | Move | Look | Rest | Die | Leave
+Step = Enter | Flush | ClaimWork | PutBack | Move | Look | Rest | Die | Leave

@@ -12,25 +12,25 @@ from typing import Any
 
 from ramify.errors import BadPayload
 from ramify.kernel.stream import Ready, Stream
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk
-from ramify.kernel.workplace import Workplace
-from ramify.model.claim import More
+from ramify.model.claim import Details
 from ramify.model.codec.escape import has_slots, single_slots
 from ramify.model.codec.wire import Wire
 from ramify.model.join import SMALL
 from ramify.model.task import MAX_PAYLOAD
 
 
-def arguments_of(chunk: Chunk, place: int, workplace: Workplace) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def arguments_of(chunk: Chunk, position: int, surroundings: Surroundings) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """What the handler of a task is called with."""
     handler, claim = chunk.handler, chunk.claim
-    task, body = claim.tasks[place], claim.bodies[place]
-    more = claim.mores.get(task)
+    task, body = claim.tasks[position], claim.bodies[position]
+    more = claim.details.get(task)
     if more is None or more.members is None:
         if has_slots(body):
             raise BadPayload(f"{claim.kind}(): it takes results of other tasks, and task {task} waited for none")
         return handler.signature.decode(body)
-    supply = JoinResults(task, more, handler.streams, workplace)
+    supply = JoinResults(task, more, handler.streams, surroundings)
     if has_slots(body):
         supply.collect(single_slots(body))
         return handler.signature.decode(body, supply)
@@ -43,11 +43,11 @@ def arguments_of(chunk: Chunk, place: int, workplace: Workplace) -> tuple[tuple[
 class JoinResults:
     """The results that one task waited for: as its claim brought them, by slot, or as the library finds them."""
 
-    def __init__(self, task: int, more: More, streams: Mapping[str, Any], workplace: Workplace) -> None:
+    def __init__(self, task: int, more: Details, streams: Mapping[str, Any], surroundings: Surroundings) -> None:
         self._task = task
         self._brought = more.results
         self._streams = streams
-        self._library = workplace.library
+        self._library = surroundings.library
         self._results: Mapping[int, bytes | None] = {}
 
     def collect(self, slots: list[int]) -> None:

@@ -26,7 +26,7 @@ ONE_CORE = 1.4
 #: A step must gain this much to be kept: less is noise.
 GAIN = 1.05
 #: How long a step that failed is not tried again.
-ADAPT_PATIENCE = 5.0
+SETTLED_FOR = 5.0
 #: Memory is scarce when this process uses so much of what it may have, or so little of the machine's is left.
 OWN_SHARE, FREE_SHARE = 0.8, 0.05
 
@@ -54,7 +54,7 @@ CHUNK_SECONDS, CHUNK_AT_MOST = 0.004, 1_024
 #: A claim costs about this much; one that brings less work than that is not worth making.
 CLAIM_SECONDS = 0.002
 #: The most to ask for when several processes work and nobody said what is left.
-UNTOLD = 2_048
+UNSEEN = 2_048
 #: The window holds at most so many claims, so that the next one is there before the last is worked off.
 WINDOWS = 2
 #: After so many tasks, what was measured before them counts half.
@@ -100,7 +100,7 @@ DEAF = 0.2
 # patience with tasks
 
 #: How long suspects may wait before this process stops taking other work for their sake.
-SUSPECT_PATIENCE = 1.0
+SUSPECT_WAIT = 1.0
 #: For how many seconds suspects are watched after they returned.
 WATCHED = 0.02
 #: How long the loop's thread may be away before somebody stands in for it, and how often that is looked at.
@@ -110,8 +110,8 @@ LOOKS = 20
 #: How long a coroutine that was cancelled because its time is up may clean up, and how often it is looked at.
 MERCY, MERCY_LOOK = 0.5, 0.1
 #: How long an event loop may take to turn once before somebody blocks it, if anybody's time is up.
-LOOP_PATIENCE = 0.4
+BLOCKED_AFTER = 0.4
 #: How long coroutines that nobody waits for may take to end when their loop does.
-LAST_TURN = 0.1
+LAST_WAIT = 0.1
 #: How long threads may take to end when the kernel does: one that hangs in a task never will.
 LAST_THREADS = 0.5

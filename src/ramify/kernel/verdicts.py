@@ -19,18 +19,18 @@ from ramify.model.outcome import Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedUntried:
     """A task ends like this without an attempt."""
 
     status: Status
     value: bytes | None
 
 
-Verdict = Raised | Postponed | Dropped | Ended
+Verdict = Raised | Postponed | Dropped | EndedUntried
 
 
 def verdict_of(
-    verdict: Verdict, holding: Holding, place: int, luck: Callable[[], float]
+    verdict: Verdict, holding: Holding, position: int, chance: Callable[[], float]
 ) -> tuple[Status, bytes | None, float | None]:
     """The event of one attempt, and the seconds until the next one, None when there is none."""
     match verdict:
@@ -38,15 +38,15 @@ def verdict_of(
             return Status.DEFERRED, msgspec.json.encode({"seconds": seconds}), seconds
         case Dropped(reason):
             return Status.CANCELLED, reason_value(reason), None
-        case Ended(status, value):
+        case EndedUntried(status, value):
             return status, value, None
         case Raised(failure, final):
             policy = holding.handler.policy
-            attempt = holding.attempts.get(place, 1)
-            own = holding.extras.get(place, NO_EXTRA).retries
+            attempt = holding.attempts.get(position, 1)
+            own = holding.extras.get(position, NO_EXTRA).retries
             if final or attempt > (policy.retries if own is None else own):
                 return Status.FAILED, failure.encode(), None
-            return Status.RETRYING, failure.encode(), policy.backoff.wait(attempt, luck())
+            return Status.RETRYING, failure.encode(), policy.backoff.wait(attempt, chance())
         case _:
             assert_never(verdict)
 
@@ -58,17 +58,17 @@ def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
         if mark.status is Status.RETRYING:
             # The process that ran it was killed for it, and could not say so itself.
             ends[task] = timed_out(
-                policy, Extra.decode(claim.mores[task].extra).timeout if task in claim.mores else None
+                policy, Extra.decode(claim.details[task].extra).timeout if task in claim.details else None
             )
         else:
-            ends[task] = Ended(mark.status, mark.end_value)
+            ends[task] = EndedUntried(mark.status, mark.end_value)
     # Blame needs proof: a row of one task, whose process died while it held nothing else.
     if len(claim.tasks) == 1 and claim.deaths.blames(policy.max_crashes):
         text = f"{claim.deaths.count} processes died over it, the last one while it ran alone"
-        ends.setdefault(claim.tasks[0], Ended(Status.QUARANTINED, Failure("Quarantined", text).encode()))
-    for task, more in claim.mores.items():
+        ends.setdefault(claim.tasks[0], EndedUntried(Status.QUARANTINED, Failure("Quarantined", text).encode()))
+    for task, more in claim.details.items():
         if more.members is not None and not more.rule.allows(more.members):
-            ends.setdefault(task, Ended(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))
+            ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))
     return ends
 
 

@@ -87,7 +87,7 @@ class Watch:
         """When something that stirred is looked at."""
         return self._rests_until if self._is_stirred else None
 
-    def told(self, time_left: Iterable[tuple[int, float]], now: float) -> None:
+    def note_time_left(self, time_left: Iterable[tuple[int, float]], now: float) -> None:
         """These runs have so many seconds left."""
         for run, seconds in time_left:
             at = self._deadlines[run] = now + seconds
@@ -108,7 +108,7 @@ class Watch:
         """A run was asked."""
         self._deadlines.pop(run, None)
         if answer.time_left is not None and answer.state is RunState.OPEN:
-            self.told([(run, answer.time_left)], now)
+            self.note_time_left([(run, answer.time_left)], now)
         self._leaders.pop(run, None)
         if answer.gated_by is not None:
             self._leaders[run] = answer.gated_by

@@ -16,7 +16,7 @@ from ramify.store import forks
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """Tasks of one claim, leased together. `places` are positions in the claim's columns, `attempts` the number of the
+    """Tasks of one claim, leased together. `positions` are those in the claim's columns, `attempts` the number of the
     try each is at (sparse: absent means 1). A task with a time `limit` is alone in its chunk, and is out of time at
     `deadline`. A chunk that is `lost` was taken away; whatever comes of it is refused. `lanes` by task, where tasks of
     several lanes are in it and limits count each.
@@ -25,7 +25,7 @@ class Chunk:
 
     claim: Claim
     handler: Handler
-    places: Sequence[int]
+    positions: Sequence[int]
     attempts: dict[int, int]
     limit: float | None = None
     deadline: float | None = None
@@ -36,10 +36,10 @@ class Chunk:
 
     def columns(self) -> tuple[Sequence[int], Sequence[bytes]]:
         """Its tasks and their arguments."""
-        tasks, bodies, places = self.claim.tasks, self.claim.bodies, self.places
-        if isinstance(places, range):
-            return tasks[places.start : places.stop], bodies[places.start : places.stop]
-        return [tasks[place] for place in places], [bodies[place] for place in places]
+        tasks, bodies, positions = self.claim.tasks, self.claim.bodies, self.positions
+        if isinstance(positions, range):
+            return tasks[positions.start : positions.stop], bodies[positions.start : positions.stop]
+        return [tasks[position] for position in positions], [bodies[position] for position in positions]
 
 
 @dataclass(frozen=True, slots=True)

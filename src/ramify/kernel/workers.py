@@ -19,9 +19,9 @@ from ramify.kernel.pool import Pool
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Replaced, Signals
 from ramify.kernel.stand_in import StandIn
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import CHUNK_SECONDS, LAST_THREADS, MERCY, MERCY_LOOK
 from ramify.kernel.work import Chunk, Interrupted, Ran
-from ramify.kernel.workplace import Workplace
 
 
 class Workers:
@@ -30,7 +30,7 @@ class Workers:
     def __init__(
         self,
         handover: Handover,
-        workplace: Workplace,
+        surroundings: Surroundings,
         settings: Settings,
         signals: Signals,
         has_async: bool,
@@ -39,12 +39,12 @@ class Workers:
     ) -> None:
         self._handover = handover
         self._core = handover.core
-        self._workplace = workplace
+        self._surroundings = surroundings
         self._signals = signals
         self._machine = machine
         self._clock = machine.clock
         self._is_inline = settings.threads == 0
-        self._pool = Pool(handover, workplace, signals, machine)
+        self._pool = Pool(handover, surroundings, signals, machine)
         self._stand_in = StandIn(self._caught, on_over, machine)
         self.coroutines = self._event_loop() if has_async else None
 
@@ -77,19 +77,19 @@ class Workers:
 
     # the loop's own thread
 
-    def run_here(self, turn: Callable[[], bool]) -> bool:
-        """Run tasks in the loop's own thread, if it should do so and there are any. `turn` is one turn of the loop."""
+    def run_here(self, iterate: Callable[[], bool]) -> bool:
+        """Run tasks in the loop's own thread, if it should do so and there are any. `iterate` is one round of it."""
         if self._is_inline:
             return self._run_inline()
         if self._stand_in.is_me or (chunk := self._lease_here()) is None:
             return False
-        self._stand_in.go(turn)
+        self._stand_in.go(iterate)
         end = self._clock() + CHUNK_SECONDS
         try:
             # Chunks may be of one task each, where many lanes have one: too little for a whole turn of the loop.
             while chunk is not None:
-                ran = run_chunk(chunk, self._workplace)
-                with self._handover.turn:
+                ran = run_chunk(chunk, self._surroundings)
+                with self._handover.core_lock:
                     self._handover.deliver([ran], [chunk])
                     chunk = self._lease_here() if self._clock() < end else None
         finally:
@@ -97,25 +97,25 @@ class Workers:
         return True
 
     def _lease_here(self) -> Chunk | None:
-        with self._handover.turn:
+        with self._handover.core_lock:
             return self._core.lease(False, self._clock()) if self._core.is_calm else None
 
     def _run_inline(self) -> bool:
         """With no threads, run the next chunk right here; False when there is none."""
-        for colour in (False, True):
-            chunk = self._handover.lease(colour)
+        for is_async in (False, True):
+            chunk = self._handover.lease(is_async)
             if chunk is not None:
-                if colour and self.coroutines is not None:
+                if is_async and self.coroutines is not None:
                     ran = self.coroutines.run_here(chunk)
                 else:
-                    ran = run_chunk(chunk, self._workplace)
+                    ran = run_chunk(chunk, self._surroundings)
                 self._handover.deliver([ran], [chunk])
                 return True
         return False
 
     def _caught(self, caught: bool) -> None:
         """The loop's thread is caught in a task, so others take what is left; or it is back."""
-        with self._handover.turn:
+        with self._handover.core_lock:
             self._core.is_caught = caught
             self.call()
 
@@ -141,15 +141,17 @@ class Workers:
             return
         rans, over, left = blocked.give_up()
         self._handover.take_in(rans, over, now)
-        for chunk, places in left.items():
+        for chunk, positions in left.items():
             if not chunk.lost and chunk not in guilty:
-                tasks = [chunk.claim.tasks[place] for place in sorted(places)]
+                tasks = [chunk.claim.tasks[position] for position in sorted(positions)]
                 self._core.leave_behind(Ran(chunk, others=[(task, Interrupted()) for task in tasks]), now)
         self.coroutines = self._event_loop()
         self.coroutines.start()
-        names = ", ".join(str(chunk.claim.tasks[chunk.places[0]]) for chunk in guilty)
+        names = ", ".join(str(chunk.claim.tasks[chunk.positions[0]]) for chunk in guilty)
         self._signals.send(Replaced("event loop", f"task {names} ran out of time and lets nothing else run on it"))
 
     def _event_loop(self) -> Coroutines:
         handover = self._handover
-        return Coroutines(self._workplace, lambda: handover.lease(True), handover.deliver, handover.turn, self._machine)
+        return Coroutines(
+            self._surroundings, lambda: handover.lease(True), handover.deliver, handover.core_lock, self._machine
+        )

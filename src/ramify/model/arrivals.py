@@ -130,7 +130,7 @@ Load = Callable[[Mapping[int, Collection[int]]], Mapping[int, Standing]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class JoinChanges:
     """The joins that changed, and the tasks of those that fired, with the run and round that made them."""
 
     changed: Sequence[Standing]
@@ -147,7 +147,7 @@ def created(run: int, joins: NewJoins) -> Iterator[Standing]:
         yield Standing(join, run, task, outer_join, outer_slot, rule, joins.brings, needs, len(parts), parts=parts)
 
 
-def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], load: Load) -> Settled:
+def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], load: Load) -> JoinChanges:
     """Let members arrive, pass what is full on to outer joins, and say what fires.
 
     `empty` are new joins that wait for nobody, each with the run and round in which it was made. One loop, no
@@ -179,7 +179,7 @@ def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], l
             if join.task is not None:
                 fired[join.task] = at
         firing = {}
-    return Settled(list(changed.values()), fired)
+    return JoinChanges(list(changed.values()), fired)
 
 
 #: By the number of a part: slots as a mask, by join.

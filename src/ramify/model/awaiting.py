@@ -13,7 +13,7 @@ from ramify.model.segment import SegmentState
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
+class AwaitingQuestions:
     """What has to be asked of the store: the tasks that joins of a run wait for and that may not have ended; the run
     and the state of the row that a task is in, None when it has ended; whether a run has rows that can be worked off;
     and the run that it follows.
@@ -25,7 +25,7 @@ class Questions:
     follows: Callable[[int], int | None]
 
 
-def awaits_others(run: int, ask: Questions, seen: frozenset[int] = frozenset()) -> bool:
+def awaits_others(run: int, ask: AwaitingQuestions, seen: frozenset[int] = frozenset()) -> bool:
     """Whether a join of this run waits for a task of another one that can still end; `seen` are those that wait."""
     seen |= {run}
     for task in ask.awaited(run):
@@ -43,7 +43,7 @@ def awaits_others(run: int, ask: Questions, seen: frozenset[int] = frozenset()) 
     return False
 
 
-def _is_behind(run: int, seen: frozenset[int], ask: Questions) -> bool:
+def _is_behind(run: int, seen: frozenset[int], ask: AwaitingQuestions) -> bool:
     """Whether a run follows, directly or not, one of those that wait for it."""
     leader = ask.follows(run)
     passed = {run}

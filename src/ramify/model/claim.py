@@ -61,7 +61,7 @@ class Rooms:
         return sum(self.of(run, tasks) for run, tasks in many.items())
 
 
-class More(msgspec.Struct, frozen=True):
+class Details(msgspec.Struct, frozen=True):
     """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule.
 
     `results` are those of its members by slot, if the join brings them, all ended well, and they are not too large.
@@ -90,16 +90,16 @@ class Claim(msgspec.Struct, frozen=True, gc=False):
     tasks: Sequence[int]
     bodies: Sequence[bytes]
     parents: Sequence[int | None]
-    mores: Mapping[int, More]
+    details: Mapping[int, Details]
     history: Mapping[int, History]
     marks: Mapping[int, Mark]
     deaths: Deaths = NO_DEATHS
     awaited: bool = False
     lanes: Sequence[str] | None = None
 
-    def lane_of(self, place: int) -> str | None:
+    def lane_of(self, position: int) -> str | None:
         """The lane of the task at a place in the columns."""
-        return self.lane if self.lanes is None else self.lanes[place]
+        return self.lane if self.lanes is None else self.lanes[position]
 
 
 def within_bounds(claims: Iterable[Claim]) -> tuple[Claim, ...]:
@@ -107,12 +107,12 @@ def within_bounds(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     found: list[Claim] = []
     room = MOST_BROUGHT
     for claim in claims:
-        if any(more.results for more in claim.mores.values()):
-            kept: dict[int, More] = {}
-            for task, more in claim.mores.items():
+        if any(more.results for more in claim.details.values()):
+            kept: dict[int, Details] = {}
+            for task, more in claim.details.items():
                 room -= sum(len(result) for result in more.results or () if result is not None)
                 kept[task] = more if room >= 0 else msgspec.structs.replace(more, results=None)
-            claim = msgspec.structs.replace(claim, mores=kept)
+            claim = msgspec.structs.replace(claim, details=kept)
         found.append(claim)
     return tuple(found)
 

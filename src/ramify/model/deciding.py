@@ -35,20 +35,20 @@ _WAYS = {
 }
 
 
-class Moved(msgspec.Struct, frozen=True):
+class AfterDecision(msgspec.Struct, frozen=True):
     """The state of a run after a decision, and the decision as it is noted."""
 
     state: RunState
     decision: Decision
 
 
-def decide(what: What, state: RunState, last: Decision | None, said: Said, now: int) -> Moved | None:
+def decide(what: What, state: RunState, last: Decision | None, said: Said, now: int) -> AfterDecision | None:
     """What a decision makes of a run; None when it was overtaken, or leads nowhere from where the run is."""
     n = 0 if last is None else last.n
     there = _WAYS[what].get(state)
     if there is None or said.after not in (None, n):
         return None
-    return Moved(there, Decision(n + 1, what, storable(said.by), storable(said.reason), now))
+    return AfterDecision(there, Decision(n + 1, what, storable(said.by), storable(said.reason), now))
 
 
 def cancelled(before: RunState, after: RunState) -> Settled:

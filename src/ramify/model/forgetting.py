@@ -24,11 +24,11 @@ from typing import NamedTuple
 import msgspec
 
 from ramify.errors import BadPayload, RunForgotten, RunNeeded
-from ramify.model.deciding import Moved, decide
+from ramify.model.deciding import AfterDecision, decide
 from ramify.model.decision import UNSAID, Said, What, in_words
 from ramify.model.event import Status
 from ramify.model.policy import SECOND
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 
 #: The most rows one `forget` removes unless told otherwise.
 FORGET_LIMIT = 65_536
@@ -82,7 +82,7 @@ def check_removal(removal: Removal) -> Removal:
     return removal
 
 
-def begin(run: Run, said: Said, reader: Callable[[], Reader | None], now: int) -> Moved | None:
+def begin(run: StoredRun, said: Said, reader: Callable[[], Reader | None], now: int) -> AfterDecision | None:
     """What the first page makes of a run, None when an earlier call has begun; RunNeeded says why it must stay."""
     if run.state is RunState.FORGOTTEN:
         return None
@@ -99,12 +99,12 @@ def begin(run: Run, said: Said, reader: Callable[[], Reader | None], now: int) -
     return moved
 
 
-def ended_as(run: Run) -> str:
+def ended_as(run: StoredRun) -> str:
     """The reason that stays with a forgotten run: how it had ended, and why so."""
     return f"it had ended as {run.state.value}" + (f": {run.reason}" if run.reason else "")
 
 
-def check_remembered(run: Run) -> Run:
+def check_remembered(run: StoredRun) -> StoredRun:
     """Refuse to read what is gone, or is just going."""
     if run.state is RunState.FORGOTTEN:
         said = run.decision

@@ -50,10 +50,10 @@ class Backoff(msgspec.Struct, frozen=True):
             # The power leaves the range of a float long before anyone stops retrying.
             return float(self.cap if self.first else 0)
 
-    def wait(self, failures: int, luck: float) -> float:
-        """Seconds to wait after `failures` failed attempts; `luck` in [0, 1) places it under the ceiling."""
+    def wait(self, failures: int, chance: float) -> float:
+        """Seconds to wait after `failures` failed attempts; `chance` in [0, 1) places it under the ceiling."""
         longest = self.longest(failures)
-        return longest * luck if self.jitter else longest
+        return longest * chance if self.jitter else longest
 
 
 @dataclass(frozen=True, slots=True)

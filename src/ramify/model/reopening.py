@@ -32,7 +32,7 @@ class Reopening:
     changed: dict[int, Standing] = field(default_factory=dict)
 
 
-class Questions:
+class ReopeningQuestions:
     """What has to be asked of the store: `ending` is how a task ended, `retake` gives it its key again or says who has
     it now, `join` is a join with the part in which a slot lies.
     """
@@ -72,7 +72,7 @@ class Questions:
         return join
 
 
-def reopen(run: int, tasks: Iterable[int], following: bool, ask: Questions) -> Reopening:
+def reopen(run: int, tasks: Iterable[int], following: bool, ask: ReopeningQuestions) -> Reopening:
     """What becomes of these tasks of a run and, if asked for, of all in it that follows them."""
     found = Reopening()
     chosen = set(tasks)
@@ -96,7 +96,7 @@ def reopen(run: int, tasks: Iterable[int], following: bool, ask: Questions) -> R
     return found
 
 
-def _set_back(found: Reopening, chosen: set[int], ask: Questions) -> None:
+def _set_back(found: Reopening, chosen: set[int], ask: ReopeningQuestions) -> None:
     queue = deque(pair for task in found.ended for pair in ask.memberships(task))
     while queue:
         number, slot = queue.popleft()

@@ -109,7 +109,7 @@ class NewRun(msgspec.Struct, frozen=True):
     tolerates: Tolerance = Tolerance.NONE
 
 
-class Run(NewRun, frozen=True, kw_only=True):
+class StoredRun(NewRun, frozen=True, kw_only=True):
     """A run as stored: all it was started with, and where it stands. `round` is -1 until its first round opens.
 
     `reason` is why it drains or ended so; of one that is open again, why it had been cancelled. A tail that begins at
@@ -197,7 +197,7 @@ def stalled(tasks: Sequence[int]) -> str:
 class Started(msgspec.Struct, frozen=True):
     """The run that now exists under the id or name, whether this call created it, and what then became of its tasks."""
 
-    run: Run
+    run: StoredRun
     created: bool
     added: Appended = Appended()
 

@@ -29,7 +29,7 @@ MAX_KEEP = 2**52
 class NewTasks(msgspec.Struct, frozen=True, gc=False):
     """Columns of tasks to append, stage or commit as children.
 
-    `bodies` are encoded arguments. `parents` is one parent for all or one each. `mores` are encoded extras (headers,
+    `bodies` are encoded arguments. `parents` is one parent for all or one each. `details` are encoded extras (headers,
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
     microseconds beyond success. `lanes` is one lane each, in place of one `lane` for all. With a `join`, task i
     is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
@@ -50,7 +50,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     keys: Sequence[bytes | None] | None = None
     hold: Hold = Hold.LABEL
     keep: int = 0
-    mores: Sequence[bytes | None] | None = None
+    details: Sequence[bytes | None] | None = None
     lanes: Sequence[str] | None = None
     join: int | None = None
     slot: int | None = 0
@@ -163,7 +163,7 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
         raise BadPayload(f"first id {tasks.first} of new {tasks.kind!r} tasks was not reserved")
     if tasks.priority not in LEVELS:
         raise BadPayload(f"priority {tasks.priority}: levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
-    for name in ("parents", "keys", "mores", "lanes"):
+    for name in ("parents", "keys", "details", "lanes"):
         column = getattr(tasks, name)
         if column is not None and not isinstance(column, int) and len(column) != count:
             raise BadPayload(f"column {name} has {len(column)} values for {count} {tasks.kind!r} tasks")

@@ -84,9 +84,9 @@ Shape = Callable[[object, Container[CodeType]], Plan[Any] | None]
 def laid_out(calls: Sequence[Call[Any]], first: int, now: int) -> Beginning:
     """Calls as columns, with ids from `first` on, those of one group next to each other."""
     broods: dict[Group, Brood] = {}
-    for place, call in enumerate(calls):
+    for position, call in enumerate(calls):
         # Nobody is their parent: in that column is the place of each among the calls.
-        broods.setdefault(call.group, Brood()).add(place, call)
+        broods.setdefault(call.group, Brood()).add(position, call)
     tasks: list[NewTasks] = []
     order: list[int] = []
     for group, brood in sorted_out(broods):

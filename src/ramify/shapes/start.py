@@ -30,7 +30,7 @@ from ramify.model.call import Call
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.model.policy import SECOND
-from ramify.model.run import Follows, NewRun, Order, Owner, Run, RunState, seconds_left
+from ramify.model.run import Follows, NewRun, Order, Owner, RunState, StoredRun, seconds_left
 from ramify.model.stray import instead_of_call
 from ramify.model.task import check_name
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
@@ -63,7 +63,7 @@ class How(Enum):
 class Begun:
     """The run that is there now, what the start came to, that in words, and what became of the roots of a new one."""
 
-    run: Run
+    run: StoredRun
     how: How
     said: str
     roots: tuple[Added, ...] = ()
@@ -137,31 +137,31 @@ class Ask:
             yield blake2b(b"%b\0%b" % (self.shape.encode(), identity), digest_size=16).digest()
 
 
-def begin(store: Store, ask: Ask, take: Callable[[int], int] | None = None) -> Begun:
+def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -> Begun:
     """Start the run, or go on with the one that exists; ConfigError when that one is another.
 
-    `take` gives so many ids that follow on; without it they are reserved for this start.
+    `reserve` gives so many ids that follow on; without it they are reserved for this start.
     """
     _check(ask)
     known = store.reads.find_run(ask.name) if ask.name is not None else _orphan(store, ask)
     if known is not None and (not known.state.is_end or not ask.again):
         return _existing(store, ask, known)
-    take = take if take is not None else lambda many: until_answered(lambda: store.reserve(many))
-    return _start(store, ask, take, generation=1 if known is None else known.generation + 1)
+    reserve = reserve if reserve is not None else lambda many: until_answered(lambda: store.reserve(many))
+    return _start(store, ask, reserve, generation=1 if known is None else known.generation + 1)
 
 
-def add(store: Store, run: int, calls: Sequence[Call[Any]], take: Callable[[int, int], int]) -> tuple[Added, ...]:
-    """Add tasks from outside to an unfinished run, and say what became of each; `take` gives ids, so many, above one.
+def add(store: Store, run: int, calls: Sequence[Call[Any]], reserve: Callable[[int, int], int]) -> tuple[Added, ...]:
+    """Add tasks from outside to an unfinished run, and say what became of each; `reserve` gives ids above the run's.
 
-    Above that of the run, so that what is added comes after its roots.
+    So what is added comes after its roots.
     """
     if stray := next((call for call in calls if type(call) is not Call), None):
         raise ConfigError(f"what is added to a run is a call, and was {instead_of_call(stray)}")
-    new = laid_out(calls, take(len(calls), run), store.now())
+    new = laid_out(calls, reserve(len(calls), run), store.now())
     return new.added(until_answered(lambda: store.append(run, new.tasks, new.joins, new.waiters)))
 
 
-def chain(store: Store, run: Run) -> list[Run]:
+def chain(store: Store, run: StoredRun) -> list[StoredRun]:
     """The run, the one it follows, the one that follows, and so on."""
     found = [run]
     while (follows := found[-1].follows) is not None and len(found) < 1_000:
@@ -208,13 +208,13 @@ def _check(ask: Ask) -> None:
     ask.bounds.check(len(ask.plan.calls))
 
 
-def _start(store: Store, ask: Ask, take: Callable[[int], int], generation: int) -> Begun:
+def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> Begun:
     params = encode_params(ask.params)
     now = store.now()
     deadline = ask.bounds.moment(now)
     if deadline is not None and deadline <= now:
         raise ConfigError(f"deadline={ask.bounds.deadline!r}: that moment has passed, so the run could not begin")
-    run = take(1 + ask.plan.size)
+    run = reserve(1 + ask.plan.size)
     new = NewRun(
         id=run,
         name=ask.name,
@@ -244,7 +244,7 @@ def _start(store: Store, ask: Ask, take: Callable[[int], int], generation: int) 
     return Begun(started.run, How.NEW, said, added)
 
 
-def _existing(store: Store, ask: Ask, run: Run) -> Begun:
+def _existing(store: Store, ask: Ask, run: StoredRun) -> Begun:
     _check_same(store, ask, run)
     what = _called(run)
     if not run.state.is_end:
@@ -270,7 +270,7 @@ def _existing(store: Store, ask: Ask, run: Run) -> Begun:
     return Begun(run, How.FINISHED, f"{what} {ended}{why}; {advice}")
 
 
-def _check_same(store: Store, ask: Ask, run: Run) -> None:
+def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
     """Refuse to take a run for what was asked when it is something else."""
     what = _called(run)
     if ask.follows is not None and run.id in [each.id for each in chain(store, store.reads.run(ask.follows.run))]:
@@ -301,15 +301,15 @@ def _in_utc(moment: int | None) -> str | None:
     return None if moment is None else datetime.fromtimestamp(moment / SECOND, UTC).isoformat()
 
 
-def _way_out(run: Run) -> str:
+def _way_out(run: StoredRun) -> str:
     if run.state.is_end:
         return "Start it anew with again=True (`--again`), or give the new one another name"
     return "Give the new one another name, or cancel this one first and start it anew with again=True (`--again`)"
 
 
-def _orphan(store: Store, ask: Ask) -> Run | None:
+def _orphan(store: Store, ask: Ask) -> StoredRun | None:
     """The oldest unfinished unnamed run with these roots whose program is gone."""
-    left: list[Run] = []
+    left: list[StoredRun] = []
     for digest in ask.digests():
         # Of what this very program left to others, another start is another run: it may start thousands alike.
         owners = [o for o in store.reads.owners(digest) if o.stays == ask.stays and (o.stays or not is_here(o))]
@@ -323,7 +323,7 @@ def _orphan(store: Store, ask: Ask) -> Run | None:
     return min(left, key=lambda run: run.id, default=None)
 
 
-def _is_left(store: Store, ask: Ask, run: Run) -> bool:
+def _is_left(store: Store, ask: Ask, run: StoredRun) -> bool:
     """Whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
     if run.id in ask.busy or run.state not in _UNFINISHED:
         return False
@@ -334,7 +334,7 @@ def _is_left(store: Store, ask: Ask, run: Run) -> bool:
     return True
 
 
-def _unnamed(store: Store, digest: bytes, owner: Owner) -> Iterator[Run]:
+def _unnamed(store: Store, digest: bytes, owner: Owner) -> Iterator[StoredRun]:
     after, more = 0, True
     while more:
         page = store.reads.unnamed(digest, owner, after=after)
@@ -342,6 +342,6 @@ def _unnamed(store: Store, digest: bytes, owner: Owner) -> Iterator[Run]:
         after, more = page.after, page.more
 
 
-def _called(run: Run) -> str:
+def _called(run: StoredRun) -> str:
     generation = f", generation {run.generation}" if run.generation > 1 else ""
     return f"run {run.id}{generation}" if run.name is None else f"run {run.name!r} ({run.id}{generation})"

@@ -70,12 +70,12 @@ REOPEN_LIMIT = 8192
 class Description(msgspec.Struct, frozen=True):
     """The line an engine says at start: which store this is, what it keeps and what it lacks; and what it can do.
 
-    `place` is for people, and has no password in it. `shared`: other processes can open it too. `file`: where it is, if
+    `location` is for people, without any password. `shared`: other processes can open it too. `file`: where it is, if
     it is a file. `sql`: its reads take a question in SQL, `sql(query, values)`. Nobody asks which store it is by name.
     """
 
     name: str
-    place: str
+    location: str
     keeps: str
     lacks: str
     shared: bool = False

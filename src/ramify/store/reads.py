@@ -27,7 +27,7 @@ from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.outcome import Failure
 from ramify.model.process import Process
-from ramify.model.run import Owner, Run, RunState
+from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import Row
 
@@ -162,21 +162,21 @@ class Table(msgspec.Struct, frozen=True):
 class Reads(Protocol):
     """The reads every store offers."""
 
-    def run(self, run: int) -> Run:
+    def run(self, run: int) -> StoredRun:
         """One run (exact); UnknownRun when there is none."""
 
-    def find_run(self, name: str) -> Run | None:
+    def find_run(self, name: str) -> StoredRun | None:
         """The newest generation under a name (exact)."""
 
     def runs(
         self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
-    ) -> Page[Run]:
+    ) -> Page[StoredRun]:
         """Runs by id (page), from the first on, or from the newest back; `after=0` begins at either end."""
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began the runs without a name that have this digest and have not ended (exact), each owner once."""
 
-    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
         """Those of one owner, by id (page)."""
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:

@@ -111,10 +111,10 @@ def told(words: memoryview, evidence: bool) -> Death:
     return Death({words[at]: words[at + MOST] or None for at in _slots(words) if words[at]}, evidence=evidence)
 
 
-def overdue(folder: Path, process: int, patience: float) -> int | None:
-    """A task that a process has been running for `patience` seconds beyond its time limit; None when there is none."""
+def overdue(folder: Path, process: int, beyond: float) -> int | None:
+    """A task that a process has been running for `beyond` seconds beyond its time limit; None when there is none."""
     words = _read(folder, process)
-    limit = (time.monotonic() - patience) * SECOND
+    limit = (time.monotonic() - beyond) * SECOND
     late = (words[at] for at in _slots(words) if words[at] and 0 < words[at + DEADLINE] < limit) if words else ()
     return next(iter(late), None)
 

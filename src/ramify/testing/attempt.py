@@ -4,7 +4,7 @@
     assert done.result == 42
     assert done.children == [measure.of("/usr/lib")]
 
-Promises: the attempt is a real one. Arguments and the result go through the codec, the handler may be of any colour,
+Promises: the attempt is a real one. Arguments and the result go through the codec, the handler may be of any calling,
 `current()` works in it, limits such as `max_children` hold, and whatever is raised is raised here, as it was. Children
 are calls, in the order in which they were made; none of them is run.
 
@@ -24,26 +24,26 @@ from typing import Any, Generic, TypeVar, assert_never
 
 import msgspec
 
-from ramify.engine.library import Library
+from ramify.engine.library import StoreLibrary
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.errors import ConfigError
 from ramify.kernel.attempt import run_chunk
 from ramify.kernel.control import Defer, Return
 from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current, current_or_none
-from ramify.kernel.handler import Colour, Handler
+from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import timeout_of
 from ramify.kernel.notes import Notes, capturing
 from ramify.kernel.offspring import Fork
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
 from ramify.kernel.stream import Ready, Stream
+from ramify.kernel.surroundings import Leader, Surroundings
 from ramify.kernel.work import Chunk, Ran
-from ramify.kernel.workplace import Leader, Workplace
 from ramify.model.call import Call, Extra, ReferringCall
-from ramify.model.claim import Claim, More, Want
+from ramify.model.claim import Claim, Details, Want
 from ramify.model.codec.wire import Wire, write
 from ramify.model.event import Status
 from ramify.model.join import Ends
@@ -108,7 +108,7 @@ def attempt(
     opening their own.
     """
     handler = handler_of(call)
-    if handler.colour.is_async:
+    if handler.calling.is_async:
         check_no_event_loop(f"attempt({call.kind}.of(…))", "await aattempt(…)")
     slots: tuple[bytes | None, ...] | None = None
     members = None
@@ -181,20 +181,20 @@ def _attempt(
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
     store = open_store("memory:")
-    session = Session(store, settings, Signals(), over, ())
-    session.enter()
-    claim = _claim(store, session, call, params)
+    sender = Sender(store, settings, Signals(), over, ())
+    sender.enter()
+    claim = _claim(store, sender, call, params)
     library = Given(store, handler, members, leader)
     if members is not None:
         claim = _as_continuation(claim, *members.sizes())
     elif slots is not None:
         claim = _as_continuation(claim, len(slots), 0, slots)
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
-    workplace = Workplace(session, library, notes, frozenset(), frozenset(), on_raise=raised.append)
+    surroundings = Surroundings(sender, library, notes, frozenset(), frozenset(), on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
     chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number}, timeout_of(Holding(claim, tried), 0))
     with capturing(notes, current_or_none, settings.log_level):
-        ran = _run_async(chunk, workplace) if handler.colour.is_async else run_chunk(chunk, workplace)
+        ran = _run_async(chunk, surroundings) if handler.calling.is_async else run_chunk(chunk, surroundings)
     for error in raised:
         if not isinstance(error, Defer):
             raise error
@@ -209,21 +209,21 @@ def _attempt(
     return Attempted(Done(value), seen, ran.offspring.forks, notes.rest(), stopped, result)
 
 
-def _claim(store: Store, session: Session, call: Call[Any], params: object) -> Claim:
+def _claim(store: Store, sender: Sender, call: Call[Any], params: object) -> Claim:
     """The call as the only task of a run of its own, claimed as any process would."""
     now = msgspec.structs.replace(call, group=dataclasses.replace(call.group, delay=None, due=None))
     begin(store, Ask(*plan_of(now), params=params))
-    return session.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
+    return sender.send(lambda stamp: store.claim(stamp, Want(frozenset({call.kind}), 1))).claims[0]
 
 
 def _as_continuation(claim: Claim, done: int, broken: int, results: tuple[bytes | None, ...] | None = None) -> Claim:
     task = claim.tasks[0]
-    more = msgspec.structs.replace(claim.mores.get(task, More()), members=Ends(done, broken), results=results)
-    return msgspec.structs.replace(claim, mores={task: more})
+    more = msgspec.structs.replace(claim.details.get(task, Details()), members=Ends(done, broken), results=results)
+    return msgspec.structs.replace(claim, details={task: more})
 
 
-def _run_async(chunk: Chunk, workplace: Workplace) -> Ran:
-    coroutines = Coroutines(workplace, lambda: None, lambda rans, chunks: None)
+def _run_async(chunk: Chunk, surroundings: Surroundings) -> Ran:
+    coroutines = Coroutines(surroundings, lambda: None, lambda rans, chunks: None)
     try:
         return coroutines.run_here(chunk)
     finally:
@@ -264,20 +264,20 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
             yield child
         seen.extend(current()._spawned)
 
-    match handler.colour:
-        case Colour.PLAIN:
+    match handler.calling:
+        case Calling.PLAIN:
             return plain
-        case Colour.GENERATOR:
+        case Calling.GENERATOR:
             return generator
-        case Colour.ASYNC:
+        case Calling.ASYNC:
             return coroutine
-        case Colour.ASYNC_GENERATOR:
+        case Calling.ASYNC_GENERATOR:
             return async_generator
         case _:
-            assert_never(handler.colour)
+            assert_never(handler.calling)
 
 
-class Given(Library):
+class Given(StoreLibrary):
     """What a test gives a handler to read: the results it waited for, and what its leader found."""
 
     def __init__(
@@ -291,14 +291,14 @@ class Given(Library):
         """The leader's results, as the test gave them."""
         if self._leader is None:
             raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
-        return Told(self._leader)
+        return GivenLeader(self._leader)
 
     def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
         """The results it waited for, as the test gave them."""
         return Stream(self._members)
 
 
-class Told:
+class GivenLeader:
     """A leader of which a test tells the results."""
 
     def __init__(self, results: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ramify.model.event import UNTRIED, Event, History, Status, Tally, fold
 from ramify.model.join import Join
-from ramify.model.run import Order, Run, RunState
+from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, MASK_WIDTH, Segment, SegmentState, tasks_in
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT, Reads
@@ -51,7 +51,7 @@ def check(store: Store) -> list[str]:
     return complaints
 
 
-def _of_run(reads: Reads, run: Run, rows: Sequence[Segment]) -> Iterator[str]:
+def _of_run(reads: Reads, run: StoredRun, rows: Sequence[Segment]) -> Iterator[str]:
     return _Account(reads, run, rows).complaints()
 
 
@@ -73,7 +73,7 @@ def _row(row: Segment, dead: set[int]) -> Iterator[str]:
 class _Account:
     """One run with all its tasks, and the complaints about it."""
 
-    def __init__(self, reads: Reads, run: Run, rows: Sequence[Segment]) -> None:
+    def __init__(self, reads: Reads, run: StoredRun, rows: Sequence[Segment]) -> None:
         self.reads = reads
         self.run = run
         self.rows = rows

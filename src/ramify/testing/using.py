@@ -135,7 +135,7 @@ class Workbench:
             )
 
     def _drain(self, runs: frozenset[int] | None, raising: bool) -> int:
-        if any(handler.colour.is_async for handler in self.engine._inside.handlers().values()):
+        if any(handler.calling.is_async for handler in self.engine._inside.handlers().values()):
             check_no_event_loop("drain()", "await bench.adrain()")
         count = 0
         with self.engine._inside.using_resources():

@@ -91,11 +91,11 @@ def _events(run: int) -> list[tuple[int, Status]]:
     ]
 
 
-def freeze_often(times: int, freezers: list[Client], luck: random.Random) -> int:
+def freeze_often(times: int, freezers: list[Client], chance: random.Random) -> int:
     """So many freezes, each place as often as the others."""
     for _ in range(times // TOGETHER):
         stops = list(STOPS)
-        luck.shuffle(stops)
+        chance.shuffle(stops)
         freeze_together(freezers, stops)
     assert oracle.check(engine._inside.store) == []
     return times

@@ -30,10 +30,10 @@ KILLERS = {
 }
 
 
-def hunt(tasks: int, killer: str, folder: Path, clients: Clients, luck: random.Random) -> int:
+def hunt(tasks: int, killer: str, folder: Path, clients: Clients, chance: random.Random) -> int:
     """Start the program until it ends by itself; how often it, or its worker, died."""
     end, processes, most = ("kill", 0, 25) if killer == "kill" else KILLERS[killer]
-    number = luck.randrange(tasks // 4, tasks // 2)
+    number = chance.randrange(tasks // 4, tasks // 2)
     codes: list[int] = []
     while not codes or codes[-1]:
         program = clients.next()

@@ -41,7 +41,7 @@ class EngineChase(Chase):
 
 def with_threads(chase: EngineChase) -> None:
     """One process at a time."""
-    while chase.is_killed(chase.program(f"threads={chase.luck.choice((0, 1, 4))}"), LATE):
+    while chase.is_killed(chase.program(f"threads={chase.chance.choice((0, 1, 4))}"), LATE):
         if chase.kills % 3 == 1:
             assert chase.look() == []
 
@@ -51,16 +51,16 @@ def with_processes(chase: EngineChase) -> None:
     while not chase.has_finished():
         program = chase.program("processes=2", "threads=2")
         while not chase.has_finished():
-            if program.ends_within(chase.luck.uniform(0.1, 0.1 + LATE * (2 + chase.kills / 10))):
+            if program.ends_within(chase.chance.uniform(0.1, 0.1 + LATE * (2 + chase.kills / 10))):
                 break
             crew = children_of(program.pid)
-            if chase.luck.random() < 0.3 or not crew:
+            if chase.chance.random() < 0.3 or not crew:
                 program.kill()
                 chase.kills += 1
                 wait_until(lambda crew=crew: not any(map(is_alive, crew)), "the children to go")  # type: ignore[misc]
                 break
             with suppress(ProcessLookupError):
-                os.kill(chase.luck.choice(crew), signal.SIGKILL)
+                os.kill(chase.chance.choice(crew), signal.SIGKILL)
                 chase.kills += 1
         else:
             assert program.ends_within(LIMIT)
@@ -69,11 +69,11 @@ def with_processes(chase: EngineChase) -> None:
 Hunt = Callable[[EngineChase], None]
 
 
-def hunt_until(kills: int, most: int, hunt: Hunt, folder: Path, clients: Clients, luck: random.Random) -> int:
+def hunt_until(kills: int, most: int, hunt: Hunt, folder: Path, clients: Clients, chance: random.Random) -> int:
     """Chase one store after the other until that many kills have happened."""
     done = number = 0
     while done < kills:
-        chase = EngineChase(folder / f"store-{number}", clients, luck, most=most)
+        chase = EngineChase(folder / f"store-{number}", clients, chance, most=most)
         hunt(chase)
         assert chase.verdict() == []
         done += chase.kills

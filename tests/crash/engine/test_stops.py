@@ -101,7 +101,7 @@ class Watched:
         self.said: list[str] = []
         signals = Signals()
         signals.listen(self._hear)
-        orders = Orders(place=PLACE, runs=(run,), until_ended=True, threads=1, beat_every=0.05)
+        orders = Orders(address=PLACE, runs=(run,), until_ended=True, threads=1, beat_every=0.05)
         url = str(scene.folder / STORE)
         self.crew = Crew(orders, size, scene.store, signals, url=url, hung_after=hung_after)
 

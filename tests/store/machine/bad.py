@@ -36,7 +36,7 @@ COLUMNS: tuple[dict[str, Any], ...] = (
     {"queue": "a\udc80"},
     {"lane": "x" * (MAX_NAME + 1)},
     {"keys": [b"a"]},
-    {"mores": [None] * 3},
+    {"details": [None] * 3},
     {"parents": [1]},
     {"bodies": [b"", bytes(MAX_PAYLOAD + 1)]},
     {"keys": [None, bytes(MAX_KEY + 1)]},

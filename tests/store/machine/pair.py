@@ -22,7 +22,7 @@ from ramify.model.commit import Committed
 from ramify.model.process import Stamp
 from ramify.store.clock import Clock
 from ramify.store.contract import Store
-from ramify.store.memory import MemoryPlace, MemoryStore
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.store.sqlite import SqliteStore
 from ramify.testing.clock import FakeClock
 
@@ -104,7 +104,7 @@ def plain(answer: Any, known: Callable[[bytes], bytes]) -> Any:
 def plain_claim(claim: Claim, known: Callable[[bytes], bytes]) -> dict[str, Any]:
     """One claim in a form that compares by content."""
     lists = {name: list(getattr(claim, name)) for name in ("tasks", "bodies", "parents")}
-    maps = {name: dict(getattr(claim, name)) for name in ("mores", "history", "marks")}
+    maps = {name: dict(getattr(claim, name)) for name in ("details", "history", "marks")}
     return structs.asdict(claim) | lists | maps | {"token": known(claim.token)}
 
 
@@ -172,13 +172,13 @@ class Pair:
     def __init__(self, folder: Path, opener: Opener = open_sqlite) -> None:
         self.clock = FakeClock()
         self.tokens = Tokens()
-        self._place = MemoryPlace()
+        self._tables = MemoryTables()
         self._path = folder / "store.db"
         self._opener = opener
 
     def client(self) -> Client:
         """Open another client of each."""
-        return Client(MemoryStore(self._place, self.clock), self._opener(self._path, self.clock), self.tokens)
+        return Client(MemoryStore(self._tables, self.clock), self._opener(self._path, self.clock), self.tokens)
 
 
 @dataclass

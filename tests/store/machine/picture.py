@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from ramify.model.event import ENDS
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.store.contract import Store
 from ramify.store.reads import PAGE_LIMIT, Page, Reads, Tail
@@ -99,7 +99,7 @@ def _from_there(one: Any, other: Any) -> str:
     return f"{len(one)} rows, from {at} on: {one[at : at + 3]}"
 
 
-def _of_run(reads: Reads, run: Run) -> Picture:
+def _of_run(reads: Reads, run: StoredRun) -> Picture:
     if run.state is RunState.FORGOTTEN:
         return {"counts": {kind: dict(counts) for kind, counts in reads.counts(run.id).items()}}
     joins = all_of(reads.joins, run.id)

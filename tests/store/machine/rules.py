@@ -24,7 +24,7 @@ from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess
-from ramify.model.run import Follows, NewRun, Order, Run, RunState, Tolerance
+from ramify.model.run import Follows, NewRun, Order, RunState, StoredRun, Tolerance
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Opener, Pair, Refused, Sent, Worker, open_sqlite, same_token
@@ -185,7 +185,7 @@ class WorkMachine(RuleBasedStateMachine):
         # What the first one changes may hold up the others.
         assert moved[:1] in ([], [True]), f"of {found} nothing moved"
 
-    def _said(self, choose: Choices, run: Run) -> Said:
+    def _said(self, choose: Choices, run: StoredRun) -> Said:
         """Something about the run or a task of it, that may have been overtaken."""
         seen = choose.one((None, run.decisions, run.decisions, max(0, run.decisions - 1)))
         return Said(choose.one(REASONS), choose.one(("", "ann")), seen, choose.one((None, 1, 2)))

@@ -12,7 +12,7 @@ from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.join import Join
 from ramify.model.process import NewProcess
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState
 from ramify.store.reads import Span
 from tests.store.machine.pair import Pair, Sent, Worker
@@ -97,15 +97,15 @@ class Scene:
 
     # what there is
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[StoredRun]:
         """All runs."""
         return all_of(self.front.reference.reads.runs)
 
-    def open_runs(self) -> list[Run]:
+    def open_runs(self) -> list[StoredRun]:
         """Those that have not ended."""
         return [run for run in self.runs() if not run.state.is_end]
 
-    def growing_runs(self) -> list[Run]:
+    def growing_runs(self) -> list[StoredRun]:
         """Those that take more tasks."""
         return [run for run in self.open_runs() if run.state is not RunState.DRAINING]
 

@@ -87,7 +87,7 @@ class Workshop:
             options["hold"] = choose.one((*Hold, Hold.UNIQUE, Hold.JOB))
             options["keep"] = choose.one((0, 100 * SECOND))
         if choose.chance(4):
-            options["mores"] = [choose.one((None, b"", b"more")) for _ in range(count)]
+            options["details"] = [choose.one((None, b"", b"more")) for _ in range(count)]
         if parents:
             options["parents"] = choose.one((parents[0], [choose.one((None, *parents)) for _ in range(count)]))
         bodies = [choose.one((b"1", b"", b"\0\xff")) for _ in range(count)]

@@ -34,7 +34,7 @@ def groups(store: SqliteStore) -> list[NewTasks]:
     for i in range(23):
         bodies = [b"[%d]" % j for j in range(1 if i % 4 else 3)]
         more: dict[str, Any] = {"keys": [b"k%d" % (i % 2)] * len(bodies), "hold": Hold.UNIQUE} if i % 5 == 0 else {}
-        more |= {"mores": [b"{}"] * len(bodies)} if i % 7 == 0 else {}
+        more |= {"details": [b"{}"] * len(bodies)} if i % 7 == 0 else {}
         kind = "walk" if i % 3 else "look"
         found.append(NewTasks(store.reserve(len(bodies)), kind, bodies, lane=str(i), priority=i % 2, **more))
     return found

@@ -40,25 +40,25 @@ def test_tasks_keep_their_bodies_and_parents(db: apsw.Connection, parents: Seque
 
 
 def test_keys_and_extras_go_along(db: apsw.Connection) -> None:
-    keys, mores = [b"k", None, b"\0", b"", b"z"], [None, b"{}", None, None, None]
-    insert_tasks(db, 1, TaskColumns.of(NewTasks(1, "k", BODIES, 3, keys=keys, mores=mores)))
+    keys, details = [b"k", None, b"\0", b"", b"z"], [None, b"{}", None, None, None]
+    insert_tasks(db, 1, TaskColumns.of(NewTasks(1, "k", BODIES, 3, keys=keys, details=details)))
     insert_tasks(db, 10, TaskColumns.of(NewTasks(10, "k", BODIES, keys=keys)))
-    assert [row[3:] for row in tasks(db)] == [*zip(keys, mores, strict=True), *((key, None) for key in keys)]
+    assert [row[3:] for row in tasks(db)] == [*zip(keys, details, strict=True), *((key, None) for key in keys)]
     assert [row[1] for row in tasks(db)] == [3] * 5 + [None] * 5
 
 
 @pytest.mark.parametrize("parents", [None, 7, [1, 2, None, 4, 5]])
 @pytest.mark.parametrize("keys", [[b"a", b"\0", b"", b"9" * 5000, bytes(range(256))], [b"a", None, b"c", None, b""]])
-@pytest.mark.parametrize("mores", [None, [None, b"{}", None, None, b""]])
+@pytest.mark.parametrize("details", [None, [None, b"{}", None, None, b""]])
 def test_every_mix_of_columns_comes_back(
     db: apsw.Connection,
     parents: Sequence[int | None] | int | None,
     keys: list[bytes | None],
-    mores: list[bytes | None] | None,
+    details: list[bytes | None] | None,
 ) -> None:
-    insert_tasks(db, 5, TaskColumns.of(NewTasks(5, "k", BODIES, parents, keys=keys, mores=mores)))
+    insert_tasks(db, 5, TaskColumns.of(NewTasks(5, "k", BODIES, parents, keys=keys, details=details)))
     each = NewTasks(5, "k", BODIES, parents).parent_column()
-    assert tasks(db) == [(5 + i, each[i], BODIES[i], keys[i], mores[i] if mores else None) for i in range(5)]
+    assert tasks(db) == [(5 + i, each[i], BODIES[i], keys[i], details[i] if details else None) for i in range(5)]
 
 
 def test_chosen_positions_close_ranks(db: apsw.Connection) -> None:

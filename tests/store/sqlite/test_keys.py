@@ -7,7 +7,7 @@ import apsw
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest
 from ramify.store.sqlite.keys import KEYS_OF, Offer, release
-from ramify.store.sqlite.rows import SpanRow
+from ramify.store.sqlite.rows import SqliteSpan
 from ramify.store.sqlite.schema import TABLES
 
 
@@ -15,7 +15,7 @@ def test_the_keys_of_many_tasks_are_looked_up_together_and_end_as_each_task_did(
     db = apsw.Connection(":memory:")
     db.execute(TABLES)
     keys = [b"%d" % i if i % 10 else None for i in range(100)]
-    span = SpanRow(
+    span = SqliteSpan(
         1, 100, 7, 0, "walk", "default", None, 0, None, Hold.UNIQUE, 60, None, 0, True, False, False, False, True
     )
     db.executemany("INSERT INTO task (id, body, key) VALUES (?, '[]', ?)", zip(count(1), keys, strict=False))

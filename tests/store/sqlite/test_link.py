@@ -411,9 +411,9 @@ def test_a_process_that_is_stopped_with_the_turn_does_not_stop_the_others(link: 
 def test_a_forked_child_that_outlives_its_killed_parent_does_not_keep_the_turn(tmp_path: Path) -> None:
     program = """
     import os, signal, sys
-    from ramify.store.sqlite.turn import Turn
-    turn = Turn(sys.argv[1])
-    with turn.taken():
+    from ramify.store.sqlite.write_queue import WriteQueue
+    turn = WriteQueue(sys.argv[1])
+    with turn.held():
         pid = os.fork()
         if pid == 0:
             print("child", flush=True)

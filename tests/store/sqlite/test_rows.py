@@ -10,7 +10,7 @@ import pytest
 
 from ramify.model.segment import SegmentState
 from ramify.store.sqlite import rows, schema
-from ramify.store.sqlite.rows import SegmentRow, covering
+from ramify.store.sqlite.rows import SqliteSegment, covering
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def db() -> Iterator[apsw.Connection]:
 
 def row(db: apsw.Connection, first: int, last: int, left: int | None = None) -> int:
     """A live row; its id."""
-    return SegmentRow(0, first, 1, 0, "k", "q", None, first, last, left, 0, None, SegmentState.WAITING).insert(db).id
+    return SqliteSegment(0, first, 1, 0, "k", "q", None, first, last, left, 0, None, SegmentState.WAITING).insert(db).id
 
 
 def found(db: apsw.Connection, task: int) -> int | None:
@@ -46,7 +46,7 @@ def test_a_run_that_forks_much_does_not_read_all_its_narrow_rows(
     read: list[object] = []
     whole = rows.segment_row
 
-    def counting(found: tuple[Any, ...]) -> SegmentRow:
+    def counting(found: tuple[Any, ...]) -> SqliteSegment:
         read.append(found)
         return whole(found)
 

@@ -22,7 +22,7 @@ from ramify.cli.out import Out
 from ramify.inspect.audit import Witness, audit, in_words
 from ramify.inspect.status import status_of
 from ramify.inspect.words import duration, number, plural
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 
@@ -135,7 +135,7 @@ class Demo:
             self._program.wait()
 
 
-def _run(store: Store) -> Run | None:
+def _run(store: Store) -> StoredRun | None:
     return store.reads.find_run(NAME)
 
 

@@ -21,13 +21,13 @@ def doctor(visit: Visit, full: bool) -> None:
     found = examine(visit.store, full=full)
     if visit.out.as_json:
         store = found.store
-        visit.out.json({"store": store.name, "place": store.place, "keeps": store.keeps, "lacks": store.lacks})
+        visit.out.json({"store": store.name, "place": store.location, "keeps": store.keeps, "lacks": store.lacks})
         for finding in found.findings:
             visit.out.json(
                 {"weight": finding.weight.value, "about": finding.about, "text": finding.text, "advice": finding.advice}
             )
     else:
-        visit.out.say(("name", found.store.name), f" {found.store.place}")
+        visit.out.say(("name", found.store.name), f" {found.store.location}")
         visit.out.say(f"  keeps {found.store.keeps}; lacks {found.store.lacks}")
         for finding in found.findings:
             style = {Weight.FINE: "dim", Weight.LOOK: "look", Weight.WRONG: "bad"}[finding.weight]

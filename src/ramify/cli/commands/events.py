@@ -14,10 +14,10 @@ from ramify.inspect.follow import Followed, Follower
 from ramify.inspect.history import TaskHistory, history_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import SECOND, moment, stamp
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 
 #: Seconds between looks when nothing is new.
-PATIENCE = 1.0
+WAIT_SECONDS = 1.0
 
 
 @click.command()
@@ -40,7 +40,7 @@ def events(visit: Visit, task_or_run: str, follow: bool, limit: int, after: int)
         _page(visit, run, after, limit)
 
 
-def _run(visit: Visit, wanted: str) -> Run | None:
+def _run(visit: Visit, wanted: str) -> StoredRun | None:
     """The run that is meant; None when it is the id of a task. Runs and tasks never share an id."""
     try:
         return find_run(visit.store.reads, wanted)
@@ -79,7 +79,7 @@ def _task(visit: Visit, found: TaskHistory) -> None:
         visit.out.say(("dim", f"  not ended; `ramify why {row.id}` says what it waits for"))
 
 
-def _page(visit: Visit, run: Run, after: int, limit: int) -> None:
+def _page(visit: Visit, run: StoredRun, after: int, limit: int) -> None:
     # What was committed before the run began is not looked through.
     follower, shown = Follower(visit.store.reads, run.id, max(after, run.since)), 0
     while shown < limit and (some := follower.next()) is not None:
@@ -90,7 +90,7 @@ def _page(visit: Visit, run: Run, after: int, limit: int) -> None:
         visit.out.say("no events yet")
 
 
-def _follow(visit: Visit, run: Run, after: int) -> None:
+def _follow(visit: Visit, run: StoredRun, after: int) -> None:
     follower = Follower(visit.store.reads, run.id, after or visit.store.reads.head())
     while True:
         ended = visit.store.reads.run(run.id).state.is_end
@@ -99,7 +99,7 @@ def _follow(visit: Visit, run: Run, after: int) -> None:
                 _show(visit, followed)
         if ended:
             return
-        visit.store.wait(PATIENCE)
+        visit.store.wait(WAIT_SECONDS)
 
 
 def _show(visit: Visit, followed: Followed) -> None:

@@ -15,7 +15,7 @@ from ramify.inspect.find import every_run, title
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import duration, moment, plural
 from ramify.model.policy import SECOND
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 
 
 class Decided(NamedTuple):
@@ -65,26 +65,26 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
         _tell(visit, found, tasks, f"run {title(found)} goes on without {plural(tasks, 'old task')}")
 
 
-def _older_runs(visit: Visit, older: timedelta) -> Iterator[Run]:
+def _older_runs(visit: Visit, older: timedelta) -> Iterator[StoredRun]:
     """What ended that long ago, and what somebody has begun to forget."""
     return (run for run in every_run(visit.store.reads) if run.state.is_end and _is_older(visit, run, older))
 
 
-def _is_older(visit: Visit, run: Run, older: timedelta) -> bool:
+def _is_older(visit: Visit, run: StoredRun, older: timedelta) -> bool:
     before = visit.store.now() - older // timedelta(microseconds=1)
     return run.state is RunState.FORGOTTEN or (run.ended is not None and run.ended < before)
 
 
-def _ago(visit: Visit, run: Run) -> str:
+def _ago(visit: Visit, run: StoredRun) -> str:
     return duration((visit.store.now() - (run.ended or 0)) / SECOND)
 
 
-def _forget_all(visit: Visit, runs: list[Run], decided: Decided, dry_run: bool, *, only: bool = False) -> None:
+def _forget_all(visit: Visit, runs: list[StoredRun], decided: Decided, dry_run: bool, *, only: bool = False) -> None:
     if dry_run:
         _tell_what_would_go(visit, [run for run in runs if only or run.state is not RunState.FORGOTTEN])
         return
     gone = 0
-    waiting, refused = runs, list[tuple[Run, str]]()
+    waiting, refused = runs, list[tuple[StoredRun, str]]()
     while waiting:
         refused = []
         for run in waiting:
@@ -99,7 +99,7 @@ def _forget_all(visit: Visit, runs: list[Run], decided: Decided, dry_run: bool, 
     _conclude(visit, gone, refused)
 
 
-def _conclude(visit: Visit, gone: int, refused: list[tuple[Run, str]]) -> None:
+def _conclude(visit: Visit, gone: int, refused: list[tuple[StoredRun, str]]) -> None:
     for run, why in refused:
         if visit.out.as_json:
             visit.out.json({"run": run.id, "name": run.name, "stays": why})
@@ -110,7 +110,7 @@ def _conclude(visit: Visit, gone: int, refused: list[tuple[Run, str]]) -> None:
         visit.out.say(space if gone else "nothing was forgotten")
 
 
-def _forget(visit: Visit, run: Run, decided: Decided, only: bool) -> int:
+def _forget(visit: Visit, run: StoredRun, decided: Decided, only: bool) -> int:
     """Forget one run and say so; 0 when nothing of it was left."""
     from ramify.engine.forgetting import forget as forget_run
 
@@ -121,14 +121,14 @@ def _forget(visit: Visit, run: Run, decided: Decided, only: bool) -> int:
     return 0
 
 
-def _tell(visit: Visit, run: Run, tasks: int, text: str) -> None:
+def _tell(visit: Visit, run: StoredRun, tasks: int, text: str) -> None:
     if visit.out.as_json:
         visit.out.json({"run": run.id, "name": run.name, "removed": tasks, "whole": run.state.is_end})
     else:
         visit.out.say(text)
 
 
-def _tell_what_would_go(visit: Visit, runs: list[Run]) -> None:
+def _tell_what_would_go(visit: Visit, runs: list[StoredRun]) -> None:
     for run in runs:
         total = sum(counts_of(visit.store.reads, run.id).values(), Counts())
         if visit.out.as_json:

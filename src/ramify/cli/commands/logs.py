@@ -11,10 +11,10 @@ from ramify.cli.visit import Visit, on_store
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, stamp
 from ramify.model.log import StoredLine
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 
 #: Seconds between looks when nothing is new.
-PATIENCE = 1.0
+WAIT_SECONDS = 1.0
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -41,12 +41,12 @@ def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: s
         shown = shown or some
         if ended:
             break
-        visit.store.wait(PATIENCE)
+        visit.store.wait(WAIT_SECONDS)
     if not shown and not visit.out.as_json:
         visit.out.say("nothing was logged")
 
 
-def _pages(visit: Visit, run: Run, task: int | None, level: int, after: int) -> tuple[int, bool]:
+def _pages(visit: Visit, run: StoredRun, task: int | None, level: int, after: int) -> tuple[int, bool]:
     """Show what is there after a cursor; the cursor to go on with, and whether anything was."""
     more, shown = True, False
     while more:

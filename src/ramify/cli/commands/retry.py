@@ -71,9 +71,9 @@ def _retry(
     visit: Visit, run: int, tasks: tuple[int, ...], scopes: Scopes, reason: str, by: str | None
 ) -> tuple[int, list[tuple[int, int]]]:
     from ramify.engine.reading import Reading
-    from ramify.engine.retrying import Choice, retry
+    from ramify.engine.retrying import TasksToRetry, retry
 
-    choices = [Choice(tasks)] if tasks else []
-    choices += [Choice((), *scopes)] if any(scopes) else []
+    choices = [TasksToRetry(tasks)] if tasks else []
+    choices += [TasksToRetry((), *scopes)] if any(scopes) else []
     answers = [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason, by) for choice in choices]
     return sum(answer.tasks for answer in answers), [pair for answer in answers for pair in answer.superseded]

@@ -46,7 +46,7 @@ GROUPS = 5
 @click.option("--json", "as_json", is_flag=True, help="Progress as one JSON object a line.")
 @click.pass_context
 def run(
-    context: click.Context, /, place: str, task: str, args: tuple[str, ...], given: str | None, url: str | None,
+    context: click.Context, /, address: str, task: str, args: tuple[str, ...], given: str | None, url: str | None,
     as_json: bool, threads: int | None, **options: Any,
 ) -> None:  # fmt: skip
     """Run TASK with ARGS and all it grows into, to the end.
@@ -54,9 +54,9 @@ def run(
     MODULE:ENGINE is where your engine is: walk.py:engine, or package.module:engine. Arguments are read by their
     annotations; put -- before those that begin with a dash. After a kill the same command goes on where it was.
     """
-    engine = engine_at(place, url or context.obj)
+    engine = engine_at(address, url or context.obj)
     inside = engine._inside
-    call = _call(_task(inside, place, task), args, given)
+    call = _call(_task(inside, address, task), args, given)
     out = Out(as_json=as_json)
     try:
         with ExitStack() as showing:
@@ -87,16 +87,16 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "order": order}
 
 
-def _task(inside: Inside, place: str, wanted: str) -> AnyTask:
+def _task(inside: Inside, address: str, wanted: str) -> AnyTask:
     table: Mapping[str, AnyTask] = inside.table()
     if wanted in table:
         return table[wanted]
     names = sorted(table)
     close = difflib.get_close_matches(wanted, names, n=3) or names
     if not names:
-        raise Wrong(f"no task {wanted!a} in {place}; it has no tasks at all")
+        raise Wrong(f"no task {wanted!a} in {address}; it has no tasks at all")
     rest = f", and {len(names) - len(close)} more" if len(close) < len(names) else ""
-    raise Wrong(f"no task {wanted!a} in {place}; there {'is' if len(close) == 1 else 'are'} {', '.join(close)}{rest}")
+    raise Wrong(f"no task {wanted!a} in {address}; there {'is' if len(close) == 1 else 'are'} {', '.join(close)}{rest}")
 
 
 def _conclude(inside: Inside, done: Run[Any], out: Out) -> None:
@@ -110,7 +110,7 @@ def _conclude(inside: Inside, done: Run[Any], out: Out) -> None:
             out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", group.error)
         if groups:
             out.say(
-                ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(inside.store.describe().place)}  says more")
+                ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(inside.store.describe().location)}  says more")
             )
     if stored.state is not RunState.DONE:
         raise click.exceptions.Exit(FAILED)

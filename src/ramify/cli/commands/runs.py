@@ -12,7 +12,7 @@ from ramify.inspect.find import every_run, title
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, number, stamp
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 
 _STYLES = {RunState.DONE: "good", RunState.FAILED: "bad", RunState.PAUSED: "look", RunState.FORGOTTEN: "dim"}
 
@@ -39,7 +39,7 @@ def runs(visit: Visit, state: str | None, limit: int) -> None:
         visit.out.say(("dim", "… and older ones; --limit shows more"))
 
 
-def _row(run: Run, counts: Counts) -> list[Piece]:
+def _row(run: StoredRun, counts: Counts) -> list[Piece]:
     style = _STYLES.get(run.state)
     failed = number(counts.failures)
     return [
@@ -55,7 +55,7 @@ def _row(run: Run, counts: Counts) -> list[Piece]:
     ]
 
 
-def _json(run: Run, counts: Counts) -> dict[str, object]:
+def _json(run: StoredRun, counts: Counts) -> dict[str, object]:
     return {
         "run": run.id,
         "name": run.name,

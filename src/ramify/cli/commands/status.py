@@ -17,7 +17,7 @@ from ramify.inspect.rate import Moment, Pace
 from ramify.inspect.status import Counts, RunStatus, bounds_in_words, counts_of, status_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, number, plural
-from ramify.model.run import Run, RunState, Tolerance
+from ramify.model.run import RunState, StoredRun, Tolerance
 
 #: How long a single look measures the speed of a run that is being worked on, in seconds.
 GLANCE = 0.4
@@ -101,7 +101,7 @@ def _cells(counts: Counts) -> list[Piece]:
     ]
 
 
-def _look(visit: Visit, run: Run) -> tuple[RunStatus, Pace]:
+def _look(visit: Visit, run: StoredRun) -> tuple[RunStatus, Pace]:
     """One look; two, a moment apart, when somebody works on the run, to tell how fast."""
     pace = Pace()
     found = status_of(visit.store, run.id)
@@ -114,7 +114,7 @@ def _look(visit: Visit, run: Run) -> tuple[RunStatus, Pace]:
     return found, pace
 
 
-def _chosen(visit: Visit, run: str | None, watch: bool) -> Run | None:
+def _chosen(visit: Visit, run: str | None, watch: bool) -> StoredRun | None:
     if run is not None:
         return visit.run(run)
     going = open_runs(visit.store.reads)
@@ -130,7 +130,7 @@ def _chosen(visit: Visit, run: str | None, watch: bool) -> Run | None:
     return found
 
 
-def _briefly(visit: Visit, runs: list[Run]) -> None:
+def _briefly(visit: Visit, runs: list[StoredRun]) -> None:
     """A line for each of several open runs."""
     for run in runs:
         if visit.out.as_json:

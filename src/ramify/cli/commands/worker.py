@@ -25,17 +25,23 @@ from ramify.kernel.settings import MOST_THREADS, Settings
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(
-    context: click.Context, /, place: str, queues: tuple[str, ...], threads: int | None, processes: int, url: str | None
+    context: click.Context,
+    /,
+    address: str,
+    queues: tuple[str, ...],
+    threads: int | None,
+    processes: int,
+    url: str | None,
 ) -> None:
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
     Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once.
     """
-    engine = engine_at(place, url or context.obj)
+    engine = engine_at(address, url or context.obj)
     inside = engine._inside
     chosen = frozenset(queues) or None
     about = inside.store.describe()
-    tell(f"working on {about.place} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+    tell(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
     try:
         if processes:
             attend(inside, crew_of(inside, processes, threads, queues=chosen)).raise_it()

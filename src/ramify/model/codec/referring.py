@@ -25,7 +25,7 @@ from ramify.model.codec.wire import Wire, flatten_to_escape, tree_in
 from ramify.model.reference import Reference, Slots
 
 
-class Supply(Protocol):
+class ResultSource(Protocol):
     """Where the results of a call come from."""
 
     def result(self, slot: int) -> bytes | None:
@@ -125,7 +125,7 @@ class ByReference:
         return (tuple(tree), {}) if isinstance(tree, list) else ((), tree)
 
     def read(
-        self, payload: bytes, supply: Supply, read: Callable[[object], tuple[tuple[Any, ...], dict[str, Any]]]
+        self, payload: bytes, supply: ResultSource, read: Callable[[object], tuple[tuple[Any, ...], dict[str, Any]]]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with their results; `read` makes those that are no streams of their tree."""
         tree: Any = unescaped(payload)
@@ -141,7 +141,7 @@ class ByReference:
         return tuple(placed), {**kwargs, **streams}
 
 
-def _filled(node: object, supply: Supply) -> object:
+def _filled(node: object, supply: ResultSource) -> object:
     """A tree with the results in their places."""
     if isinstance(node, Slot):
         return tree_in(supply.result(node.first))

@@ -26,7 +26,7 @@ from ramify.model.codec.identity import identity_of
 from ramify.model.codec.limits import INT_MAX, INT_MIN, MAX_BYTES
 from ramify.model.codec.parameters import RESULT, Function, Parameter, read_parameters
 from ramify.model.codec.proofs import Table, holds, proofs_of, table_of
-from ramify.model.codec.referring import ByReference, Supply
+from ramify.model.codec.referring import ByReference, ResultSource
 from ramify.model.codec.refusal import explain, in_words
 from ramify.model.codec.wire import NotStorable, UnknownType, Wire, encoder, tree_in
 from ramify.model.reference import Reference
@@ -89,7 +89,7 @@ class Signature:
         """The payload of a call that takes results which are not there yet, and what goes into its slots."""
         return self._by_reference.seal(args, kwargs)
 
-    def decode(self, payload: bytes, supply: Supply | None = None) -> tuple[Positional, dict[str, Any]]:
+    def decode(self, payload: bytes, supply: ResultSource | None = None) -> tuple[Positional, dict[str, Any]]:
         """The arguments of a call; raises BadPayload if they do not fit the function any more.
 
         Results come from the `supply`; without one there are texts in their places.
@@ -104,7 +104,7 @@ class Signature:
         except Exception as error:
             raise self._misfit("call", error) from error
 
-    def _filled(self, payload: bytes, supply: Supply) -> tuple[Positional, dict[str, Any]]:
+    def _filled(self, payload: bytes, supply: ResultSource) -> tuple[Positional, dict[str, Any]]:
         def read(tree: object) -> tuple[Positional, dict[str, Any]]:
             try:
                 if isinstance(tree, dict):

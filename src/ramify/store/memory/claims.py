@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ramify.model.arrivals import Standing
-from ramify.model.claim import Claim, Claimed, More, Rooms, Want, within_bounds
+from ramify.model.claim import Claim, Claimed, Details, Rooms, Want, within_bounds
 from ramify.model.event import History, Status, fold
 from ramify.model.join import SMALL
 from ramify.model.mark import Mark, Scope
@@ -13,44 +13,44 @@ from ramify.model.process import new_token
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
 from ramify.store.memory import joins
-from ramify.store.memory.place import Place, SegmentRow
+from ramify.store.memory.tables import MemorySegment, Tables
 
 
-def take(place: Place, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
+def take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
-    held, rooms = place.held_by(process), Rooms(lambda run: _room(place, run))
-    open_to = (row for row in place.segments.values() if _fits(row, want, now) and rooms.of(row.run, 1))
+    held, rooms = tables.held_by(process), Rooms(lambda run: _room(tables, run))
+    open_to = (row for row in tables.segments.values() if _fits(row, want, now) and rooms.of(row.run, 1))
     fitting = sorted(open_to, key=lambda row: (row.rank, row.id))
     suspects = [row for row in fitting if row.deaths.apart]
     rows = [row for row in fitting if not row.deaths.apart]
     if any(row.deaths.apart for row in held):
         return Claimed(ready=_left(rows, rooms), now=now), turn
     if suspects and not held and want.limit > 0:
-        taken, _ = _stamp_rows(place, process, suspects[:1], want.limit, rooms, at_most=1)
-        return _answer(place, taken, len(suspects) > 1, _left(rows, rooms), now), turn
-    taken, turn = _by_turns(place, process, rows, want.limit, turn, rooms)
+        taken, _ = _stamp_rows(tables, process, suspects[:1], want.limit, rooms, at_most=1)
+        return _answer(tables, taken, len(suspects) > 1, _left(rows, rooms), now), turn
+    taken, turn = _by_turns(tables, process, rows, want.limit, turn, rooms)
     done = sum(row.count for row in taken)
-    by_rank, _ = _stamp_rows(place, process, rows, want.limit - done, rooms)
-    return _answer(place, taken + by_rank, bool(suspects), _left(rows, rooms), now), turn
+    by_rank, _ = _stamp_rows(tables, process, rows, want.limit - done, rooms)
+    return _answer(tables, taken + by_rank, bool(suspects), _left(rows, rooms), now), turn
 
 
-def _answer(place: Place, taken: list[SegmentRow], suspects: bool, ready: int, now: int) -> Claimed:
-    left = time_left(place, sorted({row.run for row in taken}), now)
-    return Claimed(within_bounds(_claim(place, row) for row in taken), suspects, ready, left, now)
+def _answer(tables: Tables, taken: list[MemorySegment], suspects: bool, ready: int, now: int) -> Claimed:
+    left = time_left(tables, sorted({row.run for row in taken}), now)
+    return Claimed(within_bounds(_claim(tables, row) for row in taken), suspects, ready, left, now)
 
 
-def _room(place: Place, run: int) -> int | None:
+def _room(tables: Tables, run: int) -> int | None:
     """How many more tasks of a run may be claimed; None for no bound."""
-    most = place.run(run).new.max_running
-    return None if most is None else most - sum(row.count for row in place.tokens.values() if row.run == run)
+    most = tables.run(run).new.max_running
+    return None if most is None else most - sum(row.count for row in tables.tokens.values() if row.run == run)
 
 
-def _left(rows: Iterable[SegmentRow], rooms: Rooms) -> int:
+def _left(rows: Iterable[MemorySegment], rooms: Rooms) -> int:
     """How many tasks of these rows could be claimed. Here it is exact; a store may look at a few rows only."""
     return rooms.open_to((row.run, row.count) for row in rows if row.state is SegmentState.READY)
 
 
-def _fits(row: SegmentRow, want: Want, now: int) -> bool:
+def _fits(row: MemorySegment, want: Want, now: int) -> bool:
     return (
         row.state is SegmentState.READY
         and row.span.kind in want.kinds
@@ -62,54 +62,54 @@ def _fits(row: SegmentRow, want: Want, now: int) -> bool:
 
 
 def _by_turns(
-    place: Place, process: int, rows: list[SegmentRow], limit: int, turn: int, rooms: Rooms
-) -> tuple[list[SegmentRow], int]:
+    tables: Tables, process: int, rows: list[MemorySegment], limit: int, turn: int, rooms: Rooms
+) -> tuple[list[MemorySegment], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     runs = sorted({row.run for row in rows})
     if len(runs) < 2 or limit < 1:
         return [], turn
     turn = next((run for run in runs if run > turn), runs[0])
     best = next(row for row in rows if row.run == turn)
-    taken, _ = _stamp_rows(place, process, [best], max(1, limit // 4), rooms, at_most=1)
+    taken, _ = _stamp_rows(tables, process, [best], max(1, limit // 4), rooms, at_most=1)
     return taken, turn
 
 
 def _stamp_rows(
-    place: Place, process: int, rows: Iterable[SegmentRow], limit: int, rooms: Rooms, at_most: int | None = None
-) -> tuple[list[SegmentRow], int]:
+    tables: Tables, process: int, rows: Iterable[MemorySegment], limit: int, rooms: Rooms, at_most: int | None = None
+) -> tuple[list[MemorySegment], int]:
     """Claim from `rows` in order, splitting the head off what is too large; the claimed rows and the rest."""
-    taken: list[SegmentRow] = []
+    taken: list[MemorySegment] = []
     for row in rows:
         while row.state is SegmentState.READY and (at_most is None or len(taken) < at_most):
             if not (room := rooms.of(row.run, limit)):
                 break
             cut, count = take_head(row.first, row.last, row.left, room)
             rooms.take(row.run, count)
-            head = row if cut > row.last else _split(place, row, cut)
+            head = row if cut > row.last else _split(tables, row, cut)
             head.state, head.owner, head.token = SegmentState.CLAIMED, process, new_token()
-            place.tokens[head.token] = head
+            tables.tokens[head.token] = head
             taken.append(head)
             limit -= count
     return taken, limit
 
 
-def _split(place: Place, row: SegmentRow, cut: int) -> SegmentRow:
+def _split(tables: Tables, row: MemorySegment, cut: int) -> MemorySegment:
     """The tasks below `cut` as a row of their own; `row` keeps the rest, so that a tail row goes on growing."""
     below, rest = cut_mask(row.first, row.last, row.left, cut)
-    head = place.copy_segment(row, last=cut - 1, left=below)
+    head = tables.copy_segment(row, last=cut - 1, left=below)
     row.first, row.left = cut, rest
     return head
 
 
-def around(place: Place, row: SegmentRow, task: int) -> SegmentRow:
+def around(tables: Tables, row: MemorySegment, task: int) -> MemorySegment:
     """A row of maskable width that holds `task`, split off a wider one if need be."""
     while row.last - row.first + 1 > MASK_WIDTH:
-        head = _split(place, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
+        head = _split(tables, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
         row = head if task <= head.last else row
     return row
 
 
-def _claim(place: Place, row: SegmentRow) -> Claim:
+def _claim(tables: Tables, row: MemorySegment) -> Claim:
     span = row.span
     assert row.token is not None
     tasks = tasks_in(row.first, row.last, row.left)
@@ -124,100 +124,100 @@ def _claim(place: Place, row: SegmentRow) -> Claim:
         tasks=tasks,
         bodies=[span.bodies[i] for i in at],
         parents=[span.parents[i] for i in at],
-        mores=_mores(place, row, tasks),
-        history=_histories(place, row, tasks),
-        marks=_marked(place, span.run, tasks),
+        details=_details(tables, row, tasks),
+        history=_histories(tables, row, tasks),
+        marks=_marked(tables, span.run, tasks),
         deaths=row.deaths,
         awaited=span.awaited or span.join is not None,
         lanes=lanes_of(row) if row.lane is None else None,
     )
 
 
-def lanes_of(row: SegmentRow) -> list[str] | None:
+def lanes_of(row: MemorySegment) -> list[str] | None:
     """The lane of each of its tasks, where they have one each."""
     span = row.span
     return span.lanes and [span.lanes[task - span.first] for task in tasks_in(row.first, row.last, row.left)]
 
 
-def _mores(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, More]:
+def _details(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, Details]:
     span = row.span
-    found: dict[int, More] = {}
-    if span.keys is None and span.mores is None and not place.joins:
+    found: dict[int, Details] = {}
+    if span.keys is None and span.details is None and not tables.joins:
         return found
     for task in tasks:
         key = span.keys[task - span.first] if span.keys is not None else None
-        extra = span.mores[task - span.first] if span.mores is not None else None
-        join = place.joins.get(task)
+        extra = span.details[task - span.first] if span.details is not None else None
+        join = tables.joins.get(task)
         if join is not None and join.task == task:
-            found[task] = More(key, extra, join.ends, join.rule, _results(place, join))
+            found[task] = Details(key, extra, join.ends, join.rule, _results(tables, join))
         elif key is not None or extra is not None:
-            found[task] = More(key, extra)
+            found[task] = Details(key, extra)
     return found
 
 
-def _results(place: Place, join: Standing) -> tuple[bytes | None, ...] | None:
+def _results(tables: Tables, join: Standing) -> tuple[bytes | None, ...] | None:
     """What the members of a small join came to, by slot, if it brings that along and all of them ended well."""
     if not join.brings or join.needs > SMALL or join.ends.broken:
         return None
-    last = (place.events[task][-1] for _, task in sorted(joins.members(place, join.id).items()))
+    last = (tables.events[task][-1] for _, task in sorted(joins.members(tables, join.id).items()))
     return tuple(event.value for event in last)
 
 
-def _histories(place: Place, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
+def _histories(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, History]:
     if not row.attempt:
         return {}
-    return {task: fold(place.events[task]) for task in tasks if task in place.events}
+    return {task: fold(tables.events[task]) for task in tasks if task in tables.events}
 
 
-def _marked(place: Place, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
-    marks = place.marks.get(run)
+def _marked(tables: Tables, run: int, tasks: Iterable[int]) -> dict[int, Mark]:
+    marks = tables.marks.get(run)
     if not marks:
         return {}
     single = {mark.task: mark for mark in marks if mark.scope is Scope.TASK}
     trees = {mark.task: mark for mark in marks if mark.scope is Scope.SUBTREE}
-    found = {task: single.get(task) or _above(place, trees, task) for task in tasks}
+    found = {task: single.get(task) or _above(tables, trees, task) for task in tasks}
     return {task: mark for task, mark in found.items() if mark is not None}
 
 
-def _above(place: Place, trees: dict[int | None, Mark], task: int | None) -> Mark | None:
+def _above(tables: Tables, trees: dict[int | None, Mark], task: int | None) -> Mark | None:
     """The mark on the task or on one of its ancestors."""
     while task is not None:
         if (mark := trees.get(task)) is not None:
             return mark
-        span = place.span_of(task)
+        span = tables.span_of(task)
         task = span.parents[task - span.first] if span is not None else None
     return None
 
 
-def marks_for(place: Place, process: int) -> tuple[Mark, ...]:
+def marks_for(tables: Tables, process: int) -> tuple[Mark, ...]:
     """The marks on the runs a process holds claims of."""
     found: list[Mark] = []
-    for run in _held_runs(place, process):
-        row = place.run(run)
+    for run in _held_runs(tables, process):
+        row = tables.run(run)
         if row.state is RunState.DRAINING:
             found.append(Mark(run, Scope.RUN, None, Status.CANCELLED, row.reason or ""))
         # That a task ran out of time concerns its next claim alone.
-        found += (mark for mark in place.marks.get(run, ()) if mark.status is not Status.RETRYING)
+        found += (mark for mark in tables.marks.get(run, ()) if mark.status is not Status.RETRYING)
     return tuple(found)
 
 
-def paused_for(place: Place, process: int) -> tuple[int, ...]:
+def paused_for(tables: Tables, process: int) -> tuple[int, ...]:
     """The paused ones of the runs a process holds claims of."""
-    return tuple(run for run in _held_runs(place, process) if place.run(run).state is RunState.PAUSED)
+    return tuple(run for run in _held_runs(tables, process) if tables.run(run).state is RunState.PAUSED)
 
 
-def time_left_for(place: Place, process: int, now: int) -> tuple[tuple[int, float], ...]:
+def time_left_for(tables: Tables, process: int, now: int) -> tuple[tuple[int, float], ...]:
     """The open ones of those runs that have a deadline, and the seconds until it."""
-    return time_left(place, _held_runs(place, process), now)
+    return time_left(tables, _held_runs(tables, process), now)
 
 
-def time_left(place: Place, runs: Iterable[int], now: int) -> tuple[tuple[int, float], ...]:
+def time_left(tables: Tables, runs: Iterable[int], now: int) -> tuple[tuple[int, float], ...]:
     """The open ones of these runs that have a deadline, and the seconds until it."""
-    held = [row for row in map(place.run, runs) if row.state is RunState.OPEN]
+    held = [row for row in map(tables.run, runs) if row.state is RunState.OPEN]
     return tuple(
         (row.new.id, left) for row in held if (left := seconds_left(row.new.deadline, row.into, now)) is not None
     )
 
 
-def _held_runs(place: Place, process: int) -> list[int]:
-    return sorted({row.run for row in place.held_by(process)})
+def _held_runs(tables: Tables, process: int) -> list[int]:
+    return sorted({row.run for row in tables.held_by(process)})

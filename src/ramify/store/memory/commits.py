@@ -21,11 +21,11 @@ from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
 from ramify.store.memory import adding, claims, joins, keys
-from ramify.store.memory.place import Place, SegmentRow, SpanRow
+from ramify.store.memory.tables import MemorySegment, MemorySpan, Tables
 from ramify.store.reads import Refusal
 
 
-def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
+def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
     """Refuse the whole batch, before anything is written, when a part that would be applied does not fit."""
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
@@ -33,91 +33,91 @@ def check(place: Place, stamp: Stamp, parts: Sequence[Part]) -> None:
     new_joins: list[NewJoins] = []
     for part in parts:
         check_part(part)
-        row = holding(place, stamp.process, part.token)
+        row = holding(tables, stamp.process, part.token)
         if row is None:
             continue
         left = full(row.last - row.first + 1) if row.left is None else row.left
         if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
             raise BadPayload("a part names a task that is not unfinished in its claim")
-        _check_late_slots(place, row, part)
-        joins.check(place, part.children, part.joins, part.waiters)
+        _check_late_slots(tables, row, part)
+        joins.check(tables, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
-            adding.staged(place, first, part.token)
+            adding.staged(tables, first, part.token)
         children += part.children
         new_joins += part.joins
     check_once(new_joins)
-    adding.check_room(place, children)
+    adding.check_room(tables, children)
 
 
-def _check_late_slots(place: Place, row: SegmentRow, part: Part) -> None:
+def _check_late_slots(tables: Tables, row: MemorySegment, part: Part) -> None:
     """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
     for tasks in part.children:
         if tasks.join is not None and tasks.slot is None:
-            arriving = {join for join, _, _ in arrivals_of(place, row, part.ended(), part.withheld)}
+            arriving = {join for join, _, _ in arrivals_of(tables, row, part.ended(), part.withheld)}
             if tasks.join not in arriving:
                 raise BadPayload(
                     f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
                 )
 
 
-def holding(place: Place, process: int, token: bytes) -> SegmentRow | None:
+def holding(tables: Tables, process: int, token: bytes) -> MemorySegment | None:
     """The row that this process holds under this token."""
-    row = place.tokens.get(token)
+    row = tables.tokens.get(token)
     return row if row is not None and row.owner == process else None
 
 
-def refuse(place: Place, stamp: Stamp, part: Part, now: int) -> None:
+def refuse(tables: Tables, stamp: Stamp, part: Part, now: int) -> None:
     """Record a part that came too late, once."""
     late = Refusal(stamp.process, stamp.n, part.token, len(part.tasks), now)
-    if not any((r.process, r.n, r.token) == (late.process, late.n, late.token) for r in place.refusals):
-        place.refusals.append(late)
+    if not any((r.process, r.n, r.token) == (late.process, late.n, late.token) for r in tables.refusals):
+        tables.refusals.append(late)
 
 
-def apply(place: Place, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
+def apply(tables: Tables, stamp: Stamp, parts: Sequence[Part], now: int) -> list[int]:
     """Write the parts whose token is valid, in their order, and settle what they mean to joins together; what grew."""
-    held = [(holding(place, stamp.process, part.token), part) for part in parts]
+    held = [(holding(tables, stamp.process, part.token), part) for part in parts]
     guarded = [(row, part) for row, part in held if row is not None]
     empty: dict[int, tuple[int, int]] = {}
-    arrivals = [Arrivals(row.run, row.round + 1, _apply(place, stamp, row, part, empty, now)) for row, part in guarded]
-    joins.arrive(place, arrivals, empty)
+    arrivals = [Arrivals(row.run, row.round + 1, _apply(tables, stamp, row, part, empty, now)) for row, part in guarded]
+    joins.arrive(tables, arrivals, empty)
     return sorted({row.run for row, part in guarded if part.children or part.publish})
 
 
 def _apply(
-    place: Place, stamp: Stamp, row: SegmentRow, part: Part, empty: dict[int, tuple[int, int]], now: int
+    tables: Tables, stamp: Stamp, row: MemorySegment, part: Part, empty: dict[int, tuple[int, int]], now: int
 ) -> list[Arrival]:
     """Write one guarded part; the arrivals that it causes."""
     process = stamp.process
-    run = place.run(row.run)
+    run = tables.run(row.run)
     below = row.round + 1
     highest = write_ends(
-        place, row.span, part.tasks, part.status_column(), part.value_column(), process, now, part.took
+        tables, row.span, part.tasks, part.status_column(), part.value_column(), process, now, part.took
     )
-    empty.update(joins.create(place, row.run, part.joins, below))
+    empty.update(joins.create(tables, row.run, part.joins, below))
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
     for tasks in part.children:
-        of = joins.add_slots(place, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        added = adding.add(place, run, tasks, below, process, now, of=of)
+        of = joins.add_slots(tables, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
+        added = adding.add(tables, run, tasks, below, process, now, of=of)
         arrivals += added.arrivals
         became.update(added.moved(tasks))
-    arrivals += joins.wait(place, part.waiters, became)
+    arrivals += joins.wait(tables, part.waiters, became)
     for task, heir in part.heirs.items():
-        for join, slot in joins.memberships(place, task):
-            arrivals += joins.wait_for(place, became.get(heir, heir), join, slot)
+        for join, slot in joins.memberships(tables, task):
+            arrivals += joins.wait_for(tables, became.get(heir, heir), join, slot)
     for first in part.discard:
-        adding.discard(adding.staged(place, first, part.token))
+        adding.discard(adding.staged(tables, first, part.token))
     for first in part.publish:
-        arrivals += adding.publish(place, run, adding.staged(place, first, part.token), process, now)
+        arrivals += adding.publish(tables, run, adding.staged(tables, first, part.token), process, now)
     ended = part.ended()
-    arrivals += arrivals_of(place, row, [task for task in ended if task not in part.heirs], part.withheld)
-    _shrink(place, row, part, ended, highest)
+    arrivals += arrivals_of(tables, row, [task for task in ended if task not in part.heirs], part.withheld)
+    _shrink(tables, row, part, ended, highest)
     return arrivals
 
 
 def write_ends(
-    place: Place,
-    span: SpanRow,
+    tables: Tables,
+    span: MemorySpan,
     tasks: Sequence[int],
     statuses: Sequence[Status],
     values: Sequence[bytes | None],
@@ -126,14 +126,14 @@ def write_ends(
     took: Mapping[int, int] = NO_TIMES,
 ) -> int:
     """Write one event each, with counters, key releases and the removal of marks; the highest event number."""
-    highest = place.write_events(tasks, statuses, values, took)
+    highest = tables.write_events(tasks, statuses, values, took)
     for status, times in Counter(statuses).items():
-        place.count(span.run, span.kind, status, process, times)
+        tables.count(span.run, span.kind, status, process, times)
     if span.keys is not None:
         for task, status in zip(tasks, statuses, strict=True):
             if status.is_end:
-                keys.release(place, span, task, status, now)
-    if marks := place.marks.get(span.run):
+                keys.release(tables, span, task, status, now)
+    if marks := tables.marks.get(span.run):
         ended = {task for task, status in zip(tasks, statuses, strict=True) if status.is_end}
         marks[:] = [mark for mark in marks if mark.scope is not Scope.TASK or mark.task not in ended]
         # What ran out of time has its event now, and may be tried again.
@@ -142,31 +142,31 @@ def write_ends(
 
 
 def arrivals_of(
-    place: Place, row: SegmentRow, ended: Iterable[int], withheld: frozenset[int] = frozenset()
+    tables: Tables, row: MemorySegment, ended: Iterable[int], withheld: frozenset[int] = frozenset()
 ) -> list[Arrival]:
     """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     span = row.span
-    if span.join is None and not place.waiters:
+    if span.join is None and not tables.waiters:
         return found
     for task in ended:
-        status = place.events[task][-1].status if task in place.events else Status.CANCELLED
+        status = tables.events[task][-1].status if task in tables.events else Status.CANCELLED
         slots = [(span.join, task + span.shift)] if span.join is not None and task not in withheld else []
-        for join, slot in [*slots, *place.waiters.get(task, ())]:
+        for join, slot in [*slots, *tables.waiters.get(task, ())]:
             found.append((join, slot, status))
     return found
 
 
-def _shrink(place: Place, row: SegmentRow, part: Part, ended: Sequence[int], highest: int) -> None:
+def _shrink(tables: Tables, row: MemorySegment, part: Part, ended: Sequence[int], highest: int) -> None:
     """Clear the bits of what ended and of what comes back later; a row without bits goes, its staged ranges with it."""
-    run = place.run(row.run)
+    run = tables.run(row.run)
     left = full(row.last - row.first + 1) if row.left is None else row.left
     left &= ~mask_of(ended, row.first)
     for later in part.later:
         mask = mask_of(later.tasks, row.first)
         left &= ~mask
         first, last, kept = trim(row.first, mask)
-        place.copy_segment(
+        tables.copy_segment(
             row, first=first, last=last, left=kept, due=later.due, state=run.state_for(row.round),
             attempt=max(row.attempt, highest),
         )  # fmt: skip
@@ -174,25 +174,25 @@ def _shrink(place: Place, row: SegmentRow, part: Part, ended: Sequence[int], hig
         row.left = left
         row.attempt = max(row.attempt, highest) if len(ended) < len(part.tasks) else row.attempt
     else:
-        adding.discard_of(place, row.token)
-        place.drop_segment(row)
+        adding.discard_of(tables, row.token)
+        tables.drop_segment(row)
 
 
-def put_back(place: Place, row: SegmentRow) -> None:
+def put_back(tables: Tables, row: MemorySegment) -> None:
     """Offer a claimed row again as it is, and discard what was staged under it."""
-    adding.discard_of(place, row.token)
+    adding.discard_of(tables, row.token)
     if row.token is not None:
-        place.tokens.pop(row.token, None)
+        tables.tokens.pop(row.token, None)
     row.owner = row.token = None
-    row.state = place.run(row.run).state_for(row.round)
+    row.state = tables.run(row.run).state_for(row.round)
     assert row.state is not SegmentState.CLAIMED
 
 
-def come_apart(place: Place, row: SegmentRow) -> None:
+def come_apart(tables: Tables, row: MemorySegment) -> None:
     """Put rows of one lane each in the place of one that has several."""
     lanes = claims.lanes_of(row) if row.lane is None else None
     if lanes is None:
         return
-    place.drop_segment(row)
+    tables.drop_segment(row)
     for lane, first, last, left in apart(tasks_in(row.first, row.last, row.left), lanes):
-        place.copy_segment(row, lane=lane, first=first, last=last, left=left)
+        tables.copy_segment(row, lane=lane, first=first, last=last, left=left)

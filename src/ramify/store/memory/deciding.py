@@ -13,7 +13,7 @@ from ramify.model.mark import Settled
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.memory import claims, commits, joins, runs
-from ramify.store.memory.place import Place, RunRow, SegmentRow, SpanRow
+from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, Tables
 
 
 def note(run: RunRow, what: What, said: Said, now: int) -> bool:
@@ -24,75 +24,75 @@ def note(run: RunRow, what: What, said: Said, now: int) -> bool:
     return moved is not None
 
 
-def pause(place: Place, run: RunRow, said: Said, now: int) -> RunState:
+def pause(tables: Tables, run: RunRow, said: Said, now: int) -> RunState:
     """Put every claimable row of the run behind the gate."""
     if note(run, What.PAUSED, said, now):
-        for row in runs.live(place, run.new.id):
+        for row in runs.live(tables, run.new.id):
             if row.state is SegmentState.READY:
                 row.state = SegmentState.GATED
     return run.state
 
 
-def resume(place: Place, run: RunRow, said: Said, now: int) -> RunState:
+def resume(tables: Tables, run: RunRow, said: Said, now: int) -> RunState:
     """Open the gate again."""
     was = run.state
     if note(run, What.RESUMED, said, now) and was is RunState.PAUSED:
-        runs.advance(place, run, run.round, now)
+        runs.advance(tables, run, run.round, now)
     return run.state
 
 
-def cancel(place: Place, run: RunRow, said: Said, into: RunState, now: int) -> Settled:
+def cancel(tables: Tables, run: RunRow, said: Said, into: RunState, now: int) -> Settled:
     """Drain the run; when nobody holds anything of it any more, it ends here."""
     before = run.state
     if note(run, What.CANCELLED, said, now):
         assert run.decision is not None
         run.into, run.reason = into, run.decision.reason or None
     if run.state is RunState.DRAINING:
-        runs.advance(place, run, run.round, now)
+        runs.advance(tables, run, run.round, now)
     return cancelled(before, run.state)
 
 
-def settle(place: Place, run: RunRow, ask: Settle, now: int) -> Settled:
+def settle(tables: Tables, run: RunRow, ask: Settle, now: int) -> Settled:
     """End a task that nobody holds; leave a mark on one that is held, and for its descendants."""
-    span, row = place.published(ask.task), place.covering(ask.task)
+    span, row = tables.published(ask.task), tables.covering(ask.task)
     plan = settling(
         ask,
         run.new.id,
         run.state,
         is_here=span is not None and span.run == run.new.id,
         row=None if row is None else row.state,
-        life=lambda: fold(place.events.get(ask.task, ())).life,
-        is_marked=lambda mark: mark in place.marks.get(run.new.id, ()),
+        life=lambda: fold(tables.events.get(ask.task, ())).life,
+        is_marked=lambda mark: mark in tables.marks.get(run.new.id, ()),
     )
     if plan.mark is not None:
-        place.marks[run.new.id].append(plan.mark)
+        tables.marks[run.new.id].append(plan.mark)
     if plan.events:
         assert span is not None
         assert row is not None
-        place.new_commit(0, 0, now)
+        tables.new_commit(0, 0, now)
         statuses, values = [status for status, _ in plan.events], [value for _, value in plan.events]
         if plan.ends:
-            _end(place, span, row, ask.task, statuses, values, now)
+            _end(tables, span, row, ask.task, statuses, values, now)
         else:
             for status, value in plan.events:
-                place.write_event(ask.task, status, value)
-                place.count(span.run, span.kind, status, 0)
-            row.attempt = max(row.attempt, len(place.events[ask.task]))
+                tables.write_event(ask.task, status, value)
+                tables.count(span.run, span.kind, status, 0)
+            row.attempt = max(row.attempt, len(tables.events[ask.task]))
     return plan.answer
 
 
 def _end(
-    place: Place,
-    span: SpanRow,
-    row: SegmentRow,
+    tables: Tables,
+    span: MemorySpan,
+    row: MemorySegment,
     task: int,
     statuses: list[Status],
     values: list[bytes | None],
     now: int,
 ) -> None:
     """The end of a task that nobody holds: a claim and a commit in one."""
-    row = claims.around(place, row, task)
-    commits.write_ends(place, span, [task] * len(statuses), statuses, values, 0, now)
-    arrivals = commits.arrivals_of(place, row, [task])
-    joins.take_out(place, row, [task])
-    joins.arrive(place, [Arrivals(span.run, row.round + 1, arrivals)], {})
+    row = claims.around(tables, row, task)
+    commits.write_ends(tables, span, [task] * len(statuses), statuses, values, 0, now)
+    arrivals = commits.arrivals_of(tables, row, [task])
+    joins.take_out(tables, row, [task])
+    joins.arrive(tables, [Arrivals(span.run, row.round + 1, arrivals)], {})

@@ -18,88 +18,88 @@ from ramify.model.run import RunState
 from ramify.model.segment import SegmentState, stretches
 from ramify.store.contract import SESSION_SECONDS
 from ramify.store.memory import joins, keys
-from ramify.store.memory.place import Place, RunRow, SpanRow
 from ramify.store.memory.runs import as_run
+from ramify.store.memory.tables import MemorySpan, RunRow, Tables
 
 
-def forget(place: Place, run: RunRow, removal: Removal, now: int) -> Forgot:
+def forget(tables: Tables, run: RunRow, removal: Removal, now: int) -> Forgot:
     """Remove ended work; see the contract."""
     if removal.tasks is not None:
         forgetting.check_remembered(as_run(run))
-        return _forget_tasks(place, run, removal, removal.tasks, now)
+        return _forget_tasks(tables, run, removal, removal.tasks, now)
     number, before = run.new.id, as_run(run)
-    moved = forgetting.begin(before, removal.said, lambda: _reader(place, number), now)
+    moved = forgetting.begin(before, removal.said, lambda: _reader(tables, number), now)
     if moved is not None:
         run.state, run.decision, run.reason = moved.state, moved.decision, forgetting.ended_as(before)
-        for row in [row for row in place.segments.values() if row.run == number]:
-            place.drop_segment(row)
+        for row in [row for row in tables.segments.values() if row.run == number]:
+            tables.drop_segment(row)
     left = removal.limit - _remove_lines(
-        place, [line.seq for line in place.lines if line.line.run == number][: removal.limit]
+        tables, [line.seq for line in tables.lines if line.line.run == number][: removal.limit]
     )
-    tasks = _remove_tasks(place, number, left)
+    tasks = _remove_tasks(tables, number, left)
     left -= tasks
-    gone = [join.id for _, join in sorted(place.joins.items()) if join.run == number][:left]
-    _remove_joins(place, gone)
-    _remove_sweeps(place, number, left - len(gone))
-    return Forgot(tasks, _is_any_left(place, number))
+    gone = [join.id for _, join in sorted(tables.joins.items()) if join.run == number][:left]
+    _remove_joins(tables, gone)
+    _remove_sweeps(tables, number, left - len(gone))
+    return Forgot(tasks, _is_any_left(tables, number))
 
 
-def _reader(place: Place, run: int) -> Reader | None:
+def _reader(tables: Tables, run: int) -> Reader | None:
     """The first task of another run that has results of this one."""
-    for span in _spans(place, run):
+    for span in _spans(tables, run):
         for task in range(span.first, span.last + 1) if span.published else ():
-            for number, _ in joins.memberships(place, task):
-                join = place.joins[number]
-                if join.run != run and place.run(join.run).state is not RunState.FORGOTTEN:
+            for number, _ in joins.memberships(tables, task):
+                join = tables.joins[number]
+                if join.run != run and tables.run(join.run).state is not RunState.FORGOTTEN:
                     return Reader(task, join.id, join.run)
     return None
 
 
-def _spans(place: Place, run: int) -> list[SpanRow]:
-    return [span for _, span in sorted(place.spans.items()) if span.run == run]
+def _spans(tables: Tables, run: int) -> list[MemorySpan]:
+    return [span for _, span in sorted(tables.spans.items()) if span.run == run]
 
 
-def _is_any_left(place: Place, run: int) -> bool:
+def _is_any_left(tables: Tables, run: int) -> bool:
     return bool(
-        _spans(place, run)
-        or place.sweeps.get(run)
-        or any(join.run == run for join in place.joins.values())
-        or any(line.line.run == run for line in place.lines)
+        _spans(tables, run)
+        or tables.sweeps.get(run)
+        or any(join.run == run for join in tables.joins.values())
+        or any(line.line.run == run for line in tables.lines)
     )
 
 
-def _remove_tasks(place: Place, run: int, left: int) -> int:
+def _remove_tasks(tables: Tables, run: int, left: int) -> int:
     """Remove up to so many tasks of a run; of a span that is too long, the last ones."""
     removed = 0
-    for span in _spans(place, run):
+    for span in _spans(tables, run):
         size = min(span.last - span.first + 1, left - removed)
         if size:
-            _remove(place, span, span.last - size + 1, span.last)
+            _remove(tables, span, span.last - size + 1, span.last)
         removed += size
     return removed
 
 
-def _remove(place: Place, span: SpanRow, first: int, last: int) -> None:
+def _remove(tables: Tables, span: MemorySpan, first: int, last: int) -> None:
     """Remove neighbouring tasks of a span, with all that is theirs."""
     for task in range(first, last + 1):
-        _free_key(place, span, task)
-        for join, slot in place.waiters.pop(task, ()):
-            place.linked.get(join, {}).pop(slot, None)
-        for event in place.events.pop(task, ()):
-            place.commits[event.seq - 1][1].remove(event)
-            _drop_if_empty(place, event.seq)
-    _cut(place, span, first, last)
+        _free_key(tables, span, task)
+        for join, slot in tables.waiters.pop(task, ()):
+            tables.linked.get(join, {}).pop(slot, None)
+        for event in tables.events.pop(task, ()):
+            tables.commits[event.seq - 1][1].remove(event)
+            _drop_if_empty(tables, event.seq)
+    _cut(tables, span, first, last)
 
 
-def _cut(place: Place, span: SpanRow, first: int, last: int) -> None:
+def _cut(tables: Tables, span: MemorySpan, first: int, last: int) -> None:
     """Take a range out of a span; what lies above it becomes a span of its own."""
     above, below = last + 1 - span.first, first - span.first
-    columns = ("bodies", "parents", "keys", "mores", "lanes")
+    columns = ("bodies", "parents", "keys", "details", "lanes")
     full = {name: getattr(span, name) for name in columns}
     if last < span.last:
         rest = replace(span, first=last + 1, **{name: column and column[above:] for name, column in full.items()})
-        place.add_span(rest)
-        for row in place.segments.values():
+        tables.add_span(rest)
+        for row in tables.segments.values():
             if row.span is span and row.first > last:
                 row.span = rest
     if below:
@@ -107,110 +107,110 @@ def _cut(place: Place, span: SpanRow, first: int, last: int) -> None:
             if column is not None:
                 del column[below:]
         return
-    place.firsts.remove(span.first)
-    del place.spans[span.first]
+    tables.firsts.remove(span.first)
+    del tables.spans[span.first]
     if span.join is not None:
-        place.grouped[span.join].remove(span)
+        tables.grouped[span.join].remove(span)
 
 
-def _free_key(place: Place, span: SpanRow, task: int) -> None:
+def _free_key(tables: Tables, span: MemorySpan, task: int) -> None:
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None:
         return
-    held = place.keys.get(name := digest(span.hold, span.run, span.kind, key))
+    held = tables.keys.get(name := digest(span.hold, span.run, span.kind, key))
     if held is not None and held.task == task:
-        del place.keys[name]
+        del tables.keys[name]
     label = digest(Hold.LABEL, span.run, span.kind, key)
-    if task in place.labels.get(label, ()):
-        place.labels[label].remove(task)
+    if task in tables.labels.get(label, ()):
+        tables.labels[label].remove(task)
 
 
-def _remove_joins(place: Place, gone: Collection[int]) -> None:
+def _remove_joins(tables: Tables, gone: Collection[int]) -> None:
     for number in gone:
-        del place.joins[number]
-        place.linked.pop(number, None)
-    for task, pairs in list(place.waiters.items()):
-        place.waiters[task] = [pair for pair in pairs if pair[0] not in gone]
+        del tables.joins[number]
+        tables.linked.pop(number, None)
+    for task, pairs in list(tables.waiters.items()):
+        tables.waiters[task] = [pair for pair in pairs if pair[0] not in gone]
 
 
-def _remove_lines(place: Place, gone: Collection[int]) -> int:
-    place.lines = [line for line in place.lines if line.seq not in gone]
+def _remove_lines(tables: Tables, gone: Collection[int]) -> int:
+    tables.lines = [line for line in tables.lines if line.seq not in gone]
     return len(gone)
 
 
-def _remove_sweeps(place: Place, run: int, left: int) -> None:
-    gone, place.sweeps[run] = place.sweeps[run][:left], place.sweeps[run][left:]
+def _remove_sweeps(tables: Tables, run: int, left: int) -> None:
+    gone, tables.sweeps[run] = tables.sweeps[run][:left], tables.sweeps[run][left:]
     for sweep in gone:
-        place.commits[sweep.seq - 1][2].remove(sweep)
-        _drop_if_empty(place, sweep.seq)
+        tables.commits[sweep.seq - 1][2].remove(sweep)
+        _drop_if_empty(tables, sweep.seq)
 
 
-def _drop_if_empty(place: Place, seq: int) -> None:
+def _drop_if_empty(tables: Tables, seq: int) -> None:
     """Remove a commit of which nothing is left; the newest one tells what time it is, and where the log goes on."""
-    _, events, sweeps = place.commits[seq - 1]
-    if not events and not sweeps and seq < len(place.commits):
-        place.forgotten_commits.add(seq)
+    _, events, sweeps = tables.commits[seq - 1]
+    if not events and not sweeps and seq < len(tables.commits):
+        tables.forgotten_commits.add(seq)
 
 
 # single tasks
 
 
-def _forget_tasks(place: Place, run: RunRow, removal: Removal, tasks: range, now: int) -> Forgot:
-    spans = [span for span in _spans(place, run.new.id) if span.published]
+def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, now: int) -> Forgot:
+    spans = [span for span in _spans(tables, run.new.id) if span.published]
     found, more = forgetting.pieces(((span.first, span.last) for span in spans), tasks, removal.limit)
     if not found:
         return Forgot(after=tasks.stop - 1)
     before = forgetting.settled_before(removal, now, SESSION_SECONDS * SECOND)
-    ended = {task: status for piece in found for task, status in _ended(place, piece, before)}
-    live = [row for row in place.segments.values() if row.run == run.new.id and row.state <= SegmentState.CLAIMED]
+    ended = {task: status for piece in found for task, status in _ended(tables, piece, before)}
+    live = [row for row in tables.segments.values() if row.run == run.new.id and row.state <= SegmentState.CLAIMED]
     chosen = forgetting.chosen(
         ended,
         endless=run.new.endless,
-        named=[task for task in ended if _has_key(place, task, now)],
+        named=[task for task in ended if _has_key(tables, task, now)],
         rows=[(row.first, row.last) for row in live],
-        not_before=_not_before(place, run.new.id, set(ended)),
+        not_before=_not_before(tables, run.new.id, set(ended)),
     )
     for stretch in stretches(chosen):
-        _uncount(place, stretch, ended)
+        _uncount(tables, stretch, ended)
         at = stretch[0]
         while at <= stretch[-1]:
-            span = place.span_of(at)
+            span = tables.span_of(at)
             assert span is not None
             last = min(span.last, stretch[-1])
-            _remove(place, span, at, last)
+            _remove(tables, span, at, last)
             at = last + 1
-    _remove_joins(place, {task for task in chosen if task in place.joins})
-    _remove_lines(place, {line.seq for line in place.lines if line.line.task in set(chosen)})
+    _remove_joins(tables, {task for task in chosen if task in tables.joins})
+    _remove_lines(tables, {line.seq for line in tables.lines if line.line.task in set(chosen)})
     return Forgot(len(chosen), more, found[-1].last)
 
 
-def _ended(place: Place, piece: Piece, before: int) -> Iterator[tuple[int, Status]]:
+def _ended(tables: Tables, piece: Piece, before: int) -> Iterator[tuple[int, Status]]:
     """The tasks whose last event is an end of that age. What a sweep ended stays with its run."""
     for task in range(piece.first, piece.last + 1):
-        events = place.events.get(task)
-        if events and events[-1].status.is_end and place.commits[events[-1].seq - 1][0].at < before:
+        events = tables.events.get(task)
+        if events and events[-1].status.is_end and tables.commits[events[-1].seq - 1][0].at < before:
             yield task, events[-1].status
 
 
-def _has_key(place: Place, task: int, now: int) -> bool:
+def _has_key(tables: Tables, task: int, now: int) -> bool:
     """Whether a task has a key that keeps others from its name."""
-    span = place.span_of(task)
+    span = tables.span_of(task)
     assert span is not None
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None or span.hold is Hold.LABEL:
         return False
-    return keys.holder(place, span.hold, span.run, span.kind, key, now) == task
+    return keys.holder(tables, span.hold, span.run, span.kind, key, now) == task
 
 
-def _not_before(place: Place, run: int, ended: Collection[int]) -> Iterator[tuple[int, int]]:
+def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tuple[int, int]]:
     """Which tasks must not go before which others: parents and children, continuations and members."""
-    for span in place.spans.values():
+    for span in tables.spans.values():
         yield from ((p, span.first + i) for i, p in enumerate(span.parents) if p is not None and p in ended)
-    for number, join in place.joins.items():
+    for number, join in tables.joins.items():
         # Joins without a task of their own, and those they pass their fullness on to, go with the run.
         reader = number if join.task is not None and join.run == run else NEVER
-        members = set(joins.members(place, number).values()) | {
-            task for task, pairs in place.waiters.items() if any(pair[0] == number for pair in pairs)
+        members = set(joins.members(tables, number).values()) | {
+            task for task, pairs in tables.waiters.items() if any(pair[0] == number for pair in pairs)
         }
         for task in members:
             yield task, reader
@@ -219,13 +219,13 @@ def _not_before(place: Place, run: int, ended: Collection[int]) -> Iterator[tupl
             yield join.outer_join, NEVER
 
 
-def _uncount(place: Place, tasks: Collection[int], ended: dict[int, Status]) -> None:
+def _uncount(tables: Tables, tasks: Collection[int], ended: dict[int, Status]) -> None:
     """Take tasks out of the counters, as if they had never been."""
     counts: Counter[tuple[int, str, Status | Tally]] = Counter()
     for task in tasks:
-        span = place.span_of(task)
+        span = tables.span_of(task)
         assert span is not None
-        whats: list[Status | Tally] = [event.status for event in place.events[task] if not event.status.is_end]
+        whats: list[Status | Tally] = [event.status for event in tables.events[task] if not event.status.is_end]
         counts.update((span.run, span.kind, what) for what in [*whats, Tally.ADDED, ended[task]])
     for (run, kind, what), times in counts.items():
-        place.count(run, kind, what, 0, -times)
+        tables.count(run, kind, what, 0, -times)

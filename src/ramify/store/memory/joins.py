@@ -11,42 +11,42 @@ from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_si
 from ramify.model.links import Sizes, check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory.place import Place, SegmentRow
+from ramify.store.memory.tables import MemorySegment, Tables
 from ramify.store.reads import Sweep
 
 
-def create(place: Place, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
+def create(tables: Tables, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
     """Write join rows; those that wait for nobody, with the run and round they were made in."""
     empty: dict[int, tuple[int, int]] = {}
     for new in joins:
         for join in created(run, new):
-            place.joins[join.id] = join
+            tables.joins[join.id] = join
             if not join.needs:
                 empty[join.id] = (run, round)
     return empty
 
 
 def check(
-    place: Place, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]
+    tables: Tables, groups: Sequence[NewTasks], new_joins: Sequence[NewJoins], waiters: Sequence[NewWaiters]
 ) -> None:
     """Refuse links that do not fit."""
 
     def stored(joins: Collection[int]) -> Sizes:
         return {
-            join: [bits.size for _, bits in sorted(place.joins[join].parts.items())]
+            join: [bits.size for _, bits in sorted(tables.joins[join].parts.items())]
             for join in joins
-            if join in place.joins
+            if join in tables.joins
         }
 
     def missing(tasks: Collection[int]) -> Collection[int]:
-        return [task for task in tasks if place.kept(task) is None]
+        return [task for task in tasks if tables.kept(task) is None]
 
     check_links(groups, new_joins, waiters, stored=stored, missing=missing)
 
 
-def add_slots(place: Place, join: int, count: int) -> int:
+def add_slots(tables: Tables, join: int, count: int) -> int:
     """New slots for members named late; the first of them. They start a part of their own, so no full part reopens."""
-    row = place.joins[join]
+    row = tables.joins[join]
     first = row.total
     row.parts.update((first + i, Bits(size)) for i, size in enumerate(part_sizes(count)))
     row.total = len(row.parts)
@@ -54,65 +54,65 @@ def add_slots(place: Place, join: int, count: int) -> int:
     return first * PART_SLOTS
 
 
-def wait_for(place: Place, task: int, join: int, slot: int) -> list[Arrival]:
+def wait_for(tables: Tables, task: int, join: int, slot: int) -> list[Arrival]:
     """Make the end of `task` an arrival; if it has ended, that is the arrival now."""
-    place.waiters[task].append((join, slot))
+    tables.waiters[task].append((join, slot))
     # Of several, the youngest: it continues the others.
-    place.linked[join][slot] = max(task, place.linked[join].get(slot, 0))
-    ended = ending(place, task)
+    tables.linked[join][slot] = max(task, tables.linked[join].get(slot, 0))
+    ended = ending(tables, task)
     return [] if ended is None else [(join, slot, ended)]
 
 
-def wait(place: Place, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
+def wait(tables: Tables, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
     """Make the ends of tasks arrivals; those of tasks that have ended are the answer."""
     return [
         arrival
         for some in waiters
         for task, join, slot in zip(some.tasks, some.joins, some.slots, strict=True)
-        for arrival in wait_for(place, became.get(task, task), join, slot)
+        for arrival in wait_for(tables, became.get(task, task), join, slot)
     ]
 
 
-def members(place: Place, join: int) -> dict[int, int]:
+def members(tables: Tables, join: int) -> dict[int, int]:
     """The task in each slot: of groups, and of waiters, which win where a group's task lost its key or has an heir."""
     grouped = {
         task + span.shift: task
-        for span in sorted(place.grouped.get(join, ()), key=lambda span: span.first)
+        for span in sorted(tables.grouped.get(join, ()), key=lambda span: span.first)
         if span.published
         for task in range(span.first, span.last + 1)
     }
-    return grouped | place.linked.get(join, {})
+    return grouped | tables.linked.get(join, {})
 
 
-def members_after(place: Place, join: int, after: int, count: int) -> list[tuple[int, int]]:
+def members_after(tables: Tables, join: int, after: int, count: int) -> list[tuple[int, int]]:
     """The tasks in the next slots, at least `count` if there are so many."""
-    spans = sorted(place.grouped.get(join, ()), key=lambda span: span.first + span.shift)
+    spans = sorted(tables.grouped.get(join, ()), key=lambda span: span.first + span.shift)
     groups = (
         (max(span.first, after + 1 - span.shift), span.last, span.shift)
         for span in spans
         if span.published and span.last + span.shift > after
     )
-    linked = place.linked.get(join, {})
+    linked = tables.linked.get(join, {})
     found = nearest(groups, count)
     return sorted({**found, **{slot: linked[slot] for slot in linked if slot > after}}.items())
 
 
-def memberships(place: Place, task: int) -> list[tuple[int, int]]:
+def memberships(tables: Tables, task: int) -> list[tuple[int, int]]:
     """The join slots that the end of a task fills."""
-    span = place.span_of(task)
+    span = tables.span_of(task)
     assert span is not None
     own = [] if span.join is None else [(span.join, task + span.shift)]
-    return [pair for pair in own + place.waiters.get(task, []) if pair[0] in place.joins]
+    return [pair for pair in own + tables.waiters.get(task, []) if pair[0] in tables.joins]
 
 
-def ending(place: Place, task: int) -> Status | None:
+def ending(tables: Tables, task: int) -> Status | None:
     """How a task ended, sweeps included; None while it is unfinished. A sweep ends the life that was present then."""
-    events = place.events.get(task, ())
+    events = tables.events.get(task, ())
     ended = fold(events).ended
     if ended is not None:
         return ended
-    span, since = place.span_of(task), events[-1].seq if events else 0
-    sweeps = place.sweeps.get(span.run, ()) if span is not None else ()
+    span, since = tables.span_of(task), events[-1].seq if events else 0
+    sweeps = tables.sweeps.get(span.run, ()) if span is not None else ()
     return Status.CANCELLED if any(s.seq > since and _sweeps(s, task) for s in sweeps) else None
 
 
@@ -121,34 +121,34 @@ def _sweeps(sweep: Sweep, task: int) -> bool:
     return first <= task <= last and (left is None or bool(left >> (task - first) & 1))
 
 
-def arrive(place: Place, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
+def arrive(tables: Tables, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
 
     def load(wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:
-        return {join: place.joins[join] for join in wanted if join in place.joins}
+        return {join: tables.joins[join] for join in wanted if join in tables.joins}
 
-    _publish(place, settle(arrivals, empty, load).fired)
+    _publish(tables, settle(arrivals, empty, load).fired)
 
 
-def _publish(place: Place, fired: Mapping[int, tuple[int, int]]) -> None:
+def _publish(tables: Tables, fired: Mapping[int, tuple[int, int]]) -> None:
     rows: dict[tuple[int, int], list[int]] = defaultdict(list)
     for task, (run, round) in sorted(fired.items()):
-        row = place.covering(task)
+        row = tables.covering(task)
         if row is not None and row.state is SegmentState.WAITING:
-            rows[row.id, round if row.run == run else place.run(row.run).round + 1].append(task)
+            rows[row.id, round if row.run == run else tables.run(row.run).round + 1].append(task)
     for (number, round), members in rows.items():
-        row = place.segments[number]
-        state = place.run(row.run).state_for(round)
-        take_out(place, row, members)
+        row = tables.segments[number]
+        state = tables.run(row.run).state_for(round)
+        take_out(tables, row, members)
         first, last, left = trim(row.first, mask_of(members, row.first))
-        place.copy_segment(row, round=round, first=first, last=last, left=left, due=None, state=state)
+        tables.copy_segment(row, round=round, first=first, last=last, left=left, due=None, state=state)
 
 
-def take_out(place: Place, row: SegmentRow, tasks: list[int]) -> None:
+def take_out(tables: Tables, row: MemorySegment, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
     left = full(row.last - row.first + 1) if row.left is None else row.left
     left &= ~mask_of(tasks, row.first)
     if left:
         row.left = left
     else:
-        place.drop_segment(row)
+        tables.drop_segment(row)

@@ -4,56 +4,56 @@ from __future__ import annotations
 
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest, kept_until
-from ramify.store.memory.place import KeyRow, Place, SpanRow
+from ramify.store.memory.tables import KeyRow, MemorySpan, Tables
 
 
-def holder(place: Place, hold: Hold, run: int, kind: str, key: bytes, now: int) -> int | None:
+def holder(tables: Tables, hold: Hold, run: int, kind: str, key: bytes, now: int) -> int | None:
     """The task that holds the key now, if any."""
-    row = place.keys.get(digest(hold, run, kind, key))
-    holds = row is not None and (row.expires is None or row.expires > now) and not place.is_forgotten(row.task)
+    row = tables.keys.get(digest(hold, run, kind, key))
+    holds = row is not None and (row.expires is None or row.expires > now) and not tables.is_forgotten(row.task)
     return row.task if row is not None and holds else None
 
 
-def take(place: Place, span: SpanRow, task: int, key: bytes) -> None:
+def take(tables: Tables, span: MemorySpan, task: int, key: bytes) -> None:
     """Give the key to the task, and make the task findable by it."""
     if span.hold is not Hold.LABEL:
-        place.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
+        tables.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
     if span.hold is not Hold.ONCE:
-        place.labels[digest(Hold.LABEL, span.run, span.kind, key)].append(task)
+        tables.labels[digest(Hold.LABEL, span.run, span.kind, key)].append(task)
 
 
-def release(place: Place, span: SpanRow, task: int, status: Status, now: int) -> None:
+def release(tables: Tables, span: MemorySpan, task: int, status: Status, now: int) -> None:
     """Free the key of a task that ended, or let it expire, as its hold says."""
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None or span.hold in (Hold.LABEL, Hold.ONCE):
         return
     name = digest(span.hold, span.run, span.kind, key)
-    row = place.keys.get(name)
+    row = tables.keys.get(name)
     if row is None or row.task != task:
         return
     until = kept_until(span.hold, span.keep, status, now)
     if until == now:
-        del place.keys[name]
+        del tables.keys[name]
     else:
         row.expires = until
 
 
-def retake(place: Place, span: SpanRow, task: int, now: int) -> int | None:
+def retake(tables: Tables, span: MemorySpan, task: int, now: int) -> int | None:
     """Take the key again for a reopened task; the other task that holds it now, if any."""
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None or span.hold is Hold.LABEL:
         return None
-    other = holder(place, span.hold, span.run, span.kind, key, now)
+    other = holder(tables, span.hold, span.run, span.kind, key, now)
     if other is not None and other != task:
         return other
-    place.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
+    tables.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
     return None
 
 
-def expire(place: Place, now: int, limit: int) -> int:
+def expire(tables: Tables, now: int, limit: int) -> int:
     """Let go of up to `limit` keys whose time is over, the oldest first; how many."""
-    ends = ((row.expires, name) for name, row in place.keys.items() if row.expires is not None)
+    ends = ((row.expires, name) for name, row in tables.keys.items() if row.expires is not None)
     expired = sorted((end, name) for end, name in ends if end <= now)[:limit]
     for _, name in expired:
-        del place.keys[name]
+        del tables.keys[name]
     return len(expired)

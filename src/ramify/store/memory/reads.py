@@ -15,12 +15,12 @@ from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
-from ramify.model.run import Owner, Run, RunState
+from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
 from ramify.store.memory import joins
-from ramify.store.memory.place import Place, RunRow, SegmentRow, SessionRow, SpanRow
 from ramify.store.memory.runs import as_run
+from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, SessionRow, Tables
 from ramify.store.reads import (
     ErrorSummary,
     Page,
@@ -37,75 +37,75 @@ T = TypeVar("T")
 
 
 class MemoryReads:
-    """Reads over a `Place`, each under its lock."""
+    """Reads over a `Tables`, each under its lock."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
 
-    def run(self, run: int) -> Run:
+    def run(self, run: int) -> StoredRun:
         """One run."""
-        with self._place.lock:
-            return as_run(self._place.run(run))
+        with self._tables.lock:
+            return as_run(self._tables.run(run))
 
-    def find_run(self, name: str) -> Run | None:
+    def find_run(self, name: str) -> StoredRun | None:
         """The newest generation under a name."""
-        with self._place.lock:
-            found = [number for (known, _), number in sorted(self._place.names.items()) if known == name]
-            return as_run(self._place.runs[found[-1]]) if found else None
+        with self._tables.lock:
+            found = [number for (known, _), number in sorted(self._tables.names.items()) if known == name]
+            return as_run(self._tables.runs[found[-1]]) if found else None
 
     def runs(
         self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
-    ) -> Page[Run]:
+    ) -> Page[StoredRun]:
         """Runs by id."""
-        with self._place.lock:
-            ids = sorted(self._place.runs, reverse=newest_first)
+        with self._tables.lock:
+            ids = sorted(self._tables.runs, reverse=newest_first)
             beyond = (n for n in ids if (n < after or not after if newest_first else n > after))
-            rows = map(as_run, map(self._place.runs.__getitem__, beyond))
+            rows = map(as_run, map(self._tables.runs.__getitem__, beyond))
             return _page((r for r in rows if state is None or r.state is state), lambda r: r.id, after, limit)
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began unfinished runs without a name."""
-        with self._place.lock:
+        with self._tables.lock:
             found = (row.new.owner for row in self._unnamed(digest))
             return list(dict.fromkeys(owner for owner in found if owner is not None))
 
-    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
         """Unfinished runs of one owner without a name, by id."""
-        with self._place.lock:
+        with self._tables.lock:
             rows = (row for row in self._unnamed(digest) if row.new.owner == owner and row.new.id > after)
             return _page(map(as_run, rows), lambda r: r.id, after, limit)
 
     def _unnamed(self, digest: bytes) -> list[RunRow]:
-        found = (row for _, row in sorted(self._place.runs.items()) if row.new.digest == digest)
+        found = (row for _, row in sorted(self._tables.runs.items()) if row.new.digest == digest)
         return [row for row in found if row.new.name is None and row.ended is None]
 
     def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
-        with self._place.lock:
-            self._place.run(run)
+        with self._tables.lock:
+            self._tables.run(run)
             found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-            for (owner, kind, what, _), count in self._place.counters.items():
+            for (owner, kind, what, _), count in self._tables.counters.items():
                 if owner == run:
                     found[kind][what] += count
             return {kind: {what: n for what, n in sorted(c.items()) if n} for kind, c in sorted(found.items())}
 
     def task(self, task: int) -> Row | None:
         """One published task."""
-        with self._place.lock:
-            span = self._place.kept(task)
+        with self._tables.lock:
+            span = self._tables.kept(task)
             return None if span is None else _row(span, task)
 
     def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published tasks of a run by id."""
-        with self._place.lock:
-            check_remembered(as_run(self._place.run(run)))
+        with self._tables.lock:
+            check_remembered(as_run(self._tables.run(run)))
             rows = (_row(span, task) for span, task in self._published(run, kind, after))
             return _page(rows, lambda r: r.id, after, limit)
 
     def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published children of a task by id."""
-        with self._place.lock:
-            spans = (span for span in map(self._place.spans.__getitem__, self._place.firsts) if span.published)
+        with self._tables.lock:
+            spans = (span for span in map(self._tables.spans.__getitem__, self._tables.firsts) if span.published)
             rows = (
                 _row(span, span.first + i)
                 for span in spans
@@ -116,57 +116,57 @@ class MemoryReads:
 
     def segment(self, task: int) -> Segment | None:
         """The live row in which a task is set."""
-        with self._place.lock:
-            row = self._place.covering(task)
+        with self._tables.lock:
+            row = self._tables.covering(task)
             return None if row is None else _segment(row)
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
-        with self._place.lock:
-            found = set(self._place.labels.get(digest(Hold.LABEL, run, kind, key), ()))
-            once = self._place.keys.get(digest(Hold.ONCE, run, kind, key))
+        with self._tables.lock:
+            found = set(self._tables.labels.get(digest(Hold.LABEL, run, kind, key), ()))
+            once = self._tables.keys.get(digest(Hold.ONCE, run, kind, key))
             return sorted(found | ({once.task} if once is not None else set()))[: page_size(limit)]
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""
-        with self._place.lock:
-            known = self._place.events
+        with self._tables.lock:
+            known = self._tables.events
             tasks = range(first, last + 1) if last - first < len(known) else sorted(known)
             return [event for task in tasks if first <= task <= last for event in known.get(task, ())]
 
     def history(self, task: int) -> History:
         """What the events of a task add up to, sweeps included."""
-        with self._place.lock:
-            known = fold(self._place.events.get(task, ()))
-            ended = joins.ending(self._place, task)
+        with self._tables.lock:
+            known = fold(self._tables.events.get(task, ()))
+            ended = joins.ending(self._tables, task)
             return History(known.events, known.attempts, known.life, known.revivals, ended)
 
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
     ) -> Page[Result]:
         """Ended tasks of a run by id, those ended by a sweep included."""
-        with self._place.lock:
-            check_remembered(as_run(self._place.run(run)))
+        with self._tables.lock:
+            check_remembered(as_run(self._tables.run(run)))
             rows = (
                 Result(task, status, self._last_value(task, status))
                 for _, task in self._published(run, kind, after)
-                if joins.ending(self._place, task) is status
+                if joins.ending(self._tables, task) is status
             )
             return _page(rows, lambda r: r.task, after, limit)
 
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot."""
-        with self._place.lock:
-            slots = joins.members_after(self._place, join, after, page_size(limit) + 1)
+        with self._tables.lock:
+            slots = joins.members_after(self._tables, join, after, page_size(limit) + 1)
             return _page(slots, lambda pair: pair[0], after, limit)
 
     def errors(self, run: int) -> ErrorSummary:
         """Failed tasks, grouped."""
-        with self._place.lock:
-            check_remembered(as_run(self._place.run(run)))
-            ended = ((task, span.kind, self._place.events.get(task)) for span, task in self._published(run, None, 0))
+        with self._tables.lock:
+            check_remembered(as_run(self._tables.run(run)))
+            ended = ((task, span.kind, self._tables.events.get(task)) for span, task in self._published(run, None, 0))
             failed = [
-                (task, kind, events[-1].value, self._place.commits[events[-1].seq - 1][0].at)
+                (task, kind, events[-1].value, self._tables.commits[events[-1].seq - 1][0].at)
                 for task, kind, events in ended
                 if events and events[-1].status in (Status.FAILED, Status.QUARANTINED)
             ]
@@ -174,8 +174,8 @@ class MemoryReads:
 
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits."""
-        with self._place.lock:
-            later = (row for row in self._place.commits[after:] if row[0].seq not in self._place.forgotten_commits)
+        with self._tables.lock:
+            later = (row for row in self._tables.commits[after:] if row[0].seq not in self._tables.forgotten_commits)
             chosen = list(islice(later, page_size(limit)))
             commits = [type(row)(row.seq, row.process, row.n, row.at, len(events)) for row, events, _ in chosen]
             return Tail(
@@ -187,51 +187,51 @@ class MemoryReads:
 
     def head(self) -> int:
         """Where a tail that has read everything stands."""
-        with self._place.lock:
-            return len(self._place.commits)
+        with self._tables.lock:
+            return len(self._tables.commits)
 
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
         """What was appended, by first id."""
-        with self._place.lock:
-            rows = (self._place.spans[f] for f in self._place.firsts if f > after)
+        with self._tables.lock:
+            rows = (self._tables.spans[f] for f in self._tables.firsts if f > after)
             shown = (_span(s) for s in rows if s.published and run in (None, s.run))
             return _page(shown, lambda s: s.first, after, limit)
 
     def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
         """Rows of the segment table by id."""
-        with self._place.lock:
+        with self._tables.lock:
             rows = (
                 _segment(r)
-                for number, r in sorted(self._place.segments.items())
+                for number, r in sorted(self._tables.segments.items())
                 if number > after and run in (None, r.run)
             )
             return _page(rows, lambda r: r.id, after, limit)
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """What the cancel of a run ended."""
-        with self._place.lock:
-            return sorted(self._place.sweeps.get(run, ()), key=lambda s: (s.first, s.left or 0))
+        with self._tables.lock:
+            return sorted(self._tables.sweeps.get(run, ()), key=lambda s: (s.first, s.left or 0))
 
     def marks(self, run: int) -> Sequence[Mark]:
         """Marks of a run."""
-        with self._place.lock:
-            return list(self._place.marks.get(run, ()))
+        with self._tables.lock:
+            return list(self._tables.marks.get(run, ()))
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id."""
-        with self._place.lock:
-            rows = (_join(self._place.joins[n]) for n in sorted(self._place.joins) if n > after)
+        with self._tables.lock:
+            rows = (_join(self._tables.joins[n]) for n in sorted(self._tables.joins) if n > after)
             return _page((j for j in rows if j.run == run and fired in (None, j.fired)), lambda j: j.id, after, limit)
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
     ) -> Page[StoredLine]:
         """What a run logged, in order of arrival."""
-        with self._place.lock:
-            check_remembered(as_run(self._place.run(run)))
+        with self._tables.lock:
+            check_remembered(as_run(self._tables.run(run)))
             found = (
                 stored
-                for stored in self._place.lines
+                for stored in self._tables.lines
                 if stored.seq > after
                 and stored.line.run == run
                 and stored.line.level >= level
@@ -241,25 +241,25 @@ class MemoryReads:
 
     def processes(self) -> Sequence[Process]:
         """Sessions."""
-        with self._place.lock:
-            return [_process(number, row) for number, row in sorted(self._place.sessions.items())]
+        with self._tables.lock:
+            return [_process(number, row) for number, row in sorted(self._tables.sessions.items())]
 
     def refusals(self, *, limit: int = 100) -> Sequence[Refusal]:
         """The newest refused parts."""
-        with self._place.lock:
-            return self._place.refusals[::-1][: page_size(limit)]
+        with self._tables.lock:
+            return self._tables.refusals[::-1][: page_size(limit)]
 
     def damage(self) -> Sequence[str]:
         """Nothing: there are no bytes but the program's own."""
         return ()
 
     def _last_value(self, task: int, status: Status) -> bytes | None:
-        log = self._place.events.get(task)
+        log = self._tables.events.get(task)
         return log[-1].value if log and log[-1].status is status else None
 
-    def _published(self, run: int, kind: str | None, after: int) -> Iterable[tuple[SpanRow, int]]:
-        for first in self._place.firsts:
-            span = self._place.spans[first]
+    def _published(self, run: int, kind: str | None, after: int) -> Iterable[tuple[MemorySpan, int]]:
+        for first in self._tables.firsts:
+            span = self._tables.spans[first]
             if span.published and span.run == run and kind in (None, span.kind) and span.last > after:
                 yield from ((span, task) for task in range(max(first, after + 1), span.last + 1))
 
@@ -271,23 +271,23 @@ def _page(rows: Iterable[T], key: Callable[[T], int], after: int, limit: int) ->
     return Page(shown, key(shown[-1]) if shown else after, len(found) > size)
 
 
-def _row(span: SpanRow, task: int) -> Row:
+def _row(span: MemorySpan, task: int) -> Row:
     i = task - span.first
     lane = span.lanes[i] if span.lanes else span.lane
     return Row(
         task, span.run, span.round, span.kind, span.queue, lane, span.priority, span.due, span.parents[i],
-        span.bodies[i], span.keys[i] if span.keys else None, span.mores[i] if span.mores else None,
+        span.bodies[i], span.keys[i] if span.keys else None, span.details[i] if span.details else None,
     )  # fmt: skip
 
 
-def _segment(r: SegmentRow) -> Segment:
+def _segment(r: MemorySegment) -> Segment:
     return Segment(
         r.id, r.run, r.round, r.span.kind, r.span.queue, r.lane, r.first, r.last, r.left, r.rank, r.due,
         r.attempt, r.deaths, r.owner, SegmentState(r.state),
     )  # fmt: skip
 
 
-def _span(s: SpanRow) -> Span:
+def _span(s: MemorySpan) -> Span:
     slot = s.first + s.shift if s.join is not None else 0
     return Span(s.first, s.last, s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.join, slot)
 

@@ -9,32 +9,32 @@ from typing import assert_never
 from msgspec.structs import asdict, replace
 
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.awaiting import Questions, awaits_others
+from ramify.model.awaiting import AwaitingQuestions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
-from ramify.model.run import Advanced, NewRun, Run, RunState, ends_as, seconds_left, stalled, too_many
+from ramify.model.run import Advanced, NewRun, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState, tasks_in
 from ramify.store.memory import joins, keys
-from ramify.store.memory.place import Place, RunRow, SegmentRow
+from ramify.store.memory.tables import MemorySegment, RunRow, Tables
 from ramify.store.reads import Sweep
 
 WORKING = (SegmentState.READY, SegmentState.GATED, SegmentState.CLAIMED)
 
 
-def create(place: Place, new: NewRun, now: int) -> RunRow:
+def create(tables: Tables, new: NewRun, now: int) -> RunRow:
     """Write the run row."""
     if new.follows is not None:
-        place.run(new.follows.run)
-    row = RunRow(new, RunState.OPEN, now, since=len(place.commits))
-    place.runs[new.id] = row
+        tables.run(new.follows.run)
+    row = RunRow(new, RunState.OPEN, now, since=len(tables.commits))
+    tables.runs[new.id] = row
     if new.name is not None:
-        place.names[new.name, new.generation] = new.id
+        tables.names[new.name, new.generation] = new.id
     return row
 
 
-def as_run(row: RunRow) -> Run:
+def as_run(row: RunRow) -> StoredRun:
     """A run as readers see it."""
-    return Run(
+    return StoredRun(
         **asdict(row.new),
         state=row.state,
         round=row.round,
@@ -46,31 +46,33 @@ def as_run(row: RunRow) -> Run:
     )
 
 
-def live(place: Place, run: int) -> list[SegmentRow]:
+def live(tables: Tables, run: int) -> list[MemorySegment]:
     """All live rows of a run."""
-    return [row for row in place.segments.values() if row.run == run and row.state <= SegmentState.CLAIMED]
+    return [row for row in tables.segments.values() if row.run == run and row.state <= SegmentState.CLAIMED]
 
 
-def begin(place: Place, run: RunRow, now: int) -> None:
+def begin(tables: Tables, run: RunRow, now: int) -> None:
     """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
-    if any(row.state in WORKING for row in live(place, run.new.id)):
-        advance(place, run, run.round, now)
+    if any(row.state in WORKING for row in live(tables, run.new.id)):
+        advance(tables, run, run.round, now)
 
 
-def movable(place: Place, limit: int, now: int) -> tuple[tuple[int, int], ...]:
+def movable(tables: Tables, limit: int, now: int) -> tuple[tuple[int, int], ...]:
     """Runs that `advance` would change, each with its round."""
-    rows: dict[int, list[SegmentRow]] = {number: [] for number, run in sorted(place.runs.items()) if run.ended is None}
-    for row in place.segments.values():
+    rows: dict[int, list[MemorySegment]] = {
+        number: [] for number, run in sorted(tables.runs.items()) if run.ended is None
+    }
+    for row in tables.segments.values():
         if row.state <= SegmentState.CLAIMED and row.run in rows:
             rows[row.run].append(row)
-    moves = ((place.run(number), _next(place, place.run(number), some, now)) for number, some in rows.items())
+    moves = ((tables.run(number), _next(tables, tables.run(number), some, now)) for number, some in rows.items())
     return tuple(islice(((run.new.id, run.round) for run, move in moves if not isinstance(move, Stay)), limit))
 
 
-def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
+def advance(tables: Tables, run: RunRow, round: int, now: int) -> Advanced:
     """Judge the run; see the contract."""
-    move = Stay() if round != run.round else _next(place, run, live(place, run.new.id), now)
-    answer = _move(place, run, move, now)
+    move = Stay() if round != run.round else _next(tables, run, live(tables, run.new.id), now)
+    answer = _move(tables, run, move, now)
     return (
         replace(answer, time_left=seconds_left(run.new.deadline, run.into, now))
         if answer.state is RunState.OPEN
@@ -78,9 +80,9 @@ def advance(place: Place, run: RunRow, round: int, now: int) -> Advanced:
     )
 
 
-def _next(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> Move:
+def _next(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> Move:
     new = run.new
-    leader = None if new.follows is None else place.run(new.follows.run)
+    leader = None if new.follows is None else tables.run(new.follows.run)
     at = RunStanding(
         new.id, run.state, run.round, run.into, new.order, new.endless, new.deadline,
         leader=None if leader is None else leader.new.id,
@@ -92,117 +94,117 @@ def _next(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> Mo
         loose=any(row.state is not SegmentState.CLAIMED for row in rows),
     )  # fmt: skip
     waits = any(row.state is SegmentState.WAITING for row in rows)
-    return next_move(at, now, lambda run: waits and _waits_for_others(place, run))
+    return next_move(at, now, lambda run: waits and _waits_for_others(tables, run))
 
 
-def _move(place: Place, run: RunRow, move: Move, now: int) -> Advanced:
+def _move(tables: Tables, run: RunRow, move: Move, now: int) -> Advanced:
     match move:
         case Stay(gated_by):
             return Advanced(run.state, run.round, gated_by=gated_by)
         case Drain(late):
             if late is not None:
                 run.state, run.into, run.reason = RunState.DRAINING, RunState.FAILED, late
-            return _drain(place, run, now)
+            return _drain(tables, run, now)
         case Open(round):
             run.round = round
-            _ungate(place, run)
+            _ungate(tables, run)
             return Advanced(run.state, run.round, moved=True)
         case Ungate():
-            _ungate(place, run)
+            _ungate(tables, run)
             return Advanced(run.state, run.round, moved=True)
         case End():
-            return _end(place, run, now)
+            return _end(tables, run, now)
         case _:
             assert_never(move)
 
 
-def _waits_for_others(place: Place, run: int) -> bool:
+def _waits_for_others(tables: Tables, run: int) -> bool:
     """Whether a task of this run may still start because of what others do."""
 
     def awaited(number: int) -> Iterable[int]:
-        unfired = {join.id for join in place.joins.values() if join.run == number and not join.fired}
-        return [task for join in unfired for task in place.linked.get(join, {}).values()]
+        unfired = {join.id for join in tables.joins.values() if join.run == number and not join.fired}
+        return [task for join in unfired for task in tables.linked.get(join, {}).values()]
 
     def row(task: int) -> tuple[int, SegmentState] | None:
-        found = place.covering(task)
+        found = tables.covering(task)
         return None if found is None else (found.run, found.state)
 
     def follows(number: int) -> int | None:
-        leader = place.run(number).new.follows
+        leader = tables.run(number).new.follows
         return None if leader is None else leader.run
 
     def works(number: int) -> bool:
-        return any(each.state in WORKING for each in live(place, number))
+        return any(each.state in WORKING for each in live(tables, number))
 
-    return awaits_others(run, Questions(awaited, row, works, follows))
+    return awaits_others(run, AwaitingQuestions(awaited, row, works, follows))
 
 
-def _ungate(place: Place, run: RunRow) -> None:
-    for row in live(place, run.new.id):
+def _ungate(tables: Tables, run: RunRow) -> None:
+    for row in live(tables, run.new.id):
         if row.state is SegmentState.GATED:
             row.state = run.state_for(row.round)
 
 
-def _end(place: Place, run: RunRow, now: int) -> Advanced:
-    waiting = [row for row in live(place, run.new.id) if row.state is SegmentState.WAITING]
+def _end(tables: Tables, run: RunRow, now: int) -> Advanced:
+    waiting = [row for row in live(tables, run.new.id) if row.state is SegmentState.WAITING]
     stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
     state = ends_as(
         run.new,
         run.into,
-        failures=_count(place, run, Status.FAILED, Status.QUARANTINED),
-        cancelled=_count(place, run, Status.CANCELLED),
+        failures=_count(tables, run, Status.FAILED, Status.QUARANTINED),
+        cancelled=_count(tables, run, Status.CANCELLED),
         stuck=len(stuck),
     )
-    sweep(place, run, waiting, now)
-    return _close(place, run, state, stalled(stuck) if stuck else run.reason if state is run.into else None, now)
+    sweep(tables, run, waiting, now)
+    return _close(tables, run, state, stalled(stuck) if stuck else run.reason if state is run.into else None, now)
 
 
-def _count(place: Place, run: RunRow, *statuses: Status | Tally) -> int:
-    counters = place.counters.items()
+def _count(tables: Tables, run: RunRow, *statuses: Status | Tally) -> int:
+    counters = tables.counters.items()
     return sum(count for (owner, _, what, _), count in counters if owner == run.new.id and what in statuses)
 
 
-def _close(place: Place, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
+def _close(tables: Tables, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
     run.state, run.reason, run.ended = state, reason, now
-    place.marks.pop(run.new.id, None)
+    tables.marks.pop(run.new.id, None)
     return Advanced(run.state, run.round, moved=True)
 
 
-def _drain(place: Place, run: RunRow, now: int) -> Advanced:
-    sweep(place, run, [row for row in live(place, run.new.id) if row.state is not SegmentState.CLAIMED], now)
-    if live(place, run.new.id):
+def _drain(tables: Tables, run: RunRow, now: int) -> Advanced:
+    sweep(tables, run, [row for row in live(tables, run.new.id) if row.state is not SegmentState.CLAIMED], now)
+    if live(tables, run.new.id):
         return Advanced(run.state, run.round, moved=True)
-    return _close(place, run, run.into, run.reason, now)
+    return _close(tables, run, run.into, run.reason, now)
 
 
-def sweep(place: Place, run: RunRow, rows: Sequence[SegmentRow], now: int) -> None:
+def sweep(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> None:
     """End everything these rows stand for as cancelled: one range each instead of one event per task.
 
     Keys are released and joins of other runs are told, as with every end; joins of this run will never fire.
     """
     if not rows:
         return
-    seq = place.new_commit(0, 0, now)
+    seq = tables.new_commit(0, 0, now)
     arrivals: list[Arrival] = []
     for row in rows:
         swept = Sweep(row.run, row.first, row.last, row.left, seq)
-        place.sweeps[row.run].append(swept)
-        place.commits[-1][2].append(swept)
-        place.count(row.run, row.span.kind, Status.CANCELLED, 0, row.count)
+        tables.sweeps[row.run].append(swept)
+        tables.commits[-1][2].append(swept)
+        tables.count(row.run, row.span.kind, Status.CANCELLED, 0, row.count)
         for task in tasks_in(row.first, row.last, row.left):
-            keys.release(place, row.span, task, Status.CANCELLED, now)
-            for join, slot in joins.memberships(place, task):
-                if place.joins[join].run != run.new.id:
+            keys.release(tables, row.span, task, Status.CANCELLED, now)
+            for join, slot in joins.memberships(tables, task):
+                if tables.joins[join].run != run.new.id:
                     arrivals.append((join, slot, Status.CANCELLED))
-        place.drop_segment(row)
-    joins.arrive(place, [Arrivals(run.new.id, run.round + 1, arrivals)], {})
+        tables.drop_segment(row)
+    joins.arrive(tables, [Arrivals(run.new.id, run.round + 1, arrivals)], {})
 
 
-def hold_to_caps(place: Place, runs: Iterable[int], now: int) -> None:
+def hold_to_caps(tables: Tables, runs: Iterable[int], now: int) -> None:
     """Halt those of the runs that have more tasks than they may have."""
-    for run in map(place.run, runs):
-        why = too_many(run.new, _count(place, run, Tally.ADDED)) if run.new.max_tasks is not None else None
+    for run in map(tables.run, runs):
+        why = too_many(run.new, _count(tables, run, Tally.ADDED)) if run.new.max_tasks is not None else None
         if why is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
                 run.state, run.into, run.reason = RunState.DRAINING, RunState.HALTED, why
-            advance(place, run, run.round, now)
+            advance(tables, run, run.round, now)

@@ -26,9 +26,9 @@ from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
 from ramify.store.contract import Beat, Description, Reopened, Vacuumed
-from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, lives, processes, runs
-from ramify.store.memory.place import Place
+from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, processes, reopening, runs
 from ramify.store.memory.reads import MemoryReads
+from ramify.store.memory.tables import Tables
 
 T = TypeVar("T")
 
@@ -46,17 +46,17 @@ class Released(NamedTuple):
 
 
 class MemoryStore:
-    """One client of a `Place`. See `ramify.store.contract.Store` for what each verb promises."""
+    """One client of a `Tables`. See `ramify.store.contract.Store` for what each verb promises."""
 
-    def __init__(self, place: Place | None = None, clock: Clock | None = None) -> None:
-        self._place = place if place is not None else Place()
+    def __init__(self, tables: Tables | None = None, clock: Clock | None = None) -> None:
+        self._tables = tables if tables is not None else Tables()
         self._clock = clock if clock is not None else SystemClock()
-        with self._place.lock:
-            self._time = StoreTime(self._clock, self._place.latest())
+        with self._tables.lock:
+            self._time = StoreTime(self._clock, self._tables.latest())
         self._turn = 0
-        self._seen = self._place.version
+        self._seen = self._tables.version
         self._calls = self._heard = 0
-        self.reads = MemoryReads(self._place)
+        self.reads = MemoryReads(self._tables)
 
     def describe(self) -> Description:
         """Say what this store is."""
@@ -71,43 +71,43 @@ class MemoryStore:
 
     def wait(self, seconds: float) -> bool:
         """Sleep until a verb changed something, or somebody calls."""
-        with self._place.lock:
+        with self._tables.lock:
             seen, heard = self._seen, self._heard
-            woken = self._place.changed.wait_for(
-                lambda: (self._place.version, self._calls) != (seen, heard), max(0.0, seconds)
+            woken = self._tables.changed.wait_for(
+                lambda: (self._tables.version, self._calls) != (seen, heard), max(0.0, seconds)
             )
-            self._seen, self._heard = self._place.version, self._calls
+            self._seen, self._heard = self._tables.version, self._calls
             return woken
 
     def wake(self) -> None:
         """End a wait of this client."""
-        with self._place.lock:
+        with self._tables.lock:
             self._calls += 1
-            self._place.changed.notify_all()
+            self._tables.changed.notify_all()
 
     def enter(self, process: NewProcess) -> None:
         """Open a session."""
-        with self._place.lock:
-            processes.enter(self._place, process, self.now(), self._clock.monotonic())
+        with self._tables.lock:
+            processes.enter(self._tables, process, self.now(), self._clock.monotonic())
 
     def leave(self, process: int) -> None:
         """End a session without blame."""
-        with self._place.lock:
-            processes.bury(self._place, process, self.now(), NOBODYS_FAULT)
-            self._place.wake()
+        with self._tables.lock:
+            processes.bury(self._tables, process, self.now(), NOBODYS_FAULT)
+            self._tables.wake()
 
     def beat(self, process: int) -> Beat:
         """Say "alive"."""
-        with self._place.lock:
-            session = self._place.sessions.get(process)
+        with self._tables.lock:
+            session = self._tables.sessions.get(process)
             if session is None or session.gone_at is not None:
                 return Beat(reaped=True)
             session.beats.append(self._clock.monotonic())
-            peers = sum(other.gone_at is None for other in self._place.sessions.values())
+            peers = sum(other.gone_at is None for other in self._tables.sessions.values())
             return Beat(
-                marks=claims.marks_for(self._place, process),
-                paused=claims.paused_for(self._place, process),
-                time_left=claims.time_left_for(self._place, process, self.now()),
+                marks=claims.marks_for(self._tables, process),
+                paused=claims.paused_for(self._tables, process),
+                time_left=claims.time_left_for(self._tables, process, self.now()),
                 peers=peers,
                 draining=session.draining is not None,
                 now=self.now(),
@@ -115,8 +115,8 @@ class MemoryStore:
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
         """Ask a process to leave."""
-        with self._place.lock:
-            return processes.drain(self._place, process, said)
+        with self._tables.lock:
+            return processes.drain(self._tables, process, said)
 
     @property
     def records(self) -> None:
@@ -124,24 +124,24 @@ class MemoryStore:
 
     def bury(self, process: int, death: Death) -> int:
         """Mark a process as dead, and offer its claims again."""
-        with self._place.lock:
-            tasks = processes.bury(self._place, process, self.now(), death)
-            self._place.wake()
+        with self._tables.lock:
+            tasks = processes.bury(self._tables, process, self.now(), death)
+            self._tables.wake()
             return tasks
 
     def reap(self, process: int, dead_after: float) -> Reap:
         """Bury the dead."""
-        with self._place.lock:
-            answer = processes.reap(self._place, process, dead_after, self.now(), self._clock.monotonic())
-            self._place.wake()
+        with self._tables.lock:
+            answer = processes.reap(self._tables, process, dead_after, self.now(), self._clock.monotonic())
+            self._tables.wake()
             return answer
 
     def reserve(self, count: int) -> int:
         """A block of ids."""
         check_count(count)
-        with self._place.lock:
-            first = self._place.next_id
-            self._place.next_id += count
+        with self._tables.lock:
+            first = self._tables.next_id
+            self._tables.next_id += count
             return first
 
     def start(
@@ -153,10 +153,10 @@ class MemoryStore:
     ) -> Started:
         """Create a run with its first tasks."""
         check_run(run)
-        with self._place.lock:
-            answer = entries.start(self._place, run, tasks, joins, waiters, self.now())
+        with self._tables.lock:
+            answer = entries.start(self._tables, run, tasks, joins, waiters, self.now())
             if answer.created:
-                self._place.wake()
+                self._tables.wake()
             return answer
 
     def append(
@@ -167,96 +167,96 @@ class MemoryStore:
         waiters: Sequence[NewWaiters] = (),
     ) -> Appended:
         """Publish tasks from outside."""
-        with self._place.lock:
-            answer = entries.append(self._place, self._place.run(run), tasks, joins, waiters, self.now())
+        with self._tables.lock:
+            answer = entries.append(self._tables, self._tables.run(run), tasks, joins, waiters, self.now())
             if not answer.already:
-                self._place.wake()
+                self._tables.wake()
             return answer
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
         """Take segments."""
-        with self._place.lock:
-            again = self._place.consumed(stamp)
+        with self._tables.lock:
+            again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Claimed)
-            claimed, self._turn = claims.take(self._place, stamp.process, want, self._turn, self.now())
+            claimed, self._turn = claims.take(self._tables, stamp.process, want, self._turn, self.now())
             if claimed.claims:
-                self._place.consume(stamp, claimed)
+                self._tables.consume(stamp, claimed)
             return claimed
 
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:
         """Write unpublished rows."""
         check_staged(tasks)
-        with self._place.lock:
-            again = self._place.consumed(stamp)
+        with self._tables.lock:
+            again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Staged).done
-            row = commits.holding(self._place, stamp.process, token)
+            row = commits.holding(self._tables, stamp.process, token)
             if row is not None:
-                adding.check_room(self._place, tasks)
+                adding.check_room(self._tables, tasks)
                 for group in tasks:
-                    adding.stage(self._place, self._place.run(row.run), group, row)
-            self._place.consume(stamp, Staged(row is not None))
+                    adding.stage(self._tables, self._tables.run(row.run), group, row)
+            self._tables.consume(stamp, Staged(row is not None))
             return row is not None
 
     def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
         """Write outcomes and all that follows from them."""
-        with self._place.lock:
+        with self._tables.lock:
             now = self.now()
             try:
-                again = self._place.consumed(stamp)
+                again = self._tables.consumed(stamp)
             except Reaped:
                 for part in parts:
-                    commits.refuse(self._place, stamp, part, now)
+                    commits.refuse(self._tables, stamp, part, now)
                 raise
             if again is not None:
                 return _same(again.answer, Committed)
-            commits.check(self._place, stamp, parts)
-            refused = [p for p in parts if commits.holding(self._place, stamp.process, p.token) is None]
+            commits.check(self._tables, stamp, parts)
+            refused = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is None]
             for part in refused:
-                commits.refuse(self._place, stamp, part, now)
-            seq = self._place.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
-            runs.hold_to_caps(self._place, commits.apply(self._place, stamp, parts, now), now)
+                commits.refuse(self._tables, stamp, part, now)
+            seq = self._tables.new_commit(stamp.process, stamp.n, now) if len(refused) < len(parts) else 0
+            runs.hold_to_caps(self._tables, commits.apply(self._tables, stamp, parts, now), now)
             claimed = Claimed()
             if then_claim is not None:
-                claimed, self._turn = claims.take(self._place, stamp.process, then_claim, self._turn, now)
-            marks = claims.marks_for(self._place, stamp.process)
+                claimed, self._turn = claims.take(self._tables, stamp.process, then_claim, self._turn, now)
+            marks = claims.marks_for(self._tables, stamp.process)
             answer = Committed(seq, tuple(p.token for p in refused), marks, claimed, now)
-            self._place.consume(stamp, answer)
-            self._place.wake()
+            self._tables.consume(stamp, answer)
+            self._tables.wake()
             return answer
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
         """Put a claim back."""
-        with self._place.lock:
-            again = self._place.consumed(stamp)
+        with self._tables.lock:
+            again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Released).done
-            row = commits.holding(self._place, stamp.process, token)
+            row = commits.holding(self._tables, stamp.process, token)
             if row is not None:
-                commits.put_back(self._place, row)
-                commits.come_apart(self._place, row)
-            self._place.consume(stamp, Released(row is not None))
-            self._place.wake()
+                commits.put_back(self._tables, row)
+                commits.come_apart(self._tables, row)
+            self._tables.consume(stamp, Released(row is not None))
+            self._tables.wake()
             return row is not None
 
     def movable(self, limit: int) -> tuple[tuple[int, int], ...]:
         """Runs that can be moved on."""
-        with self._place.lock:
-            return runs.movable(self._place, limit, self.now())
+        with self._tables.lock:
+            return runs.movable(self._tables, limit, self.now())
 
     def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
         """Judge rounds and ends."""
-        with self._place.lock:
+        with self._tables.lock:
             for run, _ in asked:
-                self._place.run(run)
+                self._tables.run(run)
             answers = tuple(self._advance(run, round) for run, round in asked)
             if any(answer.moved for answer in answers):
-                self._place.wake()
+                self._tables.wake()
             return answers
 
     def _advance(self, run: int, round: int) -> Advanced:
-        return runs.advance(self._place, self._place.run(run), round, self.now())
+        return runs.advance(self._tables, self._tables.run(run), round, self.now())
 
     def cancel(
         self,
@@ -271,9 +271,9 @@ class MemoryStore:
         check_into(into)
         if task is not None:
             return self._settle(run, Settle(task, said, below=below))
-        with self._place.lock:
-            answer = deciding.cancel(self._place, self._place.run(run), said, into, self.now())
-            self._place.wake()
+        with self._tables.lock:
+            answer = deciding.cancel(self._tables, self._tables.run(run), said, into, self.now())
+            self._tables.wake()
             return answer
 
     def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
@@ -281,23 +281,23 @@ class MemoryStore:
         return self._settle(run, check_settle(Settle(task, said, status, value)))
 
     def _settle(self, run: int, ask: Settle) -> Settled:
-        with self._place.lock:
-            answer = deciding.settle(self._place, self._place.run(run), ask, self.now())
-            self._place.wake()
+        with self._tables.lock:
+            answer = deciding.settle(self._tables, self._tables.run(run), ask, self.now())
+            self._tables.wake()
             return answer
 
     def pause(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant no further claims."""
-        with self._place.lock:
-            state = deciding.pause(self._place, self._place.run(run), said, self.now())
-            self._place.wake()
+        with self._tables.lock:
+            state = deciding.pause(self._tables, self._tables.run(run), said, self.now())
+            self._tables.wake()
             return state
 
     def resume(self, run: int, said: Said = UNSAID) -> RunState:
         """Grant claims again."""
-        with self._place.lock:
-            state = deciding.resume(self._place, self._place.run(run), said, self.now())
-            self._place.wake()
+        with self._tables.lock:
+            state = deciding.resume(self._tables, self._tables.run(run), said, self.now())
+            self._tables.wake()
             return state
 
     def reopen(
@@ -311,26 +311,26 @@ class MemoryStore:
         said: Said = UNSAID,
     ) -> Reopened:
         """Begin new lives."""
-        with self._place.lock:
-            again = self._place.consumed(stamp)
+        with self._tables.lock:
+            again = self._tables.consumed(stamp)
             if again is not None:
                 return _same(again.answer, Reopened)
-            row = self._place.run(run)
-            lives.check(self._place, row, tasks)
+            row = self._tables.run(run)
+            reopening.check(self._tables, row, tasks)
             now, why = self.now(), reason_value(said.reason, said.by)
-            answer = lives.reopen(self._place, row, tasks, following, settle, why, stamp.process, now)
+            answer = reopening.reopen(self._tables, row, tasks, following, settle, why, stamp.process, now)
             if answer.tasks:
                 deciding.note(row, What.REOPENED, said, now)
-            self._place.consume(stamp, answer)
-            self._place.wake()
+            self._tables.consume(stamp, answer)
+            self._tables.wake()
             return answer
 
     def note(self, process: int, lines: Sequence[LogLine]) -> None:
         """Keep log lines."""
         kept = storable_lines(lines)
-        with self._place.lock:
-            processes.note(self._place, process, kept)
-            self._place.wake()
+        with self._tables.lock:
+            processes.note(self._tables, process, kept)
+            self._tables.wake()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """There is no file to copy."""
@@ -350,13 +350,13 @@ class MemoryStore:
     ) -> Forgot:
         """Remove ended work."""
         removal = check_removal(Removal(tasks, before, said, limit))
-        with self._place.lock:
-            return forgetting.forget(self._place, self._place.run(run), removal, self.now())
+        with self._tables.lock:
+            return forgetting.forget(self._tables, self._tables.run(run), removal, self.now())
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach."""
-        with self._place.lock:
-            return processes.vacuum(self._place, self.now(), limit)
+        with self._tables.lock:
+            return processes.vacuum(self._tables, self.now(), limit)
 
 
 def _same(answer: object, kind: type[T]) -> T:

@@ -13,22 +13,22 @@ from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival
 from ramify.model.event import Status, Tally
 from ramify.model.policy import is_young
-from ramify.model.run import Order, Run
+from ramify.model.run import Order, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.sqlite import bulk, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.keys import Offer
-from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 #: A range, whether its tasks wait for a join, and their columns.
-Placed = tuple[SpanRow, bool, bulk.TaskColumns]
+Placed = tuple[SqliteSpan, bool, bulk.TaskColumns]
 #: The most groups that share their statements: what is bound for them is in memory until then.
 BATCH = 512
 NO_LATE_SLOTS: Mapping[int, int] = {}
 
 
-class Added:
+class SqliteAdded:
     """What became of one group. Which id each task has is worked out only when somebody asks."""
 
     def __init__(self, tasks: NewTasks, offer: Offer | None = None, placed: Sequence[int] = ()) -> None:
@@ -79,7 +79,7 @@ def _is_taken(db: Db, first: int, last: int) -> bool:
 
 def add(
     db: Db,
-    run: Run,
+    run: StoredRun,
     groups: Sequence[NewTasks],
     round: int,
     process: int,
@@ -87,12 +87,12 @@ def add(
     *,
     late: Mapping[int, int] = NO_LATE_SLOTS,
     columns: Mapping[int, bulk.TaskColumns] | None = None,
-) -> list[Added]:
+) -> list[SqliteAdded]:
     """Publish groups, in their order. Neighbours without keys share their statements: each lane is a group of its own.
 
     By the first id of a group: `late` is its first join slot when it adds slots, `columns` what was prepared of it.
     """
-    added: list[Added] = []
+    added: list[SqliteAdded] = []
     batch: list[Placed] = []
     for tasks in groups:
         slot = late.get(tasks.first, tasks.slot)
@@ -101,7 +101,7 @@ def add(
         if tasks.keys is None:
             prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
             batch.append((span, tasks.waits, prepared))
-            added.append(Added(tasks))
+            added.append(SqliteAdded(tasks))
         if len(batch) == BATCH or tasks.keys is not None:
             _add_unkeyed(db, run, batch, process, now)
             batch = []
@@ -111,7 +111,7 @@ def add(
     return added
 
 
-def _add_unkeyed(db: Db, run: Run, batch: Sequence[Placed], process: int, now: int) -> None:
+def _add_unkeyed(db: Db, run: StoredRun, batch: Sequence[Placed], process: int, now: int) -> None:
     _insert(db, run, batch, now)
     counts = Counter[str]()
     for span, _, _ in batch:
@@ -120,7 +120,7 @@ def _add_unkeyed(db: Db, run: Run, batch: Sequence[Placed], process: int, now: i
         rows.count(db, run.id, kind, Tally.ADDED, process, many)
 
 
-def _add_keyed(db: Db, run: Run, tasks: NewTasks, span: SpanRow, process: int, now: int) -> Added:
+def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, process: int, now: int) -> SqliteAdded:
     assert tasks.keys is not None
     offer = Offer(db, span, tasks.keys, now)
     kept = offer.kept
@@ -137,7 +137,7 @@ def _add_keyed(db: Db, run: Run, tasks: NewTasks, span: SpanRow, process: int, n
         _insert(db, run, [(piece, tasks.waits, columns)], now)
     rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
     rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
-    added = Added(tasks, offer, placed)
+    added = SqliteAdded(tasks, offer, placed)
     if tasks.join is not None:
         slot = tasks.first + span.shift
         lost = added.lost.items()
@@ -145,17 +145,17 @@ def _add_keyed(db: Db, run: Run, tasks: NewTasks, span: SpanRow, process: int, n
     return added
 
 
-def _span(run: Run, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SpanRow:
-    return SpanRow(
+def _span(run: StoredRun, tasks: NewTasks, round: int, slot: int, *, published: bool = True) -> SqliteSpan:
+    return SqliteSpan(
         tasks.first, tasks.last, run.id, round, tasks.kind, tasks.queue, tasks.lane, tasks.priority, tasks.due,
         tasks.hold, tasks.keep, tasks.join, slot - tasks.first if tasks.join is not None else 0,
-        tasks.keys is not None, tasks.mores is not None, tasks.lanes is not None, tasks.awaited, published,
+        tasks.keys is not None, tasks.details is not None, tasks.lanes is not None, tasks.awaited, published,
     )  # fmt: skip
 
 
-def _insert(db: Db, run: Run, batch: Sequence[Placed], now: int) -> None:
+def _insert(db: Db, run: StoredRun, batch: Sequence[Placed], now: int) -> None:
     """Spans, their task rows and their segments."""
-    segments: list[SegmentRow] = []
+    segments: list[SqliteSegment] = []
     for span, waits, columns in batch:
         span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
         state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
@@ -170,9 +170,9 @@ def _insert(db: Db, run: Run, batch: Sequence[Placed], now: int) -> None:
 
 
 def _segment(
-    span: SpanRow, round: int, first: int, last: int, left: int | None, rank: int, state: SegmentState
-) -> SegmentRow:
-    return SegmentRow(
+    span: SqliteSpan, round: int, first: int, last: int, left: int | None, rank: int, state: SegmentState
+) -> SqliteSegment:
+    return SqliteSegment(
         0, span.first, span.run, round, span.kind, span.queue, span.lane, first, last, left, rank, span.due, state
     )
 
@@ -198,7 +198,7 @@ def known(db: Db, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
     return Appended(tuple(ids), frozenset(taken), already=True)
 
 
-def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool:
+def extend_tail(db: Db, run: StoredRun, tasks: NewTasks, round: int, now: int) -> bool:
     """Add a single task to the unclaimed row it follows on; False when there is no such row."""
     if (
         len(tasks.bodies) != 1
@@ -234,7 +234,7 @@ def extend_tail(db: Db, run: Run, tasks: NewTasks, round: int, now: int) -> bool
     return True
 
 
-def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
+def _may_grow(run: StoredRun, span: SqliteSpan, row: SqliteSegment, now: int) -> bool:
     unclaimed = row.state in (SegmentState.READY, SegmentState.GATED) and row.left is None
     untouched = not row.deaths.count and not row.attempt and row.last == span.last
     young = run.order is Order.DEPTH_FIRST or is_young(row.rank, now, span.priority)
@@ -244,7 +244,7 @@ def _may_grow(run: Run, span: SpanRow, row: SegmentRow, now: int) -> bool:
 # Staged ranges
 
 
-def stage(db: Db, groups: Sequence[NewTasks], owner: SegmentRow) -> None:
+def stage(db: Db, groups: Sequence[NewTasks], owner: SqliteSegment) -> None:
     """Write unpublished rows under staged segments."""
     check_room(db, groups)
     run = rows.run_row(db, owner.run)
@@ -252,7 +252,7 @@ def stage(db: Db, groups: Sequence[NewTasks], owner: SegmentRow) -> None:
         _stage(db, run, tasks, owner)
 
 
-def _stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
+def _stage(db: Db, run: StoredRun, tasks: NewTasks, owner: SqliteSegment) -> None:
     """Write one group, extending the last range of this claim where it follows on."""
     span = _span(run, tasks, owner.round + 1, tasks.slot or 0, published=False)
     columns = bulk.TaskColumns.of(tasks)
@@ -274,7 +274,7 @@ def _stage(db: Db, run: Run, tasks: NewTasks, owner: SegmentRow) -> None:
     row.insert(db)
 
 
-def _continues(db: Db, before: SpanRow, span: SpanRow) -> bool:
+def _continues(db: Db, before: SqliteSpan, span: SqliteSpan) -> bool:
     """Whether a staged range goes on where another ends, for the same parent: each parent publishes its own."""
     if before.last != span.first - 1 or before.shared() != span.shared():
         return False
@@ -282,7 +282,7 @@ def _continues(db: Db, before: SpanRow, span: SpanRow) -> bool:
     return bool(parents[0] == parents[1])
 
 
-def staged(db: Db, first: int, token: bytes) -> SegmentRow:
+def staged(db: Db, first: int, token: bytes) -> SqliteSegment:
     """The staged row of this claim that begins at `first`; BadPayload otherwise."""
     # By its first id: one claim may have staged very many.
     found = rows.segments(db, "INDEXED BY segment_first WHERE token = ? AND state = 4 AND first = ?", (token, first))
@@ -291,7 +291,7 @@ def staged(db: Db, first: int, token: bytes) -> SegmentRow:
     return found[0]
 
 
-def publish(db: Db, log: CommitLog, run: Run, row: SegmentRow, process: int, now: int) -> list[Arrival]:
+def publish(db: Db, log: CommitLog, run: StoredRun, row: SqliteSegment, process: int, now: int) -> list[Arrival]:
     """Make a staged range visible. A child whose key is taken ends as skipped in favour of the one that holds it."""
     span = rows.span_at(db, row.span)
     db.execute("UPDATE span SET published = 1 WHERE first = ?", (span.first,))
@@ -315,7 +315,7 @@ def publish(db: Db, log: CommitLog, run: Run, row: SegmentRow, process: int, now
     return arrivals
 
 
-def _resolve_staged_keys(db: Db, span: SpanRow, now: int) -> dict[int, int]:
+def _resolve_staged_keys(db: Db, span: SqliteSpan, now: int) -> dict[int, int]:
     """Give the staged tasks their keys; those that lost theirs, with the task that holds it."""
     found = db.execute("SELECT key FROM task WHERE id BETWEEN ? AND ? ORDER BY id", (span.first, span.last))
     offer = Offer(db, span, [key for (key,) in found.fetchall()], now)
@@ -325,7 +325,7 @@ def _resolve_staged_keys(db: Db, span: SpanRow, now: int) -> dict[int, int]:
     return {span.first + i: other for i, other in sorted(lost.items())}
 
 
-def _leave_out(db: Db, row: SegmentRow, dropped: Collection[int]) -> None:
+def _leave_out(db: Db, row: SqliteSegment, dropped: Collection[int]) -> None:
     """Rows of at most `MASK_WIDTH` in place of `row`, without the dropped tasks."""
     rows.drop(db, row)
     for first in range(row.first, row.last + 1, MASK_WIDTH):
@@ -336,7 +336,7 @@ def _leave_out(db: Db, row: SegmentRow, dropped: Collection[int]) -> None:
             replace(row, first=first, last=last, left=left, owner=None, token=None).insert(db)
 
 
-def discard(db: Db, row: SegmentRow) -> None:
+def discard(db: Db, row: SqliteSegment) -> None:
     """Nobody will publish this staged range: list it for vacuum."""
     db.execute("UPDATE segment SET state = 5, owner = NULL, token = NULL WHERE id = ?", (row.id,))
 

@@ -53,7 +53,7 @@ class TaskColumns:
     bodies: tuple[bytes, ...]
     parents: bytes | int | None
     keys: Sequence[bytes | None] | None
-    mores: Sequence[bytes | None] | None
+    details: Sequence[bytes | None] | None
     lanes: Sequence[str] | None
     low_parent: int | None = None
     high_parent: int | None = None
@@ -61,27 +61,27 @@ class TaskColumns:
     @classmethod
     def of(cls, tasks: NewTasks, chosen: Sequence[int] | None = None) -> TaskColumns:
         """The columns of all tasks of a group, or of those at the chosen positions."""
-        parents, keys, mores, lanes = tasks.parents, tasks.keys, tasks.mores, tasks.lanes
+        parents, keys, details, lanes = tasks.parents, tasks.keys, tasks.details, tasks.lanes
         bodies = tasks.bodies
         if chosen is not None:
             bodies = [bodies[i] for i in chosen]
             parents = parents if parents is None or isinstance(parents, int) else [parents[i] for i in chosen]
             keys = None if keys is None else [keys[i] for i in chosen]
-            mores = None if mores is None else [mores[i] for i in chosen]
+            details = None if details is None else [details[i] for i in chosen]
             lanes = None if lanes is None else [lanes[i] for i in chosen]
         if parents is None or isinstance(parents, int):
-            return cls(tuple(bodies), parents, keys, mores, lanes, parents, parents)
+            return cls(tuple(bodies), parents, keys, details, lanes, parents, parents)
         column = fixed_width(parents)
         named = [parent for parent in parents if parent is not None] if NOBODY in column else parents
         low, high = (min(named), max(named)) if named else (None, None)  # type: ignore[type-var]
-        return cls(tuple(bodies), column, keys, mores, lanes, low, high)
+        return cls(tuple(bodies), column, keys, details, lanes, low, high)
 
 
 def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
     """Task rows with ids from `first` on."""
     parents, keys = columns.parents, columns.keys
     statement = TASKS_OF_ONE if not isinstance(parents, bytes) else TASKS
-    has_more = columns.mores is not None or columns.lanes is not None
+    has_more = columns.details is not None or columns.lanes is not None
     if keys is None and not has_more:
         db.execute(statement.format(**PLAIN), (parents, first - 1, apsw.carray(columns.bodies)))
     elif not has_more and keys is not None and None not in keys:
@@ -118,7 +118,7 @@ def _row_by_row(first: int, columns: TaskColumns) -> Iterable[tuple[object, ...]
         parents,
         columns.bodies,
         columns.keys if columns.keys is not None else repeat(None),
-        columns.mores if columns.mores is not None else repeat(None),
+        columns.details if columns.details is not None else repeat(None),
         columns.lanes if columns.lanes is not None else repeat(None),
         strict=False,
     )

@@ -17,7 +17,7 @@ from ramify.model.process import new_token
 from ramify.model.segment import SegmentState, take_head
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SegmentRow
+from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SqliteSegment
 
 IS_READY = "state = 0 AND due IS NULL AND NOT apart"
 IS_DUE = "state = 0 AND due IS NOT NULL AND NOT apart"
@@ -56,10 +56,10 @@ LEFT_DUE = f"{LEFT} due WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? L
 
 
 @dataclass(slots=True)
-class Choice:
+class Candidate:
     """A row and the first id that is left in it."""
 
-    row: SegmentRow
+    row: SqliteSegment
     cut: int
 
 
@@ -136,11 +136,11 @@ def tasks_of(first: int, last: int, mask: bytes | None) -> int:
     return last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
 
 
-def _head(row: SegmentRow, limit: int, rooms: Rooms) -> Choice:
+def _head(row: SqliteSegment, limit: int, rooms: Rooms) -> Candidate:
     """As much of the beginning of a row as may be taken; there is room for some of it."""
     cut, count = take_head(row.first, row.last, row.left, rooms.of(row.run, limit))
     rooms.take(row.run, count)
-    return Choice(row, cut)
+    return Candidate(row, cut)
 
 
 def ready(db: Db, want: Want, now: int) -> int:
@@ -173,11 +173,11 @@ def _ripe(db: Db, want: Want, now: int) -> Iterator[tuple[int, str | None, int, 
             return
 
 
-def _tokens(taken: Iterable[SegmentRow]) -> tuple[bytes, ...]:
+def _tokens(taken: Iterable[SqliteSegment]) -> tuple[bytes, ...]:
     return tuple(row.token for row in taken if row.token is not None)
 
 
-def _fits(row: SegmentRow, want: Want, rooms: Rooms) -> bool:
+def _fits(row: SqliteSegment, want: Want, rooms: Rooms) -> bool:
     return (
         row.kind in want.kinds
         and (want.queues is None or row.queue in want.queues)
@@ -187,7 +187,7 @@ def _fits(row: SegmentRow, want: Want, rooms: Rooms) -> bool:
     )
 
 
-def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SegmentRow]:
+def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SqliteSegment]:
     found = db.execute(
         f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id"
     )
@@ -205,29 +205,29 @@ def _places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
             yield place
 
 
-def _due(db: Db, want: Want, rooms: Rooms, now: int) -> list[SegmentRow]:
+def _due(db: Db, want: Want, rooms: Rooms, now: int) -> list[SqliteSegment]:
     """The rows whose time has come, best first: of each kind and queue those that have been due longest."""
-    found: list[SegmentRow] = []
+    found: list[SqliteSegment] = []
     for kind, queue in _places(db, NEXT_DUE_PLACE, want):
         some = map(rows.segment_row, db.execute(NOW_DUE, (kind, queue, now)))
         found += islice((row for row in some if _fits(row, want, rooms)), DUE_WINDOW)
-    return sorted(found, key=_place)
+    return sorted(found, key=_order)
 
 
 def _candidates(
-    db: Db, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SegmentRow]
-) -> Iterator[SegmentRow]:
+    db: Db, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SqliteSegment]
+) -> Iterator[SqliteSegment]:
     """What may be claimed, best first."""
-    streams: list[Iterable[SegmentRow]] = [[row for row in due if row.state is SegmentState.READY]]
+    streams: list[Iterable[SqliteSegment]] = [[row for row in due if row.state is SegmentState.READY]]
     for kind, queue in places:
         if want.runs is None:
             streams.append(_of_kind(db, kind, queue, rooms))
         else:
             streams += [_of_run(db, run, kind, queue, rooms) for run in sorted(want.runs)]
-    return (row for row in merge(*streams, key=_place) if _fits(row, want, rooms))
+    return (row for row in merge(*streams, key=_order) if _fits(row, want, rooms))
 
 
-def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
+def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SqliteSegment]:
     """The ready rows of a kind and queue. When many of runs without room are in front, the other runs one by one."""
     skipped = 0
     for row in map(rows.segment_row, db.execute(BY_KIND, (kind, queue))):
@@ -238,11 +238,11 @@ def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow
     else:
         return
     runs = islice((run for run in _ready_runs(db) if rooms.of(run, 1)), TURN_WINDOW)
-    others = merge(*(_of_run(db, run, kind, queue, rooms) for run in runs), key=_place)
-    yield from (other for other in others if _place(other) > _place(row))
+    others = merge(*(_of_run(db, run, kind, queue, rooms) for run in runs), key=_order)
+    yield from (other for other in others if _order(other) > _order(row))
 
 
-def _of_run(db: Db, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SegmentRow]:
+def _of_run(db: Db, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SqliteSegment]:
     """Its ready rows, as long as there is room."""
     found = map(rows.segment_row, db.execute(BY_RUN, (run, kind, queue))) if rooms.of(run, 1) else ()
     return takewhile(lambda row: rooms.of(run, 1), found)
@@ -254,13 +254,13 @@ def _ready_runs(db: Db) -> Iterator[int]:
         yield run
 
 
-def _place(row: SegmentRow) -> tuple[int, int]:
+def _order(row: SqliteSegment) -> tuple[int, int]:
     return row.rank, row.id
 
 
-def _choose(candidates: Iterable[SegmentRow], limit: int, rooms: Rooms) -> list[Choice]:
+def _choose(candidates: Iterable[SqliteSegment], limit: int, rooms: Rooms) -> list[Candidate]:
     """Rows and heads of rows, until the limit is reached."""
-    chosen: list[Choice] = []
+    chosen: list[Candidate] = []
     if limit < 1:
         return chosen
     for row in candidates:
@@ -268,7 +268,7 @@ def _choose(candidates: Iterable[SegmentRow], limit: int, rooms: Rooms) -> list[
         while first <= row.last and (room := rooms.of(row.run, limit)) > 0:
             cut, count = take_head(first, row.last, left, room)
             rooms.take(row.run, count)
-            chosen.append(Choice(row, cut))
+            chosen.append(Candidate(row, cut))
             limit -= count
             first, left = cut, None if left is None else left >> (cut - first)
         if limit < 1:
@@ -277,13 +277,13 @@ def _choose(candidates: Iterable[SegmentRow], limit: int, rooms: Rooms) -> list[
 
 
 def _by_turns(
-    db: Db, want: Want, places: Sequence[tuple[str, str]], rooms: Rooms, turn: int, due: Sequence[SegmentRow]
-) -> tuple[list[Choice], int]:
+    db: Db, want: Want, places: Sequence[tuple[str, str]], rooms: Rooms, turn: int, due: Sequence[SqliteSegment]
+) -> tuple[list[Candidate], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     first = _next_run(db, 0, due)
     if want.limit < 1 or first is None or _next_run(db, first, due) is None:
         return [], turn
-    able: list[tuple[int, SegmentRow]] = []
+    able: list[tuple[int, SqliteSegment]] = []
     at, turned = turn, False
     for _ in range(TURN_WINDOW):
         run = _next_run(db, at, due)
@@ -303,35 +303,35 @@ def _by_turns(
     return [_head(best, max(1, want.limit // 4), rooms)], run
 
 
-def _next_run(db: Db, after: int, due: Iterable[SegmentRow]) -> int | None:
+def _next_run(db: Db, after: int, due: Iterable[SqliteSegment]) -> int | None:
     (ready,) = db.execute(NEXT_RUN, (after,)).fetchall()[0]
     later = [row.run for row in due if row.run > after]
     return min(later if ready is None else [ready, *later], default=None)
 
 
 def _best_of(
-    db: Db, run: int, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SegmentRow]
-) -> SegmentRow | None:
+    db: Db, run: int, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SqliteSegment]
+) -> SqliteSegment | None:
     if (want.runs is not None and run not in want.runs) or not rooms.of(run, 1):
         return None
     heads = [row for row in due if row.run == run][:1]
     for kind, queue in places:
         found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
         heads += islice((row for row in found if _fits(row, want, rooms)), 1)
-    return min(heads, key=_place, default=None)
+    return min(heads, key=_order, default=None)
 
 
-def stamp(db: Db, process: int, chosen: Sequence[Choice]) -> list[SegmentRow]:
+def stamp(db: Db, process: int, chosen: Sequence[Candidate]) -> list[SqliteSegment]:
     """Claim the chosen rows under fresh tokens, splitting off heads."""
-    taken: list[SegmentRow] = []
+    taken: list[SqliteSegment] = []
     whole: list[tuple[int, bytes, int]] = []
-    for choice in chosen:
-        row, token = choice.row, new_token()
-        if choice.cut > row.last:
+    for candidate in chosen:
+        row, token = candidate.row, new_token()
+        if candidate.cut > row.last:
             whole.append((process, token, row.id))
             head = row
         else:
-            head = rows.split(db, row, choice.cut)
+            head = rows.split(db, row, candidate.cut)
         head.state, head.owner, head.token = SegmentState.CLAIMED, process, token
         taken.append(head if head is row else head.insert(db))
     db.executemany("UPDATE segment SET state = 3, owner = ?, token = ? WHERE id = ?", whole)

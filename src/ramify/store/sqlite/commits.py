@@ -15,12 +15,12 @@ from ramify.model.lanes import apart
 from ramify.model.links import check_once
 from ramify.model.mark import Scope
 from ramify.model.process import Stamp
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 from ramify.model.segment import bounds, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import adding, bulk, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 #: Columns of new tasks in the form they are bound in, by the first id of their group.
 Columns = Mapping[int, bulk.TaskColumns]
@@ -35,11 +35,11 @@ def prepare(parts: Sequence[Part]) -> Columns:
     return {tasks.first: bulk.TaskColumns.of(tasks) for tasks in unkeyed}
 
 
-def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow]:
+def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SqliteSegment]:
     """The rows of the parts whose token is valid. Refuses the whole batch when one of those does not fit."""
     if len({part.token for part in parts}) != len(parts):
         raise BadPayload("two parts of one commit name the same token; merge them")
-    valid: dict[bytes, SegmentRow] = {}
+    valid: dict[bytes, SqliteSegment] = {}
     children: list[NewTasks] = []
     new_joins: list[NewJoins] = []
     held = holdings(db, stamp.process, [part.token for part in parts])
@@ -64,7 +64,7 @@ def check(db: Db, stamp: Stamp, parts: Sequence[Part]) -> dict[bytes, SegmentRow
     return valid
 
 
-def _check_late_slots(db: Db, row: SegmentRow, part: Part) -> None:
+def _check_late_slots(db: Db, row: SqliteSegment, part: Part) -> None:
     """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
     for tasks in part.children:
         if tasks.join is not None and tasks.slot is None:
@@ -75,12 +75,12 @@ def _check_late_slots(db: Db, row: SegmentRow, part: Part) -> None:
                 )
 
 
-def holding(db: Db, process: int, token: bytes) -> SegmentRow | None:
+def holding(db: Db, process: int, token: bytes) -> SqliteSegment | None:
     """The row that this process holds under this token."""
     return holdings(db, process, [token]).get(token)
 
 
-def holdings(db: Db, process: int, tokens: Sequence[bytes]) -> dict[bytes, SegmentRow]:
+def holdings(db: Db, process: int, tokens: Sequence[bytes]) -> dict[bytes, SqliteSegment]:
     """The rows that this process holds under these tokens, by token."""
     found = rows.claimed_under(db, tokens)
     return {row.token: row for row in found if row.token is not None and row.owner == process}
@@ -115,18 +115,18 @@ class Commit:
 
     def __init__(self, db: Db, log: CommitLog, process: int, columns: Columns, now: int) -> None:
         self.db, self.log, self.process, self.columns, self.now = db, log, process, columns, now
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, StoredRun] = {}
         #: What the parts written so far mean to joins, settled together at the end.
         self.arrivals: list[Arrivals] = []
         self.empty: dict[int, tuple[int, int]] = {}
 
-    def run(self, number: int) -> Run:
+    def run(self, number: int) -> StoredRun:
         """One run."""
         if number not in self._runs:
             self._runs[number] = rows.run_row(self.db, number)
         return self._runs[number]
 
-    def write(self, guarded: Sequence[tuple[SegmentRow, Part]]) -> None:
+    def write(self, guarded: Sequence[tuple[SqliteSegment, Part]]) -> None:
         """Write parts in their order, each with the row that it may end tasks of.
 
         Neighbours that only end whole rows are written together: in lanes of their own, tasks have a row each.
@@ -134,7 +134,7 @@ class Commit:
         quiet = whole.quiet_spans(self.db, guarded)
         marked = {run for run in {row.run for row, _ in guarded} if _has_marks(self.db, run)}
 
-        def is_alike(each: tuple[SegmentRow, Part]) -> bool:
+        def is_alike(each: tuple[SqliteSegment, Part]) -> bool:
             row, part = each
             return row.span in quiet and row.run not in marked and whole.only_ends(row, part)
 
@@ -149,7 +149,7 @@ class Commit:
         joins.arrive(self.db, self.arrivals, self.empty)
 
 
-def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
+def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> None:
     """Write one guarded part."""
     db, log, process, now = commit.db, commit.log, commit.process, commit.now
     run = commit.run(row.run)
@@ -185,7 +185,7 @@ def _apply(commit: Commit, row: SegmentRow, span: SpanRow, part: Part) -> None:
     _shrink(db, row, part, ended, highest)
 
 
-class Ended:
+class EndedTasks:
     """The tasks of a part that ended: a range when all did, pairs with their status otherwise."""
 
     def __init__(self, tasks: Sequence[int], statuses: Status | Sequence[Status]) -> None:
@@ -201,14 +201,14 @@ class Ended:
         return zip(self.tasks, repeat(self._statuses) if one_for_all else self._statuses, strict=False)  # type: ignore[arg-type]
 
 
-def _ended(part: Part) -> Ended:
+def _ended(part: Part) -> EndedTasks:
     if isinstance(part.statuses, Status):
-        return Ended(part.tasks if part.statuses.is_end else (), part.statuses)
+        return EndedTasks(part.tasks if part.statuses.is_end else (), part.statuses)
     pairs = [(t, s) for t, s in zip(part.tasks, part.statuses, strict=True) if s.is_end]
-    return Ended([t for t, _ in pairs], [s for _, s in pairs])
+    return EndedTasks([t for t, _ in pairs], [s for _, s in pairs])
 
 
-def _write_events(db: Db, log: CommitLog, row: SegmentRow, part: Part) -> int:
+def _write_events(db: Db, log: CommitLog, row: SqliteSegment, part: Part) -> int:
     """One event for each task of the part; the highest event number."""
     if not part.tasks:
         return 0
@@ -223,7 +223,7 @@ def _write_events(db: Db, log: CommitLog, row: SegmentRow, part: Part) -> int:
     return numbers if isinstance(numbers, int) else max(numbers)
 
 
-def _count(db: Db, span: SpanRow, part: Part, process: int) -> None:
+def _count(db: Db, span: SqliteSpan, part: Part, process: int) -> None:
     if isinstance(part.statuses, Status):
         rows.count(db, span.run, span.kind, part.statuses, process, len(part.tasks))
     else:
@@ -231,7 +231,7 @@ def _count(db: Db, span: SpanRow, part: Part, process: int) -> None:
             rows.count(db, span.run, span.kind, status, process, times)
 
 
-def end_tasks(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
+def end_tasks(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int) -> None:
     """What every end entails besides its event and its arrivals: the key is released, the mark has done its work."""
     keys.release(db, span, ended, now)
     if _has_marks(db, span.run):
@@ -256,8 +256,8 @@ def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
 
 def arrivals_of(
     db: Db,
-    span: SpanRow,
-    ended: Ended,
+    span: SqliteSpan,
+    ended: EndedTasks,
     withheld: frozenset[int] = frozenset(),
     heirs: Mapping[int, int] = NO_HEIRS,
 ) -> list[Arrival]:
@@ -277,7 +277,7 @@ def arrivals_of(
     return found
 
 
-def _shrink(db: Db, row: SegmentRow, part: Part, ended: Ended, highest: int) -> None:
+def _shrink(db: Db, row: SqliteSegment, part: Part, ended: EndedTasks, highest: int) -> None:
     """Clear the bits of what ended and of what comes back later; a row without bits goes, its staged ranges with it."""
     if not part.later and whole.is_named(row, part) and len(ended.tasks) == len(part.tasks):
         left = 0
@@ -300,14 +300,14 @@ def _shrink(db: Db, row: SegmentRow, part: Part, ended: Ended, highest: int) -> 
     rows.set_left(db, row, left)
 
 
-def put_back(db: Db, row: SegmentRow) -> None:
+def put_back(db: Db, row: SqliteSegment) -> None:
     """Offer a claimed row again as it is, and discard what was staged under it."""
     adding.discard_of(db, row.token)
     row.state, row.owner, row.token = rows.state_for(rows.run_row(db, row.run), row.round), None, None
     db.execute("UPDATE segment SET state = ?, owner = NULL, token = NULL WHERE id = ?", (row.state, row.id))
 
 
-def come_apart(db: Db, row: SegmentRow) -> None:
+def come_apart(db: Db, row: SqliteSegment) -> None:
     """Put rows of one lane each in the place of one that has several."""
     if row.lane is not None or not rows.span_at(db, row.span).laned:
         return

@@ -12,13 +12,13 @@ from ramify.model.deciding import Settle, Settling, cancelled, decide, settling
 from ramify.model.decision import Said, What
 from ramify.model.event import Status
 from ramify.model.mark import Settled
-from ramify.model.run import Run, RunState
+from ramify.model.run import RunState, StoredRun
 from ramify.store.sqlite import commits, held, joins, rows, runs
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 
-def note(db: Db, run: Run, what: What, said: Said, now: int) -> Run | None:
+def note(db: Db, run: StoredRun, what: What, said: Said, now: int) -> StoredRun | None:
     """Note a decision and move the run: as it is now, None when the decision changes nothing."""
     moved = decide(what, run.state, run.decision, said, now)
     if moved is None:
@@ -28,7 +28,7 @@ def note(db: Db, run: Run, what: What, said: Said, now: int) -> Run | None:
     return rows.run_row(db, run.id)
 
 
-def pause(db: Db, run: Run, said: Said, now: int) -> RunState:
+def pause(db: Db, run: StoredRun, said: Said, now: int) -> RunState:
     """Put every claimable row of the run behind the gate."""
     paused = note(db, run, What.PAUSED, said, now)
     if paused is not None:
@@ -36,7 +36,7 @@ def pause(db: Db, run: Run, said: Said, now: int) -> RunState:
     return (paused or run).state
 
 
-def resume(db: Db, run: Run, said: Said, now: int) -> RunState:
+def resume(db: Db, run: StoredRun, said: Said, now: int) -> RunState:
     """Open the gate again."""
     resumed = note(db, run, What.RESUMED, said, now)
     if resumed is not None and run.state is RunState.PAUSED:
@@ -44,7 +44,7 @@ def resume(db: Db, run: Run, said: Said, now: int) -> RunState:
     return (resumed or run).state
 
 
-def cancel(db: Db, run: Run, said: Said, into: RunState, now: int) -> Settled:
+def cancel(db: Db, run: StoredRun, said: Said, into: RunState, now: int) -> Settled:
     """Drain the run; when nobody holds anything of it any more, it ends here."""
     draining = note(db, run, What.CANCELLED, said, now)
     if draining is not None:
@@ -56,7 +56,7 @@ def cancel(db: Db, run: Run, said: Said, into: RunState, now: int) -> Settled:
     return cancelled(run.state, runs.advance(db, run.id, run.round, now).state)
 
 
-def settle(db: Db, run: Run, ask: Settle, now: int) -> Settled:
+def settle(db: Db, run: StoredRun, ask: Settle, now: int) -> Settled:
     """End a task that nobody holds; leave a mark on one that is held, and for its descendants."""
     span, row = rows.span_of(db, ask.task), rows.covering(db, ask.task)
     plan = settling(
@@ -82,7 +82,7 @@ def _life(db: Db, task: int) -> int:
     return 1 + int(db.execute(again, (task, Status.REOPENED)).fetchall()[0][0])
 
 
-def _write(db: Db, span: SpanRow, row: SegmentRow, task: int, plan: Settling, now: int) -> None:
+def _write(db: Db, span: SqliteSpan, row: SqliteSegment, task: int, plan: Settling, now: int) -> None:
     log = CommitLog(db, 0, 0, now)
     for status, value in plan.events:
         log.write(task, status, value)
@@ -91,7 +91,7 @@ def _write(db: Db, span: SpanRow, row: SegmentRow, task: int, plan: Settling, no
     if plan.ends:
         # A claim and a commit in one.
         row = rows.around(db, row, task)
-        ended = commits.Ended([task], plan.events[-1][0])
+        ended = commits.EndedTasks([task], plan.events[-1][0])
         commits.end_tasks(db, span, ended, now)
         arrivals = commits.arrivals_of(db, span, ended)
         joins.take_out(db, row, [task])

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.run import NewRun, Order, Run, Started, check_takes_tasks
+from ramify.model.run import NewRun, Order, Started, StoredRun, check_takes_tasks
 from ramify.model.task import Appended, NewTasks, applied_before, check_outside
 from ramify.store.sqlite import adding, joins, rows, runs
 from ramify.store.sqlite.db import Db
@@ -45,7 +45,7 @@ def start(
 
 
 def append(
-    db: Db, run: Run, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], now: int
+    db: Db, run: StoredRun, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], now: int
 ) -> Appended:
     """Publish tasks in a run that takes them."""
     if applied_before(tasks, lambda first, last: rows.has_any(db, run.id, first, last)):
@@ -65,7 +65,7 @@ def _check(db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: 
 
 def _add(
     db: Db,
-    run: Run,
+    run: StoredRun,
     tasks: Sequence[NewTasks],
     new: Sequence[NewJoins],
     waiters: Sequence[NewWaiters],

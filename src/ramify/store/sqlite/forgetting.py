@@ -17,12 +17,12 @@ from ramify.model import forgetting
 from ramify.model.event import Status, Tally
 from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.policy import SECOND
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
 from ramify.store.contract import SESSION_SECONDS
 from ramify.store.sqlite import keys, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SpanRow
+from ramify.store.sqlite.rows import SqliteSpan
 
 IS_KEPT = "(SELECT state FROM run WHERE id = j.run) <> 'forgotten'"
 #: The first task of a run that a join of another run has, as a member by its place or by a waiter.
@@ -64,7 +64,7 @@ UNENDED = "SELECT status, count(*) FROM event WHERE task BETWEEN ? AND ? AND sta
 READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ? AND task IS NOT NULL"
 
 
-def forget(db: Db, run: Run, removal: Removal, now: int) -> Forgot:
+def forget(db: Db, run: StoredRun, removal: Removal, now: int) -> Forgot:
     """Remove ended work; see the contract."""
     if removal.tasks is not None:
         forgetting.check_remembered(run)
@@ -98,7 +98,7 @@ def _remove_lines(db: Db, run: int, limit: int) -> int:
 def _remove_tasks(db: Db, run: int, left: int) -> int:
     """Remove up to so many tasks of a run, neighbouring spans together; of a span that is too long, the last ones."""
     removed = 0
-    near: list[SpanRow] = []
+    near: list[SqliteSpan] = []
     for row in db.execute(SPANS, (run,)).fetchall() if left else ():
         span = rows.span_row(row)
         size = min(span.last - span.first + 1, left - removed)
@@ -116,14 +116,14 @@ def _remove_tasks(db: Db, run: int, left: int) -> int:
     return removed
 
 
-def _remove_whole(db: Db, spans: Sequence[SpanRow]) -> None:
+def _remove_whole(db: Db, spans: Sequence[SqliteSpan]) -> None:
     """Remove spans that lie side by side, with their tasks."""
     if spans:
         _remove(db, spans, spans[0].first, spans[-1].last)
         db.execute("DELETE FROM span WHERE first BETWEEN ? AND ?", (spans[0].first, spans[-1].first))
 
 
-def _remove(db: Db, spans: Iterable[SpanRow], first: int, last: int) -> None:
+def _remove(db: Db, spans: Iterable[SqliteSpan], first: int, last: int) -> None:
     """Remove neighbouring tasks, which are those of these spans, and all that is theirs but the spans themselves."""
     for span in spans:
         keys.forget(db, span, max(first, span.first), min(last, span.last))
@@ -159,7 +159,7 @@ def _remove_sweeps(db: Db, run: int, limit: int) -> None:
 # single tasks
 
 
-def _forget_tasks(db: Db, run: Run, removal: Removal, tasks: range, now: int) -> Forgot:
+def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: int) -> Forgot:
     within = "SELECT first, last FROM span WHERE run = ? AND published AND last >= ? AND first < ? ORDER BY first"
     found, more = forgetting.pieces(
         db.execute(within, (run.id, tasks.start, tasks.stop)).fetchall(), tasks, removal.limit
@@ -191,7 +191,7 @@ def _forget_tasks(db: Db, run: Run, removal: Removal, tasks: range, now: int) ->
     return Forgot(len(chosen), more, high)
 
 
-def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, SpanRow]) -> Iterator[tuple[int, int]]:
+def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, SqliteSpan]) -> Iterator[tuple[int, int]]:
     """Which tasks must not go before which others: parents and children, continuations and members."""
     low, high = found[0].first, found[-1].last
     yield from db.execute(CHILDREN, (low, high)).fetchall()
@@ -212,7 +212,7 @@ def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Sp
     yield from ((outer, NEVER) for (outer,) in db.execute(OUTERS, (run,)).fetchall())
 
 
-def _take_out(db: Db, span: SpanRow, tasks: Sequence[int], ended: Mapping[int, Status]) -> None:
+def _take_out(db: Db, span: SqliteSpan, tasks: Sequence[int], ended: Mapping[int, Status]) -> None:
     """Remove neighbouring tasks from a span that stays; what lies above them becomes a span of its own."""
     first, last = tasks[0], tasks[-1]
     counts: Counter[Status | Tally] = Counter(ended[task] for task in tasks)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ramify.model.claim import Claim, More
+from ramify.model.claim import Claim, Details
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.join import MOST_BROUGHT, Rule
 from ramify.model.mark import Mark, Scope
@@ -19,9 +19,9 @@ from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import tasks_in
 from ramify.store.sqlite import joins, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SegmentRow
+from ramify.store.sqlite.rows import SqliteSegment
 
-NOTHING_MORE = More()
+NO_DETAILS = Details()
 #: By their numbers: claims are read by the thousand.
 RULES = tuple(Rule)
 #: The most ids of a row that is read together with others.
@@ -75,10 +75,12 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             if known and row.left is not None:
                 known = {task: known[task] for task in tasks if task in known}
         columns = list(zip(*found, strict=True))
-        mores = (
+        details = (
             {}
             if plain
-            else {t: More(k, m) for t, k, m in zip(tasks, *columns[2:4], strict=True) if k is not None or m is not None}
+            else {
+                t: Details(k, m) for t, k, m in zip(tasks, *columns[2:4], strict=True) if k is not None or m is not None
+            }
         )
         assert row.token is not None
         yield Claim(
@@ -91,7 +93,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             tasks=tasks,
             bodies=columns[1],
             parents=columns[0],
-            mores=_join_mores(tasks, known, _results(db, known), mores) if known else mores,
+            details=_join_details(tasks, known, _results(db, known), details) if known else details,
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, marks[row.run], tasks),
             deaths=row.deaths,
@@ -100,23 +102,23 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
         )
 
 
-def _is_narrow(row: SegmentRow) -> bool:
+def _is_narrow(row: SqliteSegment) -> bool:
     return row.last - row.first < NARROW
 
 
-def _join_mores(
+def _join_details(
     tasks: Iterable[int],
     known: Mapping[int, Sequence[Any]],
     results: Mapping[int, tuple[bytes | None, ...]],
-    mores: dict[int, More],
-) -> dict[int, More]:
+    details: dict[int, Details],
+) -> dict[int, Details]:
     """What goes along with the tasks of a row, with what the joins that published them say."""
-    found: dict[int, More] = {}
+    found: dict[int, Details] = {}
     for task in tasks:
         if (bits := known.get(task)) is not None:
-            other = mores.get(task, NOTHING_MORE)
-            found[task] = More(other.key, other.extra, joins.ends_of(bits[2:]), RULES[bits[0]], results.get(task))
-    return {**mores, **found}
+            other = details.get(task, NO_DETAILS)
+            found[task] = Details(other.key, other.extra, joins.ends_of(bits[2:]), RULES[bits[0]], results.get(task))
+    return {**details, **found}
 
 
 def _results(db: Db, known: Mapping[int, Sequence[Any]]) -> dict[int, tuple[bytes | None, ...]]:
@@ -141,7 +143,7 @@ def _results(db: Db, known: Mapping[int, Sequence[Any]]) -> dict[int, tuple[byte
     return {join: tuple(values[task] for _, task in sorted(slots.items())) for join, slots in members.items()}
 
 
-def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, History]:
+def _histories(db: Db, row: SqliteSegment, tasks: Iterable[int]) -> dict[int, History]:
     """What the events of the tasks of a row add up to, for those that have any."""
     found: dict[int, list[Event]] = {}
     events = db.execute(
@@ -155,7 +157,7 @@ def _histories(db: Db, row: SegmentRow, tasks: Iterable[int]) -> dict[int, Histo
 def marks_of(db: Db, run: int) -> list[Mark]:
     """The marks of a run, oldest first."""
     found = db.execute("SELECT scope, task, status, reason, value, who FROM mark WHERE run = ? ORDER BY rowid", (run,))
-    return [Mark(run, Scope(scope), task, Status(status), *told) for scope, task, status, *told in found]
+    return [Mark(run, Scope(scope), task, Status(status), *held_runs) for scope, task, status, *held_runs in found]
 
 
 def _marked(db: Db, marks: Sequence[Mark], tasks: Iterable[int]) -> dict[int, Mark]:
@@ -184,7 +186,7 @@ def _above(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class HeldRuns:
     """What a process must know of the runs it holds claims of: their marks, which are paused, and the seconds
     until deadlines.
     """
@@ -194,7 +196,7 @@ class Told:
     time_left: tuple[tuple[int, float], ...]
 
 
-def told(db: Db, process: int, now: int) -> Told:
+def held_runs(db: Db, process: int, now: int) -> HeldRuns:
     """What a process is told of the runs it holds claims of."""
     marks: list[Mark] = []
     held = db.execute(
@@ -209,7 +211,7 @@ def told(db: Db, process: int, now: int) -> Told:
         # That a task ran out of time concerns its next claim alone.
         marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
     paused = tuple(run for run, state, _ in held if state == RunState.PAUSED)
-    return Told(tuple(marks), paused, time_left(db, {run for run, *_ in held}, now))
+    return HeldRuns(tuple(marks), paused, time_left(db, {run for run, *_ in held}, now))
 
 
 def time_left(db: Db, runs: Collection[int], now: int) -> tuple[tuple[int, float], ...]:

@@ -14,7 +14,7 @@ from ramify.model.arrivals import Arrival, Arrivals, Bits, Standing, created, se
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
-from ramify.model.run import Run
+from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState, bounds, full, mask_of, trim, unpack
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import rows
@@ -226,7 +226,7 @@ def waiters_of(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
     return found
 
 
-def memberships(db: Db, span: rows.SpanRow, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
+def memberships(db: Db, span: rows.SqliteSpan, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
     """The join slots that the ends of tasks of one span fill: the task, the join and the slot of each."""
     own = [] if span.join is None else [(task, span.join, task + span.shift) for task in tasks]
     return own + waiters_of(db, tasks)
@@ -264,9 +264,9 @@ def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, 
 def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
     """Offer tasks that waited. What lies in one row and was fired in one round is offered in one row."""
     alike: dict[tuple[int, int], list[int]] = {}
-    found: dict[int, rows.SegmentRow] = {}
-    runs: dict[int, Run] = {}
-    row: rows.SegmentRow | None = None
+    found: dict[int, rows.SqliteSegment] = {}
+    runs: dict[int, StoredRun] = {}
+    row: rows.SqliteSegment | None = None
     for task, (run, round) in sorted(fired.items()):
         if row is None or not row.covers(task):
             row = next((known for known in found.values() if known.covers(task)), None) or rows.covering(db, task)
@@ -286,7 +286,7 @@ def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
     db.executemany(rows.INSERT_SEGMENT, (each.column_values() for each in offered))
 
 
-def take_out(db: Db, row: rows.SegmentRow, tasks: list[int]) -> None:
+def take_out(db: Db, row: rows.SqliteSegment, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
     left = full(row.last - row.first + 1) if row.left is None else row.left
     rows.set_left(db, row, left & ~mask_of(tasks, row.first))

@@ -14,7 +14,7 @@ from ramify.model.event import Status
 from ramify.model.key import Hold, digest, digests, kept_until
 from ramify.store.sqlite import once, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import SpanRow
+from ramify.store.sqlite.rows import SqliteSpan
 
 HELD = (
     "SELECT key.digest, key.task FROM carray(?) AS offered CROSS JOIN key ON key.digest = offered.value"
@@ -31,7 +31,7 @@ EXPIRE = "UPDATE key SET expires = ? WHERE digest = ? AND task = ?"
 class Offer:
     """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same."""
 
-    def __init__(self, db: Db, span: SpanRow, keys: Sequence[bytes | None], now: int) -> None:
+    def __init__(self, db: Db, span: SqliteSpan, keys: Sequence[bytes | None], now: int) -> None:
         self._db, self._span, self._keys = db, span, keys
         self.kept: Sequence[int] = range(len(keys))
         if span.hold is Hold.LABEL:
@@ -97,7 +97,7 @@ def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> dict[bytes, in
     return dict(db.execute(HELD, (apsw.carray(tuple(sorted(names))), now)).fetchall()) if names else {}
 
 
-def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int) -> None:
+def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int) -> None:
     """Free the keys of tasks that ended, or let them expire, as their hold says."""
     if not span.keyed or span.hold in (Hold.LABEL, Hold.ONCE):
         return
@@ -113,7 +113,7 @@ def release(db: Db, span: SpanRow, ended: Iterable[tuple[int, Status]], now: int
     db.executemany(EXPIRE, ((end, name, task) for name, task, end in theirs if end != now))
 
 
-def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
+def retake(db: Db, span: SqliteSpan, task: int, now: int) -> int | None:
     """Take the key again for a reopened task; the other task that holds it now, if any."""
     name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
     if name is None:
@@ -126,7 +126,7 @@ def retake(db: Db, span: SpanRow, task: int, now: int) -> int | None:
     return None
 
 
-def forget(db: Db, span: SpanRow, first: int, last: int) -> None:
+def forget(db: Db, span: SqliteSpan, first: int, last: int) -> None:
     """Free the keys of neighbouring tasks of a span, whatever holds them, and let nobody find the tasks by them."""
     if not span.keyed:
         return
@@ -142,7 +142,7 @@ def forget(db: Db, span: SpanRow, first: int, last: int) -> None:
         once.shrink(db, table, db.changes())
 
 
-def of_tasks(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> list[int]:
+def of_tasks(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> list[int]:
     """Those of neighbouring tasks of a span whose key keeps others from their name now."""
     if not span.keyed or span.hold is Hold.LABEL or not tasks:
         return []
@@ -151,6 +151,6 @@ def of_tasks(db: Db, span: SpanRow, tasks: Sequence[int], now: int) -> list[int]
     return [task for task in tasks if task in found and held.get(found[task]) == task]
 
 
-def _name(db: Db, span: SpanRow, task: int) -> bytes | None:
+def _name(db: Db, span: SqliteSpan, task: int) -> bytes | None:
     row = db.execute("SELECT key FROM task WHERE id = ?", (task,)).fetchone()
     return None if row is None or row[0] is None else digest(span.hold, span.run, span.kind, row[0])

@@ -29,19 +29,19 @@ import apsw
 from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
 from ramify.store import forks
 from ramify.store.sqlite import founding, trouble
+from ramify.store.sqlite.connection import Connection
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
+from ramify.store.sqlite.location import check_live_folder, check_location, check_sqlite_version, make_live_folder
 from ramify.store.sqlite.looking import can_write, check_to_read, read_only_name
-from ramify.store.sqlite.place import check_live_folder, check_place, check_sqlite_version, make_live_folder
-from ramify.store.sqlite.seat import Seat
-from ramify.store.sqlite.turn import Patience, Turn, nap
+from ramify.store.sqlite.write_queue import BusyHandler, WriteQueue, nap
 
 T = TypeVar("T")
 
 #: Beyond this size the log is emptied by force. It normally stays at half of it.
 WAL_LIMIT = 64 * 1024 * 1024
 #: How long an emptying of the log may hold up writers while it waits for readers, and how long until the next try.
-_EMPTYING_PATIENCE = 0.05
+_EMPTYING_SECONDS = 0.05
 _EMPTYING_PAUSE = 1.0
 _STATEMENTS = 256
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
@@ -87,26 +87,28 @@ class Link:
         self._busy_timeout, self._wal_limit = busy_timeout, wal_limit
         self._doubtful = self._closed = self._orphaned = False
         self._next_emptying = 0.0
-        self.path, self._file = guard.admit(path, check_to_read if reading else check_place)
+        self.path, self._file = guard.admit(path, check_to_read if reading else check_location)
         self._only_looks = reading and not can_write(self.path)
         self._path, self._wal_path = str(self.path), f"{self.path}-wal"
         self._wal: FileId | None = None
-        self._turn = Turn(f"{self.path}-live/turn")
-        self._let_go = weakref.finalize(self, _let_go, self._file, self._turn)
+        self._write_queue = WriteQueue(f"{self.path}-live/turn")
+        self._let_go = weakref.finalize(self, _let_go, self._file, self._write_queue)
         kept = _SETTINGS | {
             "synchronous": "FULL" if durability == "power" else "NORMAL",
             "journal_size_limit": str(wal_limit),
         }
         reads_only = kept | {"query_only": "ON"}
-        self._writer = Seat("write", Patience(busy_timeout, self._turn), kept | {"cache_size": "-65536"})
-        self._reader = Seat("read", Patience(busy_timeout), reads_only | {"cache_size": "-16384"})
-        self._watcher = Seat("watch", Patience(busy_timeout), reads_only | {"cache_size": "-64"})
-        self._copier = Seat("copy", Patience(busy_timeout), reads_only)
-        self._seats = (self._watcher, self._copier, self._reader, self._writer)
+        self._writer = Connection(
+            "write", BusyHandler(busy_timeout, self._write_queue), kept | {"cache_size": "-65536"}
+        )
+        self._reader = Connection("read", BusyHandler(busy_timeout), reads_only | {"cache_size": "-16384"})
+        self._watcher = Connection("watch", BusyHandler(busy_timeout), reads_only | {"cache_size": "-64"})
+        self._copier = Connection("copy", BusyHandler(busy_timeout), reads_only)
+        self._conns = (self._watcher, self._copier, self._reader, self._writer)
         forks.register(self)
         try:
             check_live_folder(self.path)
-            with self._seated(self._reader if self._only_looks else self._writer):
+            with self._using(self._reader if self._only_looks else self._writer):
                 pass
             if not self._only_looks:
                 # Only now: beside a file that is refused, nothing of ours is left.
@@ -121,7 +123,7 @@ class Link:
 
         A crash inside leaves nothing of it; a crash after the COMMIT began leaves all or nothing.
         """
-        with self._seated(self._writer) as db:
+        with self._using(self._writer) as db:
             try:
                 self._begin(db)
                 yield db
@@ -150,8 +152,8 @@ class Link:
             self._copier.stale = True
 
     @contextmanager
-    def _reading(self, seat: Seat) -> Iterator[apsw.Connection]:
-        with self._seated(seat) as db:
+    def _reading(self, conn: Connection) -> Iterator[apsw.Connection]:
+        with self._using(conn) as db:
             try:
                 db.execute("BEGIN DEFERRED")
                 yield db
@@ -160,7 +162,7 @@ class Link:
 
     def changed(self) -> int:
         """A token that differs from an earlier one when any connection has committed since. Cheap enough to poll."""
-        with self._seated(self._watcher) as db:
+        with self._using(self._watcher) as db:
             (version,) = db.execute("PRAGMA data_version").fetchall()[0]
         assert isinstance(version, int)
         return (self._watcher.opens << 32) + version
@@ -170,12 +172,12 @@ class Link:
         self._closed = True
         if self._orphaned:
             return
-        for seat in self._seats:
-            if seat.owner != threading.get_ident() and seat.lock.acquire(timeout=self._busy_timeout):
+        for conn in self._conns:
+            if conn.owner != threading.get_ident() and conn.lock.acquire(timeout=self._busy_timeout):
                 try:
-                    seat.drop()
+                    conn.drop()
                 finally:
-                    seat.lock.release()
+                    conn.lock.release()
         self._finish_closing()
 
     def orphan(self) -> None:
@@ -184,56 +186,56 @@ class Link:
         self._let_go.detach()
         # Not even when the interpreter ends: references that nobody gives back. The driver closes all connections when
         # its module is freed, so that one is kept as well.
-        for kept in (apsw, *(seat.db for seat in self._seats)):
+        for kept in (apsw, *(conn.db for conn in self._conns)):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
-    # seats: one thread at a time on each connection
+    # connections: one thread at a time on each connection
 
     @contextmanager
-    def _seated(self, seat: Seat) -> Iterator[apsw.Connection]:
-        lock = self._sit_down(seat)
+    def _using(self, conn: Connection) -> Iterator[apsw.Connection]:
+        lock = self._acquire(conn)
         try:
-            if seat.stale:
-                seat.drop()
-            if seat.db is None:
-                self._open(seat)
-            assert seat.db is not None
-            yield seat.db
+            if conn.stale:
+                conn.drop()
+            if conn.db is None:
+                self._open(conn)
+            assert conn.db is not None
+            yield conn.db
         except apsw.Error as error:
-            raise self._explain(seat, error) from error
+            raise self._explain(conn, error) from error
         finally:
-            self._stand_up(seat)
+            self._give_back(conn)
             lock.release()
 
-    def _sit_down(self, seat: Seat) -> threading.Lock:
+    def _acquire(self, conn: Connection) -> threading.Lock:
         self._check_usable()
-        if seat.owner == threading.get_ident():
-            raise RuntimeError(f"{seat.purpose}() inside {seat.purpose}() of the same store and thread")
-        lock = seat.lock
+        if conn.owner == threading.get_ident():
+            raise RuntimeError(f"{conn.purpose}() inside {conn.purpose}() of the same store and thread")
+        lock = conn.lock
         if not lock.acquire(timeout=self._busy_timeout):
-            seconds = time.monotonic() - seat.since
+            seconds = time.monotonic() - conn.since
             raise StoreUnavailable(
-                f"{self.path}: another thread of this process has kept its {seat.purpose} connection for {seconds:.0f} "
+                f"{self.path}: another thread of this process has kept its {conn.purpose} connection for {seconds:.0f} "
                 "s; nothing was changed, try again"
             )
         if self._closed:
             lock.release()
             self._check_usable()
-        seat.owner, seat.since = threading.get_ident(), time.monotonic()
+        conn.owner, conn.since = threading.get_ident(), time.monotonic()
         return lock
 
-    def _stand_up(self, seat: Seat) -> None:
+    def _give_back(self, conn: Connection) -> None:
         if self._orphaned:
             return
         # A statement left half read would keep its snapshot, and with it the log, for as long as somebody refers to it.
-        if self._closed or seat.stale or (seat.db is not None and seat.db.txn_state() != apsw.SQLITE_TXN_NONE):
-            seat.drop()
-        seat.owner = None
+        if self._closed or conn.stale or (conn.db is not None and conn.db.txn_state() != apsw.SQLITE_TXN_NONE):
+            conn.drop()
+        conn.owner = None
         if self._closed:
             self._finish_closing()
 
     def _finish_closing(self) -> None:
-        if all(seat.db is None for seat in self._seats):
+        if all(conn.db is None for conn in self._conns):
             self._let_go()
 
     def _check_usable(self) -> None:
@@ -248,27 +250,27 @@ class Link:
 
     # opening
 
-    def _open(self, seat: Seat) -> None:
+    def _open(self, conn: Connection) -> None:
         self._check_in_place((self._path, self._file))
         # Two processes that create one file get in each other's way where SQLite asks no busy handler.
-        seat.db = self._patiently(lambda: self._connect(seat))
-        seat.opens += 1
+        conn.db = self._patiently(lambda: self._connect(conn))
+        conn.opens += 1
 
-    def _connect(self, seat: Seat) -> apsw.Connection:
-        if self._only_looks and seat is self._writer:
+    def _connect(self, conn: Connection) -> apsw.Connection:
+        if self._only_looks and conn is self._writer:
             raise StoreRefused(f"{self.path} was opened to look at it only, and cannot be changed here")
         name, flags = (read_only_name(self.path), _LOOKING) if self._only_looks else (self._path, _FLAGS)
         db = apsw.Connection(name, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
         try:
-            db.set_busy_handler(seat.patience)
+            db.set_busy_handler(conn.busy_handler)
             db.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
-            for name, value in seat.settings.items():
+            for name, value in conn.settings.items():
                 db.execute(f"PRAGMA {name}={value}").fetchall()
             if self._only_looks:
                 founding.check(db, self._prepare)
             elif self._writer.opens == 0:
                 founding.found(db, self.path, self._prepare)
-            if seat is self._writer:
+            if conn is self._writer:
                 self._settle(db)
         except BaseException:  # whatever it is, an interrupt too: nobody else knows this connection
             db.close(True)
@@ -302,7 +304,7 @@ class Link:
     # transactions
 
     def _begin(self, db: apsw.Connection) -> None:
-        with self._turn.taken():
+        with self._write_queue.held():
             db.execute("BEGIN IMMEDIATE")
         if self.on_writing is not None:
             self.on_writing(True)
@@ -333,7 +335,7 @@ class Link:
         """
         if time.monotonic() < self._next_emptying or _size_at(self._wal_path) <= self._wal_limit:
             return
-        self._writer.patience.seconds = _EMPTYING_PATIENCE
+        self._writer.busy_handler.seconds = _EMPTYING_SECONDS
         try:
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         except apsw.Error as error:
@@ -341,7 +343,7 @@ class Link:
             self._next_emptying = time.monotonic() + _EMPTYING_PAUSE
             self._doubt(error)
         finally:
-            self._writer.patience.seconds = self._busy_timeout
+            self._writer.busy_handler.seconds = self._busy_timeout
 
     # trouble
 
@@ -358,17 +360,17 @@ class Link:
 
     def _doubt(self, error: apsw.Error) -> None:
         if trouble.is_doubtful(error):
-            for seat in self._seats:
-                seat.stale = True
+            for conn in self._conns:
+                conn.stale = True
             self._doubtful |= isinstance(error, apsw.IOError)
 
-    def _explain(self, seat: Seat, error: apsw.Error) -> StoreError:
+    def _explain(self, conn: Connection, error: apsw.Error) -> StoreError:
         self._doubt(error)
-        if seat is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
+        if conn is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
             return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
         waited = self._waited() if isinstance(error, trouble.BUSY) else ""
-        told = trouble.explain(error, self.path, seat.db.system_errno if seat.db is not None else 0, waited)
-        if seat is self._writer:
+        told = trouble.explain(error, self.path, conn.db.system_errno if conn.db is not None else 0, waited)
+        if conn is self._writer:
             self._tell_outcome(str(told).removeprefix(f"{self.path}").lstrip(": "))
         return told
 
@@ -384,8 +386,8 @@ class Link:
         return f"waited {self._busy_timeout:g} s for its turn to write, but {who or 'another process is writing'}"
 
 
-def _let_go(file: FileId, turn: Turn) -> None:
-    turn.close()
+def _let_go(file: FileId, queue: WriteQueue) -> None:
+    queue.close()
     guard.release(file)
 
 

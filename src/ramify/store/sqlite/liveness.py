@@ -295,7 +295,7 @@ class Liveness:
 
         A parent that cannot be seen from here, in another container say, may live.
         """
-        if parent is None or (is_seen and not _lives(parent)):
+        if parent is None or (is_seen and not _is_running(parent)):
             return False
         now = self._clock.monotonic()
         return now - self._found_dead.setdefault(process, now) < LEFT_TO_PARENT * SECOND
@@ -370,7 +370,7 @@ def this_boot() -> str:
     return here.boot() or UNKNOWN_BOOT
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

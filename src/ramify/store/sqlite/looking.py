@@ -15,35 +15,35 @@ import os
 from pathlib import Path
 
 from ramify.errors import StoreRefused
-from ramify.store.sqlite.place import check_file
+from ramify.store.sqlite.location import check_file
 
 
 def check_to_read(path: str | os.PathLike[str]) -> Path:
     """The real path of a file that exists and may be looked at; nothing is created."""
     try:
-        place = Path(os.path.realpath(path, strict=True))
+        where = Path(os.path.realpath(path, strict=True))
     except OSError as error:
         raise StoreRefused(f"{path} cannot be looked at ({error.strerror})") from error
-    if can_write(place):
-        return check_file(place)
-    return check_file(place, wanted=os.R_OK)
+    if can_write(where):
+        return check_file(where)
+    return check_file(where, wanted=os.R_OK)
 
 
-def can_write(place: Path) -> bool:
+def can_write(where: Path) -> bool:
     """Whether the file and its folder can be written here."""
-    return os.access(place, os.W_OK) and os.access(place.parent, os.W_OK | os.X_OK)
+    return os.access(where, os.W_OK) and os.access(where.parent, os.W_OK | os.X_OK)
 
 
-def read_only_name(place: Path) -> str:
+def read_only_name(where: Path) -> str:
     """What SQLite is told to open where nothing can be written."""
-    if not _size(f"{place}-wal"):
-        return f"{place.as_uri()}?immutable=1"
-    if not os.path.exists(f"{place}-shm"):
+    if not _size(f"{where}-wal"):
+        return f"{where.as_uri()}?immutable=1"
+    if not os.path.exists(f"{where}-shm"):
         raise StoreRefused(
-            f"{place} cannot be read here: its write-ahead log holds commits, and to read them SQLite must write "
-            f"{place.name}-shm; copy the file together with its -wal to a place that can be written, and look there"
+            f"{where} cannot be read here: its write-ahead log holds commits, and to read them SQLite must write "
+            f"{where.name}-shm; copy the file together with its -wal to a place that can be written, and look there"
         )
-    return str(place)
+    return str(where)
 
 
 def _size(path: str) -> int:

@@ -28,7 +28,7 @@ from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
-from ramify.store.sqlite.rows import SegmentRow
+from ramify.store.sqlite.rows import SqliteSegment
 
 
 def enter(db: Db, process: NewProcess, now: int) -> None:
@@ -159,7 +159,7 @@ def reap(link: Link, liveness: Liveness, process: int, dead_after: float, now: C
     return Reap(tuple(buried), tasks, clean)
 
 
-def _offer_again(db: Db, row: SegmentRow, death: Death) -> None:
+def _offer_again(db: Db, row: SqliteSegment, death: Death) -> None:
     commits.put_back(db, row)
     before = (row.first, row.last, row.left), row.deaths
     offered = after_death(*before, death)

@@ -17,7 +17,7 @@ from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
-from ramify.model.run import Owner, Run, RunState
+from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState, unpack
 from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import (
@@ -82,12 +82,12 @@ class SqliteReads:
     def __init__(self, link: Link, liveness: Liveness) -> None:
         self._link, self._liveness = link, liveness
 
-    def run(self, run: int) -> Run:
+    def run(self, run: int) -> StoredRun:
         """One run."""
         with self._link.read() as db:
             return rows.run_row(db, run)
 
-    def find_run(self, name: str) -> Run | None:
+    def find_run(self, name: str) -> StoredRun | None:
         """The newest generation under a name."""
         with self._link.read() as db:
             row = db.execute(f"{rows.RUN} WHERE name = ? ORDER BY generation DESC LIMIT 1", (name,)).fetchone()
@@ -95,7 +95,7 @@ class SqliteReads:
 
     def runs(
         self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
-    ) -> Page[Run]:
+    ) -> Page[StoredRun]:
         """Runs by id."""
         start, beyond, order = (after or MAX_ID, "<", "DESC") if newest_first else (after, ">", "ASC")
         wanted = state.value if state is not None else None
@@ -119,7 +119,7 @@ class SqliteReads:
                 found.append(rows.read_owner(after))
         return found
 
-    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[Run]:
+    def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
         """Unfinished runs of one owner without a name, by id."""
         with self._link.read() as db:
             found = db.execute(UNNAMED, (digest, rows.write_owner(owner), after))

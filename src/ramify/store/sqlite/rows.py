@@ -22,7 +22,7 @@ from ramify.model.key import Hold
 from ramify.model.mark import Mark
 from ramify.model.policy import deep_rank, rank_of
 from ramify.model.process import counter_slot
-from ramify.model.run import Follows, Order, Owner, Run, RunState, Tolerance
+from ramify.model.run import Follows, Order, Owner, RunState, StoredRun, Tolerance
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
 from ramify.store.sqlite.db import Db
 
@@ -59,13 +59,13 @@ def ids(numbers: Iterable[int]) -> Any:
     return apsw.carray(array("q", numbers))
 
 
-def read_run(row: tuple[Any, ...]) -> Run:
+def read_run(row: tuple[Any, ...]) -> StoredRun:
     """A run from a row of `RUN`."""
     (
         number, name, generation, shape, order, follows, lead, endless, params, digest, shown, owner, max_running,
         max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision,
     ) = row  # fmt: skip
-    return Run(
+    return StoredRun(
         number, name, generation, shape, Order(order),
         None if follows is None else Follows(follows, lead),
         bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
@@ -85,7 +85,7 @@ def write_owner(owner: Owner | None) -> str | None:
     return None if owner is None else msgspec.json.encode(owner).decode()
 
 
-def run_row(db: Db, run: int) -> Run:
+def run_row(db: Db, run: int) -> StoredRun:
     """One run; UnknownRun when there is none."""
     row = db.execute(f"{RUN} WHERE id = ?", (run,)).fetchone()
     if row is None:
@@ -98,7 +98,7 @@ def unknown(run: int) -> UnknownRun:
     return UnknownRun(f"there is no run {run} in this store")
 
 
-def state_for(run: Run, round: int) -> SegmentState:
+def state_for(run: StoredRun, round: int) -> SegmentState:
     """What a segment of that round is now: claimable, or behind the gate."""
     # Without a barrier all rounds open at once, and at once unless the run follows another.
     free = run.order is not Order.ROUNDS and (run.round >= 0 or run.follows is None)
@@ -107,7 +107,7 @@ def state_for(run: Run, round: int) -> SegmentState:
 
 
 @dataclass(slots=True)
-class SpanRow:
+class SqliteSpan:
     """A range of the log and what its tasks share; see the reference store."""
 
     first: int
@@ -150,7 +150,7 @@ class SpanRow:
             self.published, self.low_parent, self.high_parent,
         )  # fmt: skip
 
-    def grow(self, db: Db, more: SpanRow) -> None:
+    def grow(self, db: Db, more: SqliteSpan) -> None:
         """Add the tasks of a range that follows on."""
         db.execute("UPDATE span SET last = ? WHERE first = ?", (more.last, self.first))
         if more.low_parent is not None and more.high_parent is not None:
@@ -160,28 +160,28 @@ class SpanRow:
                 db.execute("UPDATE span SET low_parent = ?, high_parent = ? WHERE first = ?", (low, high, self.first))
 
 
-def span_row(row: tuple[Any, ...]) -> SpanRow:
+def span_row(row: tuple[Any, ...]) -> SqliteSpan:
     """A span from a row of `SPAN_COLUMNS`."""
-    span = SpanRow(*row)
+    span = SqliteSpan(*row)
     span.hold = Hold(span.hold)
     return span
 
 
-def span_at(db: Db, first: int) -> SpanRow:
+def span_at(db: Db, first: int) -> SqliteSpan:
     """The span that begins at `first`."""
     row = db.execute(f"SELECT {SPAN_COLUMNS} FROM span WHERE first = ?", (first,)).fetchone()
     assert row is not None
     return span_row(row)
 
 
-def spans_at(db: Db, firsts: Iterable[int]) -> dict[int, SpanRow]:
+def spans_at(db: Db, firsts: Iterable[int]) -> dict[int, SqliteSpan]:
     """The spans that begin there, by their first ids, in one statement however many they are."""
     wanted = sorted(set(firsts))
     found = db.execute(SPANS_AT, (ids(wanted),)).fetchall() if wanted else []
     return {row[0]: span_row(row) for row in found}
 
 
-def span_of(db: Db, task: int) -> SpanRow | None:
+def span_of(db: Db, task: int) -> SqliteSpan | None:
     """The range that holds `task`, published or not."""
     row = db.execute(
         f"SELECT {SPAN_COLUMNS} FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (task,)
@@ -189,7 +189,7 @@ def span_of(db: Db, task: int) -> SpanRow | None:
     return None if row is None or row[1] < task else span_row(row)
 
 
-def kept_span(db: Db, task: int) -> SpanRow | None:
+def kept_span(db: Db, task: int) -> SqliteSpan | None:
     """The range that holds `task`, when it is published and its run was not forgotten."""
     span = span_of(db, task)
     if span is None or not span.published:
@@ -204,7 +204,7 @@ def has_any(db: Db, run: int, first: int, last: int) -> bool:
 
 
 @dataclass(slots=True)
-class SegmentRow:
+class SqliteSegment:
     """A row of the segment table; `left` is its mask as a number."""
 
     id: int
@@ -245,7 +245,7 @@ class SegmentRow:
         """Whether `task` is one of them."""
         return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
 
-    def insert(self, db: Db) -> SegmentRow:
+    def insert(self, db: Db) -> SqliteSegment:
         """Write it as a new row, whatever `id` it was copied with."""
         db.execute(INSERT_SEGMENT, self.column_values())
         self.id = db.last_insert_rowid()
@@ -260,25 +260,25 @@ class SegmentRow:
         )  # fmt: skip
 
 
-def segment_row(row: tuple[Any, ...]) -> SegmentRow:
+def segment_row(row: tuple[Any, ...]) -> SqliteSegment:
     """A segment from a row of `SEGMENT_COLUMNS`."""
-    segment = SegmentRow(*row)
+    segment = SqliteSegment(*row)
     segment.left = unpack(row[9])
     segment.state = STATES[row[12]]
     return segment
 
 
-def segments(db: Db, where: str, values: tuple[object, ...]) -> list[SegmentRow]:
+def segments(db: Db, where: str, values: tuple[object, ...]) -> list[SqliteSegment]:
     """Segments that satisfy a fixed condition of ours; `where` never holds anything from outside."""
     return [segment_row(row) for row in db.execute(f"SELECT {SEGMENT_COLUMNS} FROM segment {where}", values)]
 
 
-def claimed_under(db: Db, tokens: Sequence[bytes]) -> list[SegmentRow]:
+def claimed_under(db: Db, tokens: Sequence[bytes]) -> list[SqliteSegment]:
     """The rows claimed under these tokens, in their order; a token that is void has none."""
     return list(map(segment_row, db.execute(CLAIMED_UNDER, (apsw.carray(tuple(tokens)),)))) if tokens else []
 
 
-def covering(db: Db, task: int) -> SegmentRow | None:
+def covering(db: Db, task: int) -> SqliteSegment | None:
     """The live row in whose mask `task` is set: a masked row that begins close by, or the last full row before it."""
     # The nearest first, one at a time: a run that forks much has thousands of narrow rows close by.
     near = db.execute(
@@ -294,12 +294,12 @@ def covering(db: Db, task: int) -> SegmentRow | None:
     return wide[0] if wide and wide[0].covers(task) else None
 
 
-def drop(db: Db, row: SegmentRow) -> None:
+def drop(db: Db, row: SqliteSegment) -> None:
     """Remove a row that stands for nothing any more."""
     db.execute("DELETE FROM segment WHERE id = ?", (row.id,))
 
 
-def split(db: Db, row: SegmentRow, cut: int) -> SegmentRow:
+def split(db: Db, row: SqliteSegment, cut: int) -> SqliteSegment:
     """The tasks below `cut` as a new row; `row` keeps the rest, so that a tail row goes on growing."""
     below, rest = cut_mask(row.first, row.last, row.left, cut)
     head = replace(row, last=cut - 1, left=below)
@@ -308,7 +308,7 @@ def split(db: Db, row: SegmentRow, cut: int) -> SegmentRow:
     return head
 
 
-def around(db: Db, row: SegmentRow, task: int) -> SegmentRow:
+def around(db: Db, row: SqliteSegment, task: int) -> SqliteSegment:
     """A row of maskable width that holds `task`, split off a wider one if need be."""
     while row.last - row.first + 1 > MASK_WIDTH:
         head = split(db, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH)).insert(db)
@@ -316,7 +316,7 @@ def around(db: Db, row: SegmentRow, task: int) -> SegmentRow:
     return row
 
 
-def set_left(db: Db, row: SegmentRow, left: int) -> None:
+def set_left(db: Db, row: SqliteSegment, left: int) -> None:
     """Give a row its new mask; it goes when nothing is left of it."""
     if left:
         row.left = left
@@ -325,7 +325,7 @@ def set_left(db: Db, row: SegmentRow, left: int) -> None:
         drop(db, row)
 
 
-def rank(run: Run, span: SpanRow, now: int) -> int:
+def rank(run: StoredRun, span: SqliteSpan, now: int) -> int:
     """The place in line of a span's tasks."""
     if run.order is Order.DEPTH_FIRST:
         return deep_rank(run.created, span.priority, span.round)

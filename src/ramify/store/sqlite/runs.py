@@ -9,15 +9,15 @@ from typing import Any, assert_never
 from msgspec.structs import asdict
 
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.awaiting import Questions, awaits_others
+from ramify.model.awaiting import AwaitingQuestions, awaits_others
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
-from ramify.model.run import Advanced, NewRun, Order, Run, RunState, ends_as, seconds_left, stalled, too_many
+from ramify.model.run import Advanced, NewRun, Order, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState, pack, tasks_in
 from ramify.store.sqlite import commits, joins, keys, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SegmentRow
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment
 
 WORKING = "state IN (0, 1, 3)"
 #: Where a run stands, with all of its live work that matters, in one statement; the columns are those of `RunStanding`.
@@ -41,7 +41,7 @@ AWAITED = (
 COUNTED = "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what = ?"
 
 
-def create(db: Db, new: NewRun, now: int) -> Run:
+def create(db: Db, new: NewRun, now: int) -> StoredRun:
     """Write the run row."""
     if new.follows is not None:
         rows.run_row(db, new.follows.run)
@@ -55,7 +55,7 @@ def create(db: Db, new: NewRun, now: int) -> Run:
             new.fails_as.value, new.tolerates.value, RunState.OPEN.value, now, RunState.DONE.value,
         ),
     ).fetchall()[0]  # fmt: skip
-    return Run(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
+    return StoredRun(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
 
 
 def movable(db: Db, limit: int, now: int) -> tuple[tuple[int, int], ...]:
@@ -171,7 +171,7 @@ def _waits_for_others(db: Db, run: int) -> bool:
         leader = rows.run_row(db, number).follows
         return None if leader is None else leader.run
 
-    return awaits_others(run, Questions(awaited, row, works, follows))
+    return awaits_others(run, AwaitingQuestions(awaited, row, works, follows))
 
 
 def _ungate(db: Db, at: RunStanding) -> None:
@@ -182,7 +182,7 @@ def _ungate(db: Db, at: RunStanding) -> None:
     )
 
 
-def _end(db: Db, run: Run, into: RunState, now: int) -> Advanced:
+def _end(db: Db, run: StoredRun, into: RunState, now: int) -> Advanced:
     counted = "SELECT what, sum(value) FROM counter WHERE run = ? GROUP BY what"
     counts: dict[int, int] = dict(db.execute(counted, (run.id,)).fetchall())
     waiting = rows.segments(db, "WHERE run = ? AND state = 2 ORDER BY id", (run.id,))
@@ -198,26 +198,26 @@ def _end(db: Db, run: Run, into: RunState, now: int) -> Advanced:
     return _close(db, run, state, stalled(stuck) if stuck else run.reason if state is into else None, now)
 
 
-def _into(db: Db, run: Run) -> RunState:
+def _into(db: Db, run: StoredRun) -> RunState:
     """What the run was last drained into, and DONE if it never was."""
     (becomes,) = db.execute("SELECT becomes FROM run WHERE id = ?", (run.id,)).fetchall()[0]
     return RunState(becomes)
 
 
-def _close(db: Db, run: Run, state: RunState, reason: str | None, now: int) -> Advanced:
+def _close(db: Db, run: StoredRun, state: RunState, reason: str | None, now: int) -> Advanced:
     db.execute("UPDATE run SET state = ?, reason = ?, ended = ? WHERE id = ?", (state.value, reason, now, run.id))
     db.execute("DELETE FROM mark WHERE run = ?", (run.id,))
     return Advanced(state, run.round, moved=True)
 
 
-def _drain(db: Db, run: Run, now: int) -> Advanced:
+def _drain(db: Db, run: StoredRun, now: int) -> Advanced:
     sweep(db, run, rows.segments(db, "WHERE run = ? AND state IN (0, 1, 2) ORDER BY id", (run.id,)), now)
     if _is_any(db, "segment WHERE run = ? AND state = 3", (run.id,)):
         return Advanced(run.state, run.round, moved=True)
     return _close(db, run, _into(db, run), run.reason, now)
 
 
-def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
+def sweep(db: Db, run: StoredRun, swept: Sequence[SqliteSegment], now: int) -> None:
     """End everything these rows stand for as cancelled: one range each instead of one event per task."""
     if not swept:
         return
@@ -230,7 +230,7 @@ def sweep(db: Db, run: Run, swept: Sequence[SegmentRow], now: int) -> None:
         if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
             tasks = tasks_in(row.first, row.last, row.left)
             keys.release(db, span, ((task, Status.CANCELLED) for task in tasks), now)
-        ended = commits.Ended(tasks_in(row.first, row.last, row.left), Status.CANCELLED)
+        ended = commits.EndedTasks(tasks_in(row.first, row.last, row.left), Status.CANCELLED)
         arrivals += commits.arrivals_of(db, span, ended)
         rows.drop(db, row)
     log.close()

@@ -40,19 +40,19 @@ from ramify.store.sqlite import (
     entries,
     forgetting,
     held,
-    lives,
     notes,
     processes,
+    reopening,
     rows,
     runs,
 )
 from ramify.store.sqlite.answers import Answer
-from ramify.store.sqlite.bell import Bell
+from ramify.store.sqlite.commit_wait import CommitWait
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.location import check_there
 from ramify.store.sqlite.noting import Noting, latest, witnessed
-from ramify.store.sqlite.place import check_there
 from ramify.store.sqlite.reads import SqliteReads
 
 
@@ -83,7 +83,7 @@ class SqliteStore:
         self._noting = Noting(self._liveness, self._clock)
         self._link.on_writing, self._link.on_outcome = self._noting.writing, self._noting.outcome
         self._turn, self._idle = 0, True
-        self._bell = Bell(self._link.changed, f"{self._link.path}-wal")
+        self._commit_wait = CommitWait(self._link.changed, f"{self._link.path}-wal")
         self.reads = SqliteReads(self._link, self._liveness)
 
     def _consume(self, db: Db, stamp: Stamp, answer: Answer) -> None:
@@ -101,7 +101,7 @@ class SqliteStore:
         """Let go of the file and of the locks; claims of processes that did not leave look like a death."""
         self._liveness.close()
         self._link.close()
-        self._bell.close()
+        self._commit_wait.close()
 
     def now(self) -> int:
         """The store's clock."""
@@ -109,11 +109,11 @@ class SqliteStore:
 
     def wait(self, seconds: float) -> bool:
         """Sleep until some connection committed something, or somebody calls."""
-        return self._bell.wait(seconds)
+        return self._commit_wait.wait(seconds)
 
     def wake(self) -> None:
         """End a wait of this store."""
-        self._bell.ring()
+        self._commit_wait.ring()
 
     # processes
 
@@ -141,7 +141,7 @@ class SqliteStore:
             draining = processes.is_draining(db, process)
             if draining is None:
                 return Beat(reaped=True)
-            told, now = held.told(db, process, self.now()), self.now()
+            told, now = held.held_runs(db, process, self.now()), self.now()
             return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining, now)
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
@@ -197,7 +197,7 @@ class SqliteStore:
         with self._link.write() as db:
             appended = entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
         # Whoever waits in this process need not wait for the file system to tell.
-        self._bell.ring()
+        self._commit_wait.ring()
         return appended
 
     # working
@@ -347,9 +347,9 @@ class SqliteStore:
             if again is not None:
                 return answers.recall(again, "reopen").reopened
             row = rows.run_row(db, run)
-            lives.check(db, row, tasks)
+            reopening.check(db, row, tasks)
             now, why = self.now(), reason_value(said.reason, said.by)
-            answer = lives.reopen(db, row, tasks, following, settle, why, stamp.process, now)
+            answer = reopening.reopen(db, row, tasks, following, settle, why, stamp.process, now)
             if answer.tasks:
                 deciding.note(db, rows.run_row(db, run), What.REOPENED, said, now)
             self._consume(db, stamp, Answer("reopen", reopened=answer))

@@ -19,7 +19,7 @@ from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.store.sqlite import bulk, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SegmentRow
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment
 
 QUIET = (
     "SELECT first FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
@@ -32,10 +32,10 @@ DISCARD = (
 )
 DROP = "DELETE FROM segment WHERE id IN (SELECT value FROM carray(?))"
 
-Guarded = Sequence[tuple[SegmentRow, Part]]
+Guarded = Sequence[tuple[SqliteSegment, Part]]
 
 
-def is_named(row: SegmentRow, part: Part) -> bool:
+def is_named(row: SqliteSegment, part: Part) -> bool:
     """Whether the part names every task of a row without gaps."""
     return row.left is None and isinstance(part.tasks, range) and part.tasks == range(row.first, row.last + 1)
 
@@ -48,7 +48,7 @@ def quiet_spans(db: Db, batch: Guarded) -> frozenset[int]:
     return frozenset(first for (first,) in db.execute(QUIET, (rows.ids(wanted), Hold.LABEL, Hold.ONCE)))
 
 
-def only_ends(row: SegmentRow, part: Part) -> bool:
+def only_ends(row: SqliteSegment, part: Part) -> bool:
     """Whether the part ends every task of a row at its first attempt, and brings nothing else."""
     more = part.children or part.joins or part.waiters or part.publish or part.discard
     if more or row.attempt or not is_named(row, part):

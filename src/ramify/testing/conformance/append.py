@@ -44,7 +44,7 @@ def what_was_appended_is_claimed_as_it_was(house: House) -> None:
         queue="slow",
         lane="a.org",
         keys=[None, b"k\0\xff", b""],
-        mores=[b"m", b"", None],
+        details=[b"m", b"", None],
     )
     house.add(run, tasks)
     claim = house.worker().take()
@@ -52,7 +52,7 @@ def what_was_appended_is_claimed_as_it_was(house: House) -> None:
     assert list(claim.tasks) == list(tasks.ids)
     assert list(claim.bodies) == bodies
     assert list(claim.parents) == [None, 5, 7]
-    assert {task: (more.key, more.extra) for task, more in claim.mores.items()} == {
+    assert {task: (more.key, more.extra) for task, more in claim.details.items()} == {
         tasks.first: (None, b"m"),
         tasks.first + 1: (b"k\0\xff", b""),
         tasks.first + 2: (b"", None),

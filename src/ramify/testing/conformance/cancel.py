@@ -195,7 +195,7 @@ def a_sweep_arrives_where_others_wait(house: House) -> None:
     house.settle(other)
     claim = house.worker().take()
     assert list(claim.tasks) == [waiting.first]
-    assert members_and_broken(claim.mores[waiting.first]) == (1, 1)
+    assert members_and_broken(claim.details[waiting.first]) == (1, 1)
 
 
 @case("cancel")
@@ -209,7 +209,7 @@ def a_sweep_arrives_at_the_joins_of_other_runs(house: House) -> None:
     house.store.cancel(run)
     worker.done(claim)
     house.settle(run)
-    more = only(worker.claim()).mores[waiting.first]
+    more = only(worker.claim()).details[waiting.first]
     assert members_and_broken(more) == (2, 1)
 
 

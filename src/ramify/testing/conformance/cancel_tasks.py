@@ -93,7 +93,7 @@ def a_certain_end_arrives_at_its_join_and_frees_its_key(house: House) -> None:
     assert house.join(run, waiting.first).fired
     assert not house.add(run, house.tasks(keys=[b"k"], hold=Hold.UNIQUE)).taken
     claim = house.worker().take(kinds=["sum"])
-    assert members_and_broken(claim.mores[waiting.first]) == (1, 1)
+    assert members_and_broken(claim.details[waiting.first]) == (1, 1)
 
 
 @case("cancel")

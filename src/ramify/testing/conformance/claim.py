@@ -33,7 +33,7 @@ def a_claim_holds_its_tasks_as_parallel_columns(house: House) -> None:
     assert list(claim.tasks) == list(tasks.ids)
     assert list(claim.bodies) == [b"a", b"b", b"c"]
     assert list(claim.parents) == [1, None, 2]
-    assert not claim.mores
+    assert not claim.details
     assert not claim.marks
     assert all(claim.history.get(task, UNTRIED) == UNTRIED for task in claim.tasks)
     assert claim.deaths == NO_DEATHS
@@ -189,7 +189,7 @@ def a_parked_task_is_never_due(house: House) -> None:
 @case("claim")
 def sent_again_with_the_same_stamp_it_returns_the_same_claims(house: House) -> None:
     """A lost reply would otherwise strand the work with a process that lives and does not know of it."""
-    groups = [house.tasks(3, keys=[b"k"] * 3, mores=[b"m"] * 3) for _ in range(3)]
+    groups = [house.tasks(3, keys=[b"k"] * 3, details=[b"m"] * 3) for _ in range(3)]
     house.any_run(*groups)
     worker = house.worker()
     first = worker.ask(want(5))

@@ -28,7 +28,7 @@ def _bad_tasks(house: House) -> dict[str, NewTasks]:
         "an empty group": house.tasks([]),
         "too few parents": house.tasks(2, parents=[1]),
         "too many keys": house.tasks(2, keys=[b"a", b"b", b"c"]),
-        "too few extras": house.tasks(2, mores=[b""]),
+        "too few extras": house.tasks(2, details=[b""]),
         "an empty kind": house.tasks(kind=""),
         "a NUL in the kind": house.tasks(kind="a\0"),
         "a lone surrogate in the queue": house.tasks(queue="\udc80"),
@@ -87,7 +87,7 @@ def the_largest_values_allowed_come_back_unharmed(house: House) -> None:
     claim = worker.take(kinds=[name])
     assert (claim.kind, claim.queue, claim.lane) == (name, name, name)
     assert claim.bodies[0] == body
-    assert claim.mores[claim.tasks[0]].key == key
+    assert claim.details[claim.tasks[0]].key == key
     worker.done(claim, values=[body])
     assert house.store.reads.events(claim.tasks[0], claim.tasks[0])[0].value == body
 

@@ -72,7 +72,7 @@ def the_rule_of_a_join_goes_along_with_its_task(house: House) -> None:
     for rule in Rule:
         waiting = house.tasks(waits=True)
         house.any_run(waiting, joins=[NewJoins.one(waiting.first, 0, rule=rule)])
-        more = house.worker().take().mores[waiting.first]
+        more = house.worker().take().details[waiting.first]
         assert (more.rule, members_and_broken(more)) == (rule, (0, 0))
 
 
@@ -187,7 +187,7 @@ def the_task_of_a_join_that_brings_results_has_those_of_its_members(house: House
     worker.end(claims[two.first], status=Status.RETRYING)
     worker.done(claims[two.first], values=[b"2"])
     worker.done(claims[grouped.first])
-    assert worker.take(kinds=["sum"]).mores[then.first].results == (b"2", b"1", None)
+    assert worker.take(kinds=["sum"]).details[then.first].results == (b"2", b"1", None)
 
 
 @case("claim")
@@ -198,7 +198,7 @@ def results_are_brought_only_where_all_members_ended_well(house: House) -> None:
         house.any_run(member, then, joins=[NewJoins((then.first,), (1,), brings=brings)])
         worker = house.worker()
         worker.end(worker.take(kinds=["walk"]), status=end, values=[b"1"])
-        assert worker.take(kinds=["sum"]).mores[then.first].results is None
+        assert worker.take(kinds=["sum"]).details[then.first].results is None
 
 
 @case("claim")
@@ -208,4 +208,4 @@ def results_that_are_too_large_together_are_left_to_be_read(house: House) -> Non
     house.any_run(members, then, joins=[NewJoins((then.first,), (5,), brings=True)])
     worker = house.worker()
     worker.done(worker.take(kinds=["walk"]), values=[b"x" * (MOST_BROUGHT // 5 + 1)] * 5)
-    assert worker.take(kinds=["sum"]).mores[then.first].results is None
+    assert worker.take(kinds=["sum"]).details[then.first].results is None

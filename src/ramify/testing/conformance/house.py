@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from ramify.model.claim import Claim, Claimed, More, Want
+from ramify.model.claim import Claim, Claimed, Details, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.event import Event, Status
 from ramify.model.join import Join, NewJoins, NewWaiters
 from ramify.model.process import NewProcess, Reap, Stamp, new_process_id
-from ramify.model.run import Advanced, NewRun, Order, Run
+from ramify.model.run import Advanced, NewRun, Order, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment
 from ramify.model.task import Appended, NewTasks
 from ramify.store.clock import Clock
@@ -75,7 +75,7 @@ def tasks_of(claims: Iterable[Claim]) -> list[int]:
     return sorted(task for claim in claims for task in claim.tasks)
 
 
-def members_and_broken(more: More) -> tuple[int, int]:
+def members_and_broken(more: Details) -> tuple[int, int]:
     """How many members the join of a task had, and how many of them did not end well."""
     assert more.members is not None
     return more.members.all, more.members.broken
@@ -84,7 +84,7 @@ def members_and_broken(more: More) -> tuple[int, int]:
 def plain(claimed: Claimed) -> list[object]:
     """A claim's answer in a form that compares by content: a range and a list of the same tasks are the same."""
     lists = ("tasks", "bodies", "parents", "lanes")
-    maps = ("mores", "history", "marks")
+    maps = ("details", "history", "marks")
     return [
         claimed.suspects,
         *(
@@ -242,7 +242,7 @@ class House:
 
     # what goes on
 
-    def settle(self, run: int) -> Run:
+    def settle(self, run: int) -> StoredRun:
         """Ask `advance` until nothing moves, as workers do that find nothing to claim; where the run then stands."""
         while self.advance(run, self.store.reads.run(run).round).moved:
             pass
@@ -253,7 +253,7 @@ class House:
         (answer,) = self.store.advance([(run, round)])
         return answer
 
-    def finish(self, run: int) -> Run:
+    def finish(self, run: int) -> StoredRun:
         """Do all the work of a run that can be done, as marks say or else as done; where the run then stands."""
         worker = self._guest()
         while True:

@@ -38,7 +38,7 @@ def its_claim_says_how_many_members_there_were_and_how_many_broke(house: House) 
     claim = worker.take()
     ends = [Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED]
     worker.commit(Part(claim.token, claim.tasks, ends))
-    more = worker.take().mores[join]
+    more = worker.take().details[join]
     assert members_and_broken(more) == (5, 4)
     assert more.members == Ends(done=1, failed=2, skipped=1, cancelled=1)
 
@@ -135,7 +135,7 @@ def a_join_of_several_parts_fires_with_its_last_member(house: House) -> None:
     assert house.join(run, join).arrived == count - 1
     assert not house.join(run, join).fired
     worker.end(held, status=Status.FAILED)
-    more = worker.take().mores[join]
+    more = worker.take().details[join]
     assert members_and_broken(more) == (count, 1)
 
 
@@ -195,7 +195,7 @@ def the_end_of_a_task_that_is_waited_for_is_an_arrival(house: House) -> None:
     worker.end(claim, claim.tasks[:1], Status.FAILED)
     assert house.offered() == []
     worker.done(claim, claim.tasks[1:])
-    more = worker.take().mores[waiting.first]
+    more = worker.take().details[waiting.first]
     assert members_and_broken(more) == (2, 1)
 
 
@@ -208,7 +208,7 @@ def a_task_that_has_already_ended_arrives_at_once(house: House) -> None:
     waiting = house.tasks(kind="sum", waits=True)
     waiters = [NewWaiters.one(task, waiting.first, slot) for slot, task in enumerate(claim.tasks)]
     house.add(run, waiting, joins=[NewJoins.one(waiting.first, 2)], waiters=waiters)
-    more = worker.take().mores[waiting.first]
+    more = worker.take().details[waiting.first]
     assert members_and_broken(more) == (2, 1)
 
 

@@ -144,7 +144,7 @@ def a_child_whose_key_is_taken_is_dropped_and_counted(house: House) -> None:
     assert house.count(run, Tally.ADDED) == 2
     assert house.count(run, Tally.DUPLICATE) == 2
     again = house.worker().take()
-    assert (list(again.bodies), [more.key for more in again.mores.values()]) == ([b"y"], [b"b"])
+    assert (list(again.bodies), [more.key for more in again.details.values()]) == ([b"y"], [b"b"])
 
 
 @case("keys")
@@ -156,7 +156,7 @@ def the_middle_of_a_group_may_be_dropped(house: House) -> None:
     worker.done(claim, children=[children])
     claims = worker.claim()
     assert [body for claim in claims for body in claim.bodies] == [b"0", b"1", b"3", b"4", b"6", b"7"]
-    assert [claim.mores[task].key for claim in claims for task in claim.tasks] == [b"0", b"1", b"3", b"4", b"6", b"7"]
+    assert [claim.details[task].key for claim in claims for task in claim.tasks] == [b"0", b"1", b"3", b"4", b"6", b"7"]
     assert house.count(run, Tally.ADDED) == 8
 
 
@@ -286,7 +286,7 @@ def a_dropped_child_that_a_join_counts_arrives_when_the_holder_ends(house: House
     assert not house.join(run, waiting.first).fired
     assert house.offered() == []
     worker.end(held, status=Status.FAILED)
-    more = worker.take(1, ["sum"]).mores[waiting.first]
+    more = worker.take(1, ["sum"]).details[waiting.first]
     assert members_and_broken(more) == (1, 1)
 
 
@@ -300,7 +300,7 @@ def a_dropped_child_whose_holder_has_ended_arrives_at_once(house: House) -> None
         child = house.tasks(kind="copy", keys=[b"k"], hold=Hold.ONCE, join=waiting.first)
         worker.done(worker.take(1, ["walk"]), children=[child, waiting], joins=[NewJoins.one(waiting.first, 1)])
         assert house.join(run, waiting.first).fired
-        assert members_and_broken(worker.take(1, ["sum"]).mores[waiting.first]) == (1, broken)
+        assert members_and_broken(worker.take(1, ["sum"]).details[waiting.first]) == (1, broken)
 
 
 @case("keys")

@@ -144,7 +144,7 @@ def what_a_client_wrote_is_there_for_the_next_one(house: House) -> None:
 def a_store_says_what_it_is_and_what_it_keeps(house: House) -> None:
     said = house.store.describe()
     assert said.name
-    assert said.place
+    assert said.location
     assert said.keeps
     assert said.lacks
 

@@ -83,7 +83,7 @@ def a_task_is_read_as_it_was_added(house: House) -> None:
         due=due,
         parents=[None, 9],
         keys=[None, b"k"],
-        mores=[b"m", None],
+        details=[b"m", None],
     )
     run = house.run(tasks)
     one, two = tasks.ids

@@ -270,7 +270,7 @@ def a_join_that_has_not_fired_forgets_a_reopened_member(house: House) -> None:
     worker.done(again)
     assert house.join(run, join).fired
     house.settle(run)
-    more = worker.take(kinds=["sum"]).mores[join]
+    more = worker.take(kinds=["sum"]).details[join]
     assert members_and_broken(more) == (2, 0)
 
 

@@ -155,7 +155,7 @@ def history_is_told_in_the_next_claim_of_the_same_commit(house: House) -> None:
 
 @case("commit")
 def what_comes_back_is_as_it_was_added(house: House) -> None:
-    tasks = house.tasks([b"a", b"b"], queue="slow", lane="a.org", parents=[3, 4], mores=[b"m", None])
+    tasks = house.tasks([b"a", b"b"], queue="slow", lane="a.org", parents=[3, 4], details=[b"m", None])
     run = house.run(tasks)
     worker = house.worker()
     claim = worker.take()
@@ -164,4 +164,4 @@ def what_comes_back_is_as_it_was_added(house: House) -> None:
     assert list(back.tasks) == [tasks.first]
     assert (back.run, back.kind, back.queue, back.lane) == (run, "walk", "slow", "a.org")
     assert (list(back.bodies), list(back.parents)) == ([b"a"], [3])
-    assert back.mores[tasks.first].extra == b"m"
+    assert back.details[tasks.first].extra == b"m"

@@ -47,7 +47,7 @@ def five_hundred_single_appends_make_one_row(house: House) -> None:
 @case("append")
 def the_extended_row_is_one_span_of_the_log_or_many_but_every_task_is_read(house: House) -> None:
     producer = Producer(house, house.queue())
-    ids = [producer.add(keys=[b"k"], mores=[b"m"]) for _ in range(5)]
+    ids = [producer.add(keys=[b"k"], details=[b"m"]) for _ in range(5)]
     page = house.store.reads.tasks(producer.run)
     assert [row.id for row in page.rows] == ids
     assert {(row.key, row.more) for row in page.rows} == {(b"k", b"m")}

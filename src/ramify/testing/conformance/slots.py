@@ -33,7 +33,7 @@ def a_member_may_add_members_with_its_own_end(house: House) -> None:
     worker.done(second, second.tasks[1:])
     assert not house.join(run, join).fired
     worker.done(worker.take())
-    more = worker.take().mores[join]
+    more = worker.take().details[join]
     assert members_and_broken(more) == (4, 0)
     slots = [slot for slot, _ in house.store.reads.members(join).rows]
     assert slots == sorted(set(slots))
@@ -65,7 +65,7 @@ def late_members_beyond_a_part_are_waited_for(house: House) -> None:
             worker.done(claim)
     assert (house.join(run, join).needs, house.join(run, join).arrived) == (9_001, 9_000)
     worker.done(held)
-    assert members_and_broken(worker.take().mores[join]) == (9_001, 0)
+    assert members_and_broken(worker.take().details[join]) == (9_001, 0)
 
 
 @case("joins")
@@ -79,7 +79,7 @@ def a_withheld_member_leaves_its_slot_to_a_child(house: House) -> None:
     assert house.ended(claim.tasks[1]) is Status.DONE
     assert house.offered() == [heir.first]
     worker.end(worker.take(), status=Status.FAILED)
-    more = worker.take().mores[join]
+    more = worker.take().details[join]
     assert members_and_broken(more) == (2, 1)
     assert dict(house.store.reads.members(join).rows)[1] == heir.first
 
@@ -197,7 +197,7 @@ def a_broken_member_of_an_inner_join_breaks_the_outer_slot(house: House) -> None
     )
     second = worker.take()
     worker.commit(Part(second.token, second.tasks, [Status.DONE, Status.FAILED]))
-    assert members_and_broken(worker.take().mores[outer]) == (1, 1)
+    assert members_and_broken(worker.take().details[outer]) == (1, 1)
 
 
 @case("joins")

@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from ramify import Engine
-from ramify.engine.place import load_engine, place_of
+from ramify.engine.address import address_of, load_engine
 from ramify.errors import ConfigError
 
 here = Engine("memory:")
 
 
 def test_an_engine_of_a_module_is_named_by_its_module() -> None:
-    assert place_of(here) == f"{__name__}:here"
+    assert address_of(here) == f"{__name__}:here"
 
 
 def test_an_engine_that_is_no_module_level_variable_has_no_place() -> None:
     with pytest.raises(ConfigError, match="no module-level variable"):
-        place_of(Engine("memory:"))
+        address_of(Engine("memory:"))
 
 
 def test_a_file_is_loaded_without_its_main_part_and_with_its_folder_on_the_path(
@@ -36,7 +36,7 @@ def test_a_file_is_loaded_without_its_main_part_and_with_its_folder_on_the_path(
     )
     engine = load_engine(f"{tmp_path / 'walk_here.py'}:engine")
     assert engine._inside.url == "other.db"
-    assert place_of(engine) == f"{(tmp_path / 'walk_here.py').resolve()}:engine"
+    assert address_of(engine) == f"{(tmp_path / 'walk_here.py').resolve()}:engine"
     assert load_engine(f"{tmp_path / 'walk_here.py'}:engine") is engine
 
 

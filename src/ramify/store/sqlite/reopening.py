@@ -12,15 +12,15 @@ from ramify.model.forgetting import check_remembered
 from ramify.model.join import PART_SLOTS
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
-from ramify.model.run import Order, Run, RunState
+from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import REOPEN_LIMIT, Reopened
 from ramify.store.sqlite import commits, joins, keys, rows, runs
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SegmentRow, SpanRow
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 
-def check(db: Db, run: Run, tasks: Sequence[int]) -> None:
+def check(db: Db, run: StoredRun, tasks: Sequence[int]) -> None:
     """Refuse tasks that are not published tasks of the run, and all of a run that was forgotten."""
     check_remembered(run)
     if len(tasks) > REOPEN_LIMIT:
@@ -33,7 +33,7 @@ def check(db: Db, run: Run, tasks: Sequence[int]) -> None:
 
 def reopen(
     db: Db,
-    run: Run,
+    run: StoredRun,
     tasks: Sequence[int],
     following: bool,
     settle: Mark | None,
@@ -44,7 +44,7 @@ def reopen(
     """Begin new lives; see the contract."""
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
-    ask = reopening.Questions(
+    ask = reopening.ReopeningQuestions(
         ending=lambda task: joins.ending(db, task),
         retake=lambda task: keys.retake(db, _span(db, task), task, now),
         memberships=lambda task: _memberships(db, task),
@@ -77,7 +77,7 @@ def reopen(
     return Reopened(tuple(sorted(ended)), superseded, at)
 
 
-def _span(db: Db, task: int) -> SpanRow:
+def _span(db: Db, task: int) -> SqliteSpan:
     span = rows.span_of(db, task)
     assert span is not None
     return span
@@ -107,7 +107,7 @@ def _take_back(db: Db, task: int) -> None:
     joins.take_out(db, rows.around(db, row, task), [task])
 
 
-def _offer(db: Db, run: Run, tasks: Sequence[int], at: int, now: int) -> None:
+def _offer(db: Db, run: StoredRun, tasks: Sequence[int], at: int, now: int) -> None:
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
     groups: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
     for task in sorted(tasks):
@@ -125,7 +125,7 @@ def _offer(db: Db, run: Run, tasks: Sequence[int], at: int, now: int) -> None:
         (highest,) = db.execute(
             "SELECT max(n) FROM event WHERE task IN (SELECT value FROM json_each(?))", (str(members),)
         ).fetchall()[0]
-        SegmentRow(
+        SqliteSegment(
             0, span.first, run.id, round, span.kind, span.queue, span.lane, low, last, left,
             rows.rank(run, span, now), None, state, highest or 0,
         ).insert(db)  # fmt: skip

@@ -1,7 +1,7 @@
-"""The ear: sleeps until a file is written to, or until another thread of this process calls.
+"""A sensor for writes: sleeps until a file is written to, or until another thread of this process calls.
 
 Where the system tells about writes (Linux), they are heard at once and sleeping costs nothing. Elsewhere, or when the
-system has no watch to spare, the ear is deaf to files and hears calls only; its owner then has to look more often.
+system has no watch to spare, it notices no writes and hears calls only; its owner then has to look more often.
 
 What it hears is a hint: it does not look into the file, and it may hear nothing of a write that happened.
 """
@@ -17,7 +17,7 @@ _IN_MODIFY = 2
 _ENOUGH = 65_536
 
 
-class Ear:
+class WriteSensor:
     """What one sleeper hears. Not for several threads at once, except `call`."""
 
     def __init__(self, path: str) -> None:

@@ -1,11 +1,11 @@
-"""Turns at writing: how processes that all want to write take turns instead of starving each other.
+"""The queue of writers: how processes that all want to write queue up instead of starving each other.
 
 SQLite gives its write lock to whoever asks at the right moment, so a process that writes again at once shuts the others
-out for seconds. Here a process first takes the turn (a `flock` file), then waits for the write lock, and hands the turn
-on once it has it: whoever waits holds the turn, so whoever just wrote has to queue up behind.
+out for seconds. Here a process first takes the head of the queue (a `flock` file), then waits for the write lock, and
+gives the head up once it has it: whoever waits is the head, so whoever just wrote has to queue up behind.
 
-It is only courtesy. A turn that does not come soon (its holder may be frozen) is not waited for, and a missing or
-unusable file means no turns; safety rests on SQLite's own lock.
+It is only courtesy. A queue that does not move soon (its holder may be frozen) is not waited for, and a missing or
+unusable file means no queue; safety rests on SQLite's own lock.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from contextlib import contextmanager
 
 from ramify.store import forks
 
-#: Seconds after which a process no longer waits for the turn and asks for the write lock regardless.
-PATIENCE = 1.0
+#: Seconds after which a process no longer queues and asks for the write lock regardless.
+QUEUE_SECONDS = 1.0
 _FIRST_NAP = 0.0001
 _LONGEST_NAP = 0.001
-#: Only the holder of the turn sleeps this way, so it may look often: the sleep is what a hand-over costs.
+#: Only the head of the queue sleeps this way, so it may look often: the sleep is what a hand-over costs.
 _LONGEST_BUSY_NAP = 0.0005
 
 
@@ -32,12 +32,12 @@ def nap(tries: int, longest: float = _LONGEST_NAP) -> None:
     time.sleep(min(_FIRST_NAP * 2 ** min(tries, 10), longest) * random.uniform(0.5, 1.5))
 
 
-class Patience:
+class BusyHandler:
     """A busy handler for SQLite: short naps until the time is up. It knows no link, so that it keeps none alive."""
 
-    def __init__(self, seconds: float, turn: Turn | None = None) -> None:
+    def __init__(self, seconds: float, queue: WriteQueue | None = None) -> None:
         self.seconds = seconds
-        self._turn = turn
+        self._queue = queue
         self._until = 0.0
 
     def __call__(self, tries: int) -> bool:
@@ -46,13 +46,13 @@ class Patience:
             self._until = now + self.seconds
         if now >= self._until:
             return False
-        if self._turn is not None:
-            self._turn.contended = True
+        if self._queue is not None:
+            self._queue.contended = True
         nap(tries, _LONGEST_BUSY_NAP)
         return True
 
 
-class Turn:
+class WriteQueue:
     """This link's place in the queue of writers."""
 
     def __init__(self, path: str) -> None:
@@ -63,16 +63,16 @@ class Turn:
         forks.register(self)
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold the turn, or go without it after `PATIENCE` seconds."""
-        held = self._take()
+    def held(self) -> Iterator[None]:
+        """Be the head of the queue, or go without it after `QUEUE_SECONDS` seconds."""
+        held = self._acquire()
         try:
             yield
         finally:
             if held and self._file is not None:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _take(self) -> bool:
+    def _acquire(self) -> bool:
         if not self._open():
             return False
         assert self._file is not None
@@ -80,7 +80,7 @@ class Turn:
             # Others sleep between their tries; without this, whoever just wrote would be first again.
             nap(10)
         self.contended = False
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + QUEUE_SECONDS
         tries = 0
         while True:
             try:

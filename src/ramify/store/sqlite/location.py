@@ -1,7 +1,7 @@
-"""The place of a database file: whether SQLite can keep our promises there.
+"""The location of a database file: whether SQLite can keep our promises there.
 
 A file system that another kernel can write to, a file with several names, or one that everybody may write, breaks them
-in ways no test of ours would see. So such places are refused when the store is opened, each with what to do instead.
+in ways no test of ours would see. So such locations are refused when the store is opened, each with what to do instead.
 A missing file is created here, readable by its owner only.
 
 Deliberately absent: any repair. Nothing is chmodded, moved or deleted. File systems are told apart on Linux only; on
@@ -78,47 +78,47 @@ def check_there(path: str | os.PathLike[str]) -> None:
         )
 
 
-def check_place(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] | None = None) -> Path:
+def check_location(path: str | os.PathLike[str], *, fs_type: Callable[[Path], int] | None = None) -> Path:
     """The absolute path of a regular file that exists and may be opened as a database, created if it was missing.
 
     A crash right after the creation leaves an empty file, which is a fresh store to the next one.
     """
-    place = _in_real_folder(path)
+    where = _in_real_folder(path)
     ask = fs_type if fs_type is not None else file_system_type
-    _check_file_system(place.parent, ask)
-    _check_permission(place.parent, "folder", os.W_OK | os.X_OK)
+    _check_file_system(where.parent, ask)
+    _check_permission(where.parent, "folder", os.W_OK | os.X_OK)
     with guard.lock:
-        if not os.path.lexists(place):
-            _check_not_left_behind(place)
-            _create(place)
-        return check_file(place, fs_type=ask)
+        if not os.path.lexists(where):
+            _check_not_left_behind(where)
+            _create(where)
+        return check_file(where, fs_type=ask)
 
 
-def check_file(place: Path, *, wanted: int = os.R_OK | os.W_OK, fs_type: Callable[[Path], int] | None = None) -> Path:
+def check_file(where: Path, *, wanted: int = os.R_OK | os.W_OK, fs_type: Callable[[Path], int] | None = None) -> Path:
     """The same path, once it is known to name a regular file with one name that may be opened as a database."""
     with guard.lock:
-        found = _check_file(place)
-        _check_file_system(place, fs_type if fs_type is not None else file_system_type)
-        _check_permission(place, "file", wanted)
+        found = _check_file(where)
+        _check_file_system(where, fs_type if fs_type is not None else file_system_type)
+        _check_permission(where, "file", wanted)
         if not guard.is_live((found.st_dev, found.st_ino)):
-            _check_first_bytes(place)
-    return place
+            _check_first_bytes(where)
+    return where
 
 
-def make_live_folder(place: Path) -> None:
+def make_live_folder(where: Path) -> None:
     """Create the folder beside a database for its lock files, if it is missing."""
-    folder = _live(place)
+    folder = _live(where)
     try:
         with suppress(FileExistsError):
             os.mkdir(folder, 0o700)
     except OSError as error:
         raise StoreRefused(f"{folder}: the folder for lock files cannot be created ({error.strerror})") from error
-    check_live_folder(place)
+    check_live_folder(where)
 
 
-def check_live_folder(place: Path) -> None:
+def check_live_folder(where: Path) -> None:
     """Refuse a folder for lock files that others may write in; one that is missing will do."""
-    folder = _live(place)
+    folder = _live(where)
     try:
         found = os.lstat(folder)
     except FileNotFoundError:
@@ -155,16 +155,16 @@ def _in_real_folder(path: str | os.PathLike[str]) -> Path:
         raise StoreRefused(
             f"{given}: its folder cannot be opened ({error.strerror}); create {given.parent} first"
         ) from error
-    place = Path(folder, given.name)
+    where = Path(folder, given.name)
     if not os.path.isdir(folder):
         raise StoreRefused(f"{given}: {folder} is not a folder")
     try:
-        length = len(str(place).encode())
+        length = len(str(where).encode())
     except UnicodeEncodeError as error:
-        raise StoreRefused(f"{place!r}: SQLite needs a path that is valid UTF-8; give the file another name") from error
+        raise StoreRefused(f"{where!r}: SQLite needs a path that is valid UTF-8; give the file another name") from error
     if length > _LONGEST_PATH:
-        raise StoreRefused(f"{place}: its path has {length} bytes and SQLite takes {_LONGEST_PATH}; use a shorter one")
-    return place
+        raise StoreRefused(f"{where}: its path has {length} bytes and SQLite takes {_LONGEST_PATH}; use a shorter one")
+    return where
 
 
 def _check_file_system(path: Path, fs_type: Callable[[Path], int]) -> None:
@@ -180,14 +180,14 @@ def _check_permission(path: Path, what: str, wanted: int) -> None:
         raise StoreRefused(f"{path}: this user may not {verb} this {what}{reason}")
 
 
-def _check_not_left_behind(place: Path) -> None:
+def _check_not_left_behind(where: Path) -> None:
     """Refuse to begin anew beside the log of a store that is gone; lock files of its dead mean nothing any more."""
-    if _size(f"{place}-wal"):
+    if _size(f"{where}-wal"):
         raise StoreRefused(
-            f"{place} is gone, and its write-ahead log is still there with what was committed last. {_RESTORE}, or "
-            f"remove {place}-wal to begin anew"
+            f"{where} is gone, and its write-ahead log is still there with what was committed last. {_RESTORE}, or "
+            f"remove {where}-wal to begin anew"
         )
-    Liveness(_live(place), SystemClock()).forget_dead()
+    Liveness(_live(where), SystemClock()).forget_dead()
 
 
 def _size(path: str) -> int:
@@ -197,64 +197,64 @@ def _size(path: str) -> int:
         return 0
 
 
-def _live(place: Path) -> Path:
-    return Path(f"{place}-live")
+def _live(where: Path) -> Path:
+    return Path(f"{where}-live")
 
 
-def _create(place: Path) -> None:
+def _create(where: Path) -> None:
     try:
-        descriptor = os.open(place, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
+        descriptor = os.open(where, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
     except FileExistsError:
         return  # another process was faster; its file is checked like any other
     except OSError as error:
-        raise StoreRefused(f"{place}: the file cannot be created ({error.strerror})") from error
+        raise StoreRefused(f"{where}: the file cannot be created ({error.strerror})") from error
     try:
         os.fchmod(descriptor, 0o600)
     finally:
         os.close(descriptor)
 
 
-def _check_file(place: Path) -> os.stat_result:
-    found = os.lstat(place)
+def _check_file(where: Path) -> os.stat_result:
+    found = os.lstat(where)
     if stat.S_ISLNK(found.st_mode):
         raise StoreRefused(
-            f"{place} is a symbolic link; two names of one database get two write-ahead logs, so give the real path: "
-            f"{os.path.realpath(place)}"
+            f"{where} is a symbolic link; two names of one database get two write-ahead logs, so give the real path: "
+            f"{os.path.realpath(where)}"
         )
     if stat.S_ISDIR(found.st_mode):
-        raise StoreRefused(f"{place} is a folder; give the path of a file, such as {place / 'ramify.db'}")
+        raise StoreRefused(f"{where} is a folder; give the path of a file, such as {where / 'ramify.db'}")
     if not stat.S_ISREG(found.st_mode):
-        raise StoreRefused(f"{place} is not a regular file (a device, a pipe or a socket)")
+        raise StoreRefused(f"{where} is not a regular file (a device, a pipe or a socket)")
     if found.st_mode & stat.S_IWOTH:
-        raise StoreRefused(f"{place} may be written by everybody on this machine; first: chmod o-w {place}")
+        raise StoreRefused(f"{where} may be written by everybody on this machine; first: chmod o-w {where}")
     if found.st_nlink > 1:
         raise StoreRefused(
-            f"{place} has {found.st_nlink} names (hard links); two names of one database get two write-ahead logs, so "
+            f"{where} has {found.st_nlink} names (hard links); two names of one database get two write-ahead logs, so "
             "remove the others, and copy stores with `ramify backup`"
         )
-    if _is_mounted_alone(place):
+    if _is_mounted_alone(where):
         raise StoreRefused(
-            f"{place} is mounted as a single file, so its write-ahead log beside it would stay behind; mount its folder"
+            f"{where} is mounted as a single file, so its write-ahead log beside it would stay behind; mount its folder"
         )
     return found
 
 
-def _is_mounted_alone(place: Path) -> bool:
+def _is_mounted_alone(where: Path) -> bool:
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             points = {line.split(" ", 5)[4] for line in lines}
     except OSError:
         return False
-    name = str(place)
+    name = str(where)
     for character in "\\ \t\n":
         name = name.replace(character, f"\\{ord(character):03o}")
     return name in points
 
 
-def _check_first_bytes(place: Path) -> None:
+def _check_first_bytes(where: Path) -> None:
     # Looked for first: whoever creates the file at this moment has its first bytes in it before any of these.
-    was_used = bool(_size(f"{place}-wal") or Liveness(_live(place), SystemClock()).known())
-    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    was_used = bool(_size(f"{where}-wal") or Liveness(_live(where), SystemClock()).known())
+    descriptor = os.open(where, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         head = os.read(descriptor, len(_MAGIC))
     finally:
@@ -263,8 +263,8 @@ def _check_first_bytes(place: Path) -> None:
     # power cut hit the very first write, and SQLite will undo it.
     if not head and was_used:
         raise StoreRefused(
-            f"{place} is empty, although it was a store: somebody emptied it. {_RESTORE}, or remove {place}-wal and "
-            f"{place}-live to begin anew"
+            f"{where} is empty, although it was a store: somebody emptied it. {_RESTORE}, or remove {where}-wal and "
+            f"{where}-live to begin anew"
         )
-    if head not in (b"", _MAGIC) and not os.path.lexists(f"{place}-journal"):
-        raise StoreRefused(f"{place} is not a SQLite database; give Ramify a file of its own")
+    if head not in (b"", _MAGIC) and not os.path.lexists(f"{where}-journal"):
+        raise StoreRefused(f"{where} is not a SQLite database; give Ramify a file of its own")

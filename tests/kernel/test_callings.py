@@ -1,4 +1,4 @@
-"""The four colours: what handlers return and yield is recorded, and whatever else they do harms only their own task."""
+"""The callings: what handlers return and yield is recorded, and whatever else they do harms only their own task."""
 
 from __future__ import annotations
 

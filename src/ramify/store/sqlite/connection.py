@@ -1,4 +1,4 @@
-"""A seat: one connection, and the turn of threads to use it. See `link.py` for when it is opened and dropped."""
+"""A connection, and the lock by which one thread at a time uses it. See `link.py` for when it is opened and dropped."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from contextlib import suppress
 
 import apsw
 
-from ramify.store.sqlite.turn import Patience
+from ramify.store.sqlite.write_queue import BusyHandler
 
 
-class Seat:
+class Connection:
     """A connection that one thread uses at a time; everything but the lock itself is touched only with the lock."""
 
-    def __init__(self, purpose: str, patience: Patience, settings: dict[str, str]) -> None:
+    def __init__(self, purpose: str, busy_handler: BusyHandler, settings: dict[str, str]) -> None:
         self.purpose = purpose
-        self.patience = patience
+        self.busy_handler = busy_handler
         self.settings = settings
         self.lock = threading.Lock()
         self.owner: int | None = None

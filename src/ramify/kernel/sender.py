@@ -1,6 +1,6 @@
-"""A session: this process in the eyes of the store, and verbs that are sent until they are answered.
+"""The sender: the verbs of this process, each sent until it is answered.
 
-Numbered verbs take turns, because a store accepts one at a time from each process. When an answer does not come (the
+Numbered verbs queue up, because a store accepts one at a time from each process. When an answer does not come (the
 store is away, the disk is full, a reply was lost) the same verb is sent again under the same number: it is applied
 once, whatever had happened. Nothing is ever decided from a read. The store's time is taken from its answers, so that
 no verb is sent to ask for it.
@@ -65,7 +65,7 @@ class Absence:
             self._threads -= 1
 
 
-class Session:
+class Sender:
     """One incarnation. `give_up` is set when nobody wants an answer any more; `until` is when that is at the latest.
     `kinds` are told to people who ask.
     """
@@ -87,17 +87,17 @@ class Session:
         self.until = math.inf
         self._machine = machine
         self._n = 0
-        self._turn = machine.lock()
+        self._lock = machine.lock()
         self._absence = Absence(signals, machine.clock)
         self._clock = machine.clock
         #: The store's time as it was last told, and when that was asked for.
         self._told: tuple[int, float] | None = None
         #: The first of so many contiguous ids that nobody else has.
-        self.take = Ids(self._reserve, FIRST_BLOCK, BLOCK, machine).take
+        self.reserve = Ids(self._reserve, FIRST_BLOCK, BLOCK, machine).reserve
 
     def enter(self) -> None:
         """Begin as a new process."""
-        with self._turn:
+        with self._lock:
             process, settings = self._machine.number(), self._settings
             queues = None if settings.queues is None else tuple(sorted(settings.queues))
             newcomer = NewProcess(
@@ -111,7 +111,7 @@ class Session:
 
     def send(self, verb: Callable[[Stamp], T]) -> T:
         """Send a numbered verb until it is answered."""
-        with self._turn:
+        with self._lock:
             self._n += 1
             stamp = Stamp(self.process, self._n)
             return self.until_answered(lambda: verb(stamp))
@@ -133,7 +133,7 @@ class Session:
                     self._absence.begins(str(trouble))
                     is_away = True
                 # Jitter, so that a crowd of processes does not come back at the same moment.
-                self._give_up.wait(min(left, pause * (0.5 + self._machine.luck() / 2)))
+                self._give_up.wait(min(left, pause * (0.5 + self._machine.chance() / 2)))
                 pause = min(2 * pause, LONGEST_RESEND)
             else:
                 if is_away:

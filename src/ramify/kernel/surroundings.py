@@ -1,4 +1,4 @@
-"""The workplace: what attempts find around them, in whatever thread they run."""
+"""The surroundings: what attempts find around them, in whatever thread they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 
 from ramify.kernel.notes import Notes
 from ramify.kernel.pulse import Pulse
-from ramify.kernel.session import Session
+from ramify.kernel.sender import Sender
 from ramify.store.record import Record
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Library(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Workplace:
+class Surroundings:
     """Shared by all attempts of one kernel. The two sets are those of the core, read without its lock.
 
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
@@ -83,7 +83,7 @@ class Workplace:
     `busy` is the CPU time of the thread that asks.
     """
 
-    session: Session
+    sender: Sender
     library: Library
     notes: Notes
     cancelled_runs: AbstractSet[int]

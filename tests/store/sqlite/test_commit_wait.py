@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ramify.store.sqlite import bell
-from ramify.store.sqlite.bell import Bell
-from ramify.store.sqlite.ear import Ear
+from ramify.store.sqlite import commit_wait
+from ramify.store.sqlite.commit_wait import CommitWait
+from ramify.store.sqlite.write_sensor import WriteSensor
 from tests.store.sqlite.real import in_forked_child
 
 LIMIT = 20
@@ -43,15 +43,15 @@ def commits(tmp_path: Path) -> Commits:
 
 
 @pytest.fixture
-def listening(commits: Commits) -> Iterator[Bell]:
-    """A bell that has seen all there is so far."""
-    made = Bell(commits.changed, str(commits.path))
+def listening(commits: Commits) -> Iterator[CommitWait]:
+    """A wait that has seen all there is so far."""
+    made = CommitWait(commits.changed, str(commits.path))
     assert made.wait(0)
     yield made
     made.close()
 
 
-def during_a_wait(listening: Bell, commits: Commits, do: Callable[[], None]) -> bool:
+def during_a_wait(listening: CommitWait, commits: Commits, do: Callable[[], None]) -> bool:
     """What a wait in another thread says when this is done meanwhile."""
     said: list[bool] = []
     thread = threading.Thread(target=lambda: said.append(listening.wait(LIMIT)))
@@ -65,10 +65,10 @@ def during_a_wait(listening: Bell, commits: Commits, do: Callable[[], None]) -> 
 
 @pytest.fixture
 def asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bell that asks only when it has heard something."""
-    monkeypatch.setattr(bell, "EAGER_FOR", 0.0)
-    monkeypatch.setattr(bell, "ALERT_FOR", 0.0)
-    monkeypatch.setattr(bell, "QUIET_SECONDS", 10 * LIMIT)
+    """A wait that asks only when it has heard something."""
+    monkeypatch.setattr(commit_wait, "EAGER_FOR", 0.0)
+    monkeypatch.setattr(commit_wait, "ALERT_FOR", 0.0)
+    monkeypatch.setattr(commit_wait, "QUIET_SECONDS", 10 * LIMIT)
 
 
 needs_inotify = pytest.mark.skipif(not Path("/proc/sys/fs/inotify").exists(), reason="this system tells of no writes")
@@ -76,22 +76,22 @@ needs_inotify = pytest.mark.skipif(not Path("/proc/sys/fs/inotify").exists(), re
 
 @needs_inotify
 @pytest.mark.usefixtures("asks_no_more")
-def test_a_write_is_heard(listening: Bell, commits: Commits) -> None:
+def test_a_write_is_heard(listening: CommitWait, commits: Commits) -> None:
     assert during_a_wait(listening, commits, commits.write)
 
 
 @pytest.mark.usefixtures("asks_no_more")
-def test_a_call_is_heard(listening: Bell, commits: Commits) -> None:
+def test_a_call_is_heard(listening: CommitWait, commits: Commits) -> None:
     assert during_a_wait(listening, commits, listening.ring)
 
 
 @needs_inotify
 def test_a_commit_that_is_seen_only_after_its_write_is_noticed_all_the_same(
-    listening: Bell, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    listening: CommitWait, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk takes its time between the write and the moment others may see it."""
-    monkeypatch.setattr(bell, "QUIET_SECONDS", 10 * LIMIT)
-    listening._stirred = float("-inf")
+    monkeypatch.setattr(commit_wait, "QUIET_SECONDS", 10 * LIMIT)
+    listening._last_heard = float("-inf")
 
     def write_slowly() -> None:
         with commits.path.open("ab") as file:
@@ -106,31 +106,31 @@ def test_a_commit_that_is_seen_only_after_its_write_is_noticed_all_the_same(
 
 
 def test_a_deaf_bell_asks(commits: Commits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bell, "QUIET_SECONDS", 10 * LIMIT)
+    monkeypatch.setattr(commit_wait, "QUIET_SECONDS", 10 * LIMIT)
     nowhere = str(tmp_path / "nothing here")
-    assert not Ear(nowhere).hears_writes
-    deaf = Bell(commits.changed, nowhere)
+    assert not WriteSensor(nowhere).hears_writes
+    deaf = CommitWait(commits.changed, nowhere)
     assert deaf.wait(0)
-    monkeypatch.setattr(bell, "ALERT_FOR", 0.0)
+    monkeypatch.setattr(commit_wait, "ALERT_FOR", 0.0)
     assert during_a_wait(deaf, commits, commits.write)
     deaf.close()
 
 
 @needs_inotify
 def test_while_nothing_happens_it_hardly_asks(
-    listening: Bell, commits: Commits, monkeypatch: pytest.MonkeyPatch
+    listening: CommitWait, commits: Commits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bell, "EAGER_FOR", 0.0)
-    monkeypatch.setattr(bell, "ALERT_FOR", 0.0)
+    monkeypatch.setattr(commit_wait, "EAGER_FOR", 0.0)
+    monkeypatch.setattr(commit_wait, "ALERT_FOR", 0.0)
     before = commits.asked
-    assert not listening.wait(2 * bell.QUIET_SECONDS)
+    assert not listening.wait(2 * commit_wait.QUIET_SECONDS)
     assert commits.asked - before <= 4
 
 
 @needs_inotify
 @pytest.mark.usefixtures("asks_no_more")
 @pytest.mark.parametrize("what", ["write", "ring"])
-def test_several_may_sleep_at_once_and_all_of_them_hear(listening: Bell, commits: Commits, what: str) -> None:
+def test_several_may_sleep_at_once_and_all_of_them_hear(listening: CommitWait, commits: Commits, what: str) -> None:
     """Two kernels of one program share a store."""
     open_before = len(os.listdir("/dev/fd"))
     said: list[bool] = []
@@ -152,23 +152,23 @@ def test_several_may_sleep_at_once_and_all_of_them_hear(listening: Bell, commits
 def test_a_closed_bell_leaves_no_descriptor_open(commits: Commits) -> None:
     open_before = len(os.listdir("/dev/fd"))
     for _ in range(3):
-        made = Bell(commits.changed, str(commits.path))
+        made = CommitWait(commits.changed, str(commits.path))
         made.wait(0)
         made.close()
         made.close()
     assert len(os.listdir("/dev/fd")) == open_before
 
 
-def test_closing_during_a_wait_waits_for_nobody(listening: Bell, commits: Commits) -> None:
+def test_closing_during_a_wait_waits_for_nobody(listening: CommitWait, commits: Commits) -> None:
     """The descriptors stay until the sleeper has gone: they could be given to somebody else under its feet."""
 
     def close_and_write() -> None:
         listening.close()
-        assert listening._ear is not None
+        assert listening._sensor is not None
         commits.write()
 
     assert during_a_wait(listening, commits, close_and_write)
-    assert listening._ear is None
+    assert listening._sensor is None
 
 
 def test_a_forked_child_does_not_wait_for_a_thread_that_only_its_parent_has(
@@ -176,12 +176,12 @@ def test_a_forked_child_does_not_wait_for_a_thread_that_only_its_parent_has(
 ) -> None:
     ringing, forked = threading.Event(), threading.Event()
 
-    def call(ear: Ear) -> None:
+    def call(sensor: WriteSensor) -> None:
         ringing.set()
         assert forked.wait(LIMIT)
 
-    monkeypatch.setattr(Ear, "call", call)
-    sleeper = Bell(commits.changed, str(commits.path))
+    monkeypatch.setattr(WriteSensor, "call", call)
+    sleeper = CommitWait(commits.changed, str(commits.path))
     sleeper.wait(0)
     ringer = threading.Thread(target=sleeper.ring)
     ringer.start()

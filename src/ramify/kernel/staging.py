@@ -1,4 +1,4 @@
-"""The nursery: children of a task that has very many of them, written to the store before the task ends.
+"""Staging: children of a task that has very many of them, written to the store before the task ends.
 
 Rows go under staged segments, guarded by the claim's token, and nobody sees them until the task's own commit publishes
 them. CRASH: at any point in between they become garbage that is listed and that vacuum removes.
@@ -12,8 +12,8 @@ from typing import Any
 from ramify.errors import StaleClaim, StoreError
 from ramify.kernel.faults import reach
 from ramify.kernel.offspring import Brood, Offspring, in_order, new_tasks, sorted_out
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk
-from ramify.kernel.workplace import Workplace
 from ramify.model.call import Call, Group
 from ramify.model.task import NewTasks
 from ramify.store import forks
@@ -23,17 +23,17 @@ class Void(BaseException):
     """The claim was taken away while its task staged children: nothing of this attempt counts."""
 
 
-class Nursery:
+class Staging:
     """The staged children of one attempt: how many, and their ranges, named by their first ids.
 
     With a `join` they are its members, each in the slot that follows the one before.
     """
 
-    def __init__(self, chunk: Chunk, task: int, workplace: Workplace, join: int | None = None) -> None:
+    def __init__(self, chunk: Chunk, task: int, surroundings: Surroundings, join: int | None = None) -> None:
         self._join = join
         self._chunk = chunk
         self._task = task
-        self._session = workplace.session
+        self._sender = surroundings.sender
         self.ranges: list[int] = []
         self.count = 0
 
@@ -54,16 +54,16 @@ class Nursery:
             return False
 
     def _stage(self, calls: Sequence[Call[Any]]) -> bool:
-        session, token, now = self._session, self._chunk.claim.token, self._session.now()
+        sender, token, now = self._sender, self._chunk.claim.token, self._sender.now()
         tasks: list[NewTasks] = []
         slot = self.count
         for group, brood in self._rows(calls):
             links = {} if self._join is None else {"join": self._join, "slot": slot}
             # One id more than needed: a store takes ranges that follow on for one, and each of these has its own name.
-            tasks.append(new_tasks(group, session.take(len(brood.bodies) + 1), brood, now, **links))
+            tasks.append(new_tasks(group, sender.reserve(len(brood.bodies) + 1), brood, now, **links))
             slot += len(brood.bodies)
         reach("before-stage")
-        if not session.send(lambda stamp: session.store.stage(stamp, token, tasks)):
+        if not sender.send(lambda stamp: sender.store.stage(stamp, token, tasks)):
             return False
         reach("after-stage")
         self.ranges += [group.first for group in tasks]

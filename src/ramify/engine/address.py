@@ -1,4 +1,4 @@
-"""Where an engine is: `package.module:engine` or `walk.py:engine`, so that another process can find the same one.
+"""The address of an engine: `package.module:engine` or `walk.py:engine`, so that another process can find the same one.
 
 Processes are started afresh and import the user's module by themselves. A file is loaded the way Python loads a script,
 with its folder first on the path, but under a name of its own, so that its `if __name__ == "__main__":` part does not
@@ -30,19 +30,19 @@ def folder_now() -> str | None:
         return None
 
 
-def place_of(engine: object) -> str:
-    """The place of an engine in this program; ConfigError when another process could not find it."""
+def address_of(engine: object) -> str:
+    """The address of an engine in this program; ConfigError when another process could not find it."""
     for name, module in list(sys.modules.items()):
         for attribute, value in list(getattr(module, "__dict__", {}).items()):
             if value is engine:
-                return f"{_module_place(name, module)}:{attribute}"
+                return f"{_module_address(name, module)}:{attribute}"
     raise ConfigError(
         "processes=... starts programs that import your engine, and this engine is no module-level variable; "
         "write `engine = Engine(...)` at the top level of a file"
     )
 
 
-def _module_place(name: str, module: ModuleType) -> str:
+def _module_address(name: str, module: ModuleType) -> str:
     if name != "__main__" and not name.startswith(_PREFIX):
         return name
     spec = getattr(module, "__spec__", None)
@@ -62,13 +62,13 @@ def _module_place(name: str, module: ModuleType) -> str:
 _PREFIX = "ramify_file_"
 
 
-def load_engine(place: str) -> Engine:
-    """Import the engine at a place; ConfigError says what is wrong and what there is."""
+def load_engine(address: str) -> Engine:
+    """Import the engine at an address; ConfigError says what is wrong and what there is."""
     from ramify.engine.engine import Engine
 
-    where, colon, name = place.rpartition(":")
+    where, colon, name = address.rpartition(":")
     if not colon or not where or not name:
-        raise ConfigError(f"{place!r}: write MODULE:ENGINE or FILE.py:ENGINE, such as walk.py:engine")
+        raise ConfigError(f"{address!r}: write MODULE:ENGINE or FILE.py:ENGINE, such as walk.py:engine")
     module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     found = getattr(module, name, None)
     if isinstance(found, Engine):

@@ -11,9 +11,9 @@ import pytest
 from ramify.errors import StoreRefused
 from ramify.store.sqlite import SqliteStore
 from ramify.store.sqlite.link import Link
-from ramify.store.sqlite.place import (
+from ramify.store.sqlite.location import (
     check_live_folder,
-    check_place,
+    check_location,
     check_sqlite_version,
     file_system_type,
     make_live_folder,
@@ -32,7 +32,7 @@ def mode_of(path: Path) -> int:
 def test_a_missing_file_is_created_for_its_owner_only_whatever_the_umask(tmp_path: Path, mask: int) -> None:
     former = os.umask(mask)
     try:
-        place = check_place(tmp_path / "new.db")
+        place = check_location(tmp_path / "new.db")
     finally:
         os.umask(former)
     assert mode_of(place) == 0o600
@@ -43,7 +43,7 @@ def test_an_existing_file_keeps_its_mode_and_content(tmp_path: Path) -> None:
     path = tmp_path / "old.db"
     path.write_bytes(b"SQLite format 3\0 and more")
     path.chmod(0o640)
-    check_place(path)
+    check_location(path)
     assert mode_of(path) == 0o640
     assert path.read_bytes() == b"SQLite format 3\0 and more"
 
@@ -54,7 +54,7 @@ def test_the_path_comes_back_absolute_and_without_links_in_its_folders(
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     monkeypatch.chdir(tmp_path)
-    assert check_place("link/a.db") == Path(os.path.realpath(tmp_path)) / "real" / "a.db"
+    assert check_location("link/a.db") == Path(os.path.realpath(tmp_path)) / "real" / "a.db"
 
 
 def test_the_kernel_says_what_a_file_system_is() -> None:
@@ -66,7 +66,7 @@ def test_a_file_in_memory_is_accepted() -> None:
     path = Path(f"/dev/shm/ramify-test-{os.getpid()}.db")
     try:
         assert file_system_type(path.parent) == TMPFS
-        assert check_place(path) == path
+        assert check_location(path) == path
     finally:
         path.unlink(missing_ok=True)
 
@@ -86,13 +86,13 @@ def test_a_file_in_memory_is_accepted() -> None:
 )
 def test_a_foreign_file_system_is_refused_by_name_with_advice(tmp_path: Path, number: int, name: str) -> None:
     with pytest.raises(StoreRefused, match=rf"is on {name}.*local disk.*postgresql://"):
-        check_place(tmp_path / "a.db", fs_type=lambda _: number)
+        check_location(tmp_path / "a.db", fs_type=lambda _: number)
     assert not (tmp_path / "a.db").exists()
 
 
 def test_the_file_itself_is_asked_and_not_only_its_folder(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match=r"a\.db is on NFS"):
-        check_place(tmp_path / "a.db", fs_type=lambda path: 0x6969 if path.name == "a.db" else TMPFS)
+        check_location(tmp_path / "a.db", fs_type=lambda path: 0x6969 if path.name == "a.db" else TMPFS)
 
 
 def test_a_file_that_is_mounted_alone_is_refused(tmp_path: Path) -> None:
@@ -100,9 +100,9 @@ def test_a_file_that_is_mounted_alone_is_refused(tmp_path: Path) -> None:
     program = """
 import sys
 from ramify.errors import StoreRefused
-from ramify.store.sqlite.place import check_place
+from ramify.store.sqlite.location import check_location
 try:
-    check_place(sys.argv[1])
+    check_location(sys.argv[1])
 except StoreRefused as refused:
     print(refused)
 """
@@ -117,49 +117,49 @@ except StoreRefused as refused:
 
 
 def test_a_symbolic_link_is_refused_with_the_real_path(tmp_path: Path) -> None:
-    check_place(tmp_path / "real.db")
+    check_location(tmp_path / "real.db")
     (tmp_path / "a.db").symlink_to("real.db")
     with pytest.raises(StoreRefused, match=r"symbolic link.*real\.db"):
-        check_place(tmp_path / "a.db")
+        check_location(tmp_path / "a.db")
 
 
 def test_a_link_to_nowhere_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
     (tmp_path / "a.db").symlink_to("nowhere.db")
     with pytest.raises(StoreRefused, match="symbolic link"):
-        check_place(tmp_path / "a.db")
+        check_location(tmp_path / "a.db")
     assert not (tmp_path / "nowhere.db").exists()
 
 
 def test_a_file_with_two_names_is_refused(tmp_path: Path) -> None:
-    place = check_place(tmp_path / "a.db")
+    place = check_location(tmp_path / "a.db")
     os.link(place, tmp_path / "b.db")
     with pytest.raises(StoreRefused, match="2 names"):
-        check_place(place)
+        check_location(place)
 
 
 @pytest.mark.parametrize("mode", [0o602, 0o666, 0o777])
 def test_a_file_that_everybody_may_write_is_refused(tmp_path: Path, mode: int) -> None:
-    place = check_place(tmp_path / "a.db")
+    place = check_location(tmp_path / "a.db")
     place.chmod(mode)
     with pytest.raises(StoreRefused, match="chmod o-w"):
-        check_place(place)
+        check_location(place)
 
 
 def test_a_file_that_everybody_may_read_is_the_owners_choice(tmp_path: Path) -> None:
-    place = check_place(tmp_path / "a.db")
+    place = check_location(tmp_path / "a.db")
     place.chmod(0o644)
-    assert check_place(place) == place
+    assert check_location(place) == place
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match=r"is a folder.*ramify\.db"):
-        check_place(tmp_path)
+        check_location(tmp_path)
 
 
 def test_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.db", 0o600)
     with pytest.raises(StoreRefused, match="not a regular file"):
-        check_place(tmp_path / "a.db")
+        check_location(tmp_path / "a.db")
 
 
 def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,19 +168,19 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         listener.bind("a.db")
         Path("a.db").chmod(0o600)
         with pytest.raises(StoreRefused, match="not a regular file"):
-            check_place("a.db")
+            check_location("a.db")
 
 
 def test_a_missing_folder_is_refused_and_not_created(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match=r"create .*no/such first"):
-        check_place(tmp_path / "no" / "such" / "a.db")
+        check_location(tmp_path / "no" / "such" / "a.db")
     assert not (tmp_path / "no").exists()
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreRefused, match="folder"):
-        check_place(tmp_path / "file" / "a.db")
+        check_location(tmp_path / "file" / "a.db")
 
 
 @pytest.mark.parametrize("content", [b"hello, this is no database", b"SQLite", b"\0" * 4096])
@@ -188,7 +188,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path, co
     path = tmp_path / "a.db"
     path.write_bytes(content)
     with pytest.raises(StoreRefused, match="not a SQLite database"):
-        check_place(path)
+        check_location(path)
     assert path.read_bytes() == content
 
 
@@ -196,13 +196,13 @@ def test_the_remains_of_a_power_cut_in_the_first_write_are_left_to_sqlite(tmp_pa
     path = tmp_path / "a.db"
     path.write_bytes(b"\0" * 4096)
     (tmp_path / "a.db-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")
-    assert check_place(path) == path
+    assert check_location(path) == path
 
 
 @pytest.mark.parametrize("path", ["", ".", "a/..", "a\0b"])
 def test_what_names_no_file_is_refused(path: str) -> None:
     with pytest.raises(StoreRefused, match="does not name a file"):
-        check_place(path)
+        check_location(path)
 
 
 def test_a_path_longer_than_sqlite_takes_is_refused_and_the_longest_works(tmp_path: Path) -> None:
@@ -213,12 +213,12 @@ def test_a_path_longer_than_sqlite_takes_is_refused_and_the_longest_works(tmp_pa
     longest = folder / ("y" * (503 - len(str(folder)) - 1))
     Link(longest).close()
     with pytest.raises(StoreRefused, match="504 bytes"):
-        check_place(Path(f"{longest}y"))
+        check_location(Path(f"{longest}y"))
 
 
 def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreRefused, match="UTF-8"):
-        check_place(tmp_path / os.fsdecode(b"\xff.db"))
+        check_location(tmp_path / os.fsdecode(b"\xff.db"))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
@@ -233,7 +233,7 @@ def test_a_folder_or_file_that_may_not_be_written_is_refused(tmp_path: Path) -> 
         def as_nobody(path: Path) -> str:
             def do() -> str:
                 os.setuid(65534)
-                return str(check_place(path))
+                return str(check_location(path))
 
             return in_forked_child(do)
 
@@ -250,7 +250,7 @@ def test_looking_at_a_live_file_again_does_not_drop_its_locks(tmp_path: Path) ->
     link = Link(path, on_first_open=lambda db: None)
     with link.write() as db:
         db.execute("CREATE TABLE t (x)")
-    assert check_place(path) == link.path
+    assert check_location(path) == link.path
     # Another process that takes itself for the last one to close would remove the log.
     output_of(
         "import apsw, sys; db = apsw.Connection(sys.argv[1]); db.execute('SELECT * FROM t').fetchall(); db.close()",

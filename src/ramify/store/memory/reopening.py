@@ -16,22 +16,22 @@ from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import REOPEN_LIMIT, Reopened
 from ramify.store.memory import claims, commits, joins, keys, runs
 from ramify.store.memory.adding import rank
-from ramify.store.memory.place import Place, RunRow, SpanRow
+from ramify.store.memory.tables import MemorySpan, RunRow, Tables
 
 
-def check(place: Place, run: RunRow, tasks: Sequence[int]) -> None:
+def check(tables: Tables, run: RunRow, tasks: Sequence[int]) -> None:
     """Refuse tasks that are not published tasks of the run, and all of a run that was forgotten."""
     check_remembered(runs.as_run(run))
     if len(tasks) > REOPEN_LIMIT:
         raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
     for task in tasks:
-        span = place.published(task)
+        span = tables.published(task)
         if span is None or span.run != run.new.id:
             raise BadPayload(f"task {task} is not a task of run {run.new.id}")
 
 
 def reopen(
-    place: Place,
+    tables: Tables,
     run: RunRow,
     tasks: Sequence[int],
     following: bool,
@@ -43,76 +43,76 @@ def reopen(
     """Begin new lives; see the contract."""
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
-    ask = reopening.Questions(
-        ending=lambda task: joins.ending(place, task),
-        retake=lambda task: keys.retake(place, _span(place, task), task, now),
-        memberships=lambda task: joins.memberships(place, task),
-        join=lambda join, slot: place.joins[join],
+    ask = reopening.ReopeningQuestions(
+        ending=lambda task: joins.ending(tables, task),
+        retake=lambda task: keys.retake(tables, _span(tables, task), task, now),
+        memberships=lambda task: joins.memberships(tables, task),
+        join=lambda join, slot: tables.joins[join],
     )
     found = reopening.reopen(run.new.id, tasks, following, ask)
     for task in found.waiting:
-        _take_back(place, task)
+        _take_back(tables, task)
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
         return Reopened((), superseded, run.round)
-    place.new_commit(process, 0, now)
+    tables.new_commit(process, 0, now)
     for task, status in ended.items():
-        _write_reopened(place, task, status, why, process)
+        _write_reopened(tables, task, status, why, process)
     at = run.round + 1
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
         run.reason = None if run.into is RunState.DONE else run.reason
         run.state, run.ended = RunState.OPEN, None
-    _offer(place, run, [*ended, *found.waiting], at, now)
+    _offer(tables, run, [*ended, *found.waiting], at, now)
     if settle is not None:
         named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
-        place.marks[run.new.id] += (
+        tables.marks[run.new.id] += (
             Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
-    runs.begin(place, run, now)
+    runs.begin(tables, run, now)
     return Reopened(tuple(sorted(ended)), superseded, at)
 
 
-def _span(place: Place, task: int) -> SpanRow:
-    span = place.published(task)
+def _span(tables: Tables, task: int) -> MemorySpan:
+    span = tables.published(task)
     assert span is not None
     return span
 
 
-def _write_reopened(place: Place, task: int, status: Status, why: bytes | None, process: int) -> None:
-    span = _span(place, task)
-    place.write_event(task, Status.REOPENED, why)
-    place.count(span.run, span.kind, status, process, -1)
-    place.count(span.run, span.kind, Status.REOPENED, process)
+def _write_reopened(tables: Tables, task: int, status: Status, why: bytes | None, process: int) -> None:
+    span = _span(tables, task)
+    tables.write_event(task, Status.REOPENED, why)
+    tables.count(span.run, span.kind, status, process, -1)
+    tables.count(span.run, span.kind, Status.REOPENED, process)
 
 
-def _take_back(place: Place, task: int) -> None:
+def _take_back(tables: Tables, task: int) -> None:
     """Remove an unfinished task from its row; whoever holds that row loses it."""
-    row = place.covering(task)
+    row = tables.covering(task)
     if row is None:
         return
     if row.state is SegmentState.CLAIMED:
-        commits.put_back(place, row)
-    joins.take_out(place, claims.around(place, row, task), [task])
+        commits.put_back(tables, row)
+    joins.take_out(tables, claims.around(tables, row, task), [task])
 
 
-def _offer(place: Place, run: RunRow, tasks: Sequence[int], at: int, now: int) -> None:
+def _offer(tables: Tables, run: RunRow, tasks: Sequence[int], at: int, now: int) -> None:
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
     groups: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
     for task in sorted(tasks):
-        span = _span(place, task)
-        join = place.joins.get(task)
+        span = _span(tables, task)
+        join = tables.joins.get(task)
         waits = join is not None and join.task == task and not join.is_full
         if join is not None and not waits:
             join.fired = True
         groups[span.first, (task - span.first) // MASK_WIDTH, waits].append(task)
     for (first, _, waits), members in groups.items():
-        span = place.spans[first]
+        span = tables.spans[first]
         low, last, left = trim(members[0], mask_of(members, members[0]))
         round = at if run.new.order is Order.ROUNDS else span.round
         state = SegmentState.WAITING if waits else run.state_for(round)
-        highest = max(len(place.events.get(task, ())) for task in members)
-        place.add_segment(
+        highest = max(len(tables.events.get(task, ())) for task in members)
+        tables.add_segment(
             span, round=round, first=low, last=last, left=left, rank=rank(run, span, now), due=None, state=state,
             attempt=highest,
         )  # fmt: skip

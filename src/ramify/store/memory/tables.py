@@ -1,6 +1,6 @@
 """The tables of the reference store: plain dictionaries and lists, one lock, nothing that survives the process.
 
-Read this file as the schema. The verbs beside it are functions over a `Place`; each runs under its lock and checks all
+Read this file as the schema. The verbs beside it are functions over a `Tables`; each runs under its lock and checks all
 it was given before it changes anything, which is what makes it atomic here.
 """
 
@@ -52,7 +52,7 @@ class RunRow:
 
 
 @dataclass
-class SpanRow:
+class MemorySpan:
     """The permanent record of tasks appended together, with their columns. `shift` turns an id into its join slot."""
 
     first: int
@@ -70,7 +70,7 @@ class SpanRow:
     bodies: list[bytes]
     parents: list[int | None]
     keys: list[bytes | None] | None
-    mores: list[bytes | None] | None
+    details: list[bytes | None] | None
     lanes: list[str] | None = None
     awaited: bool = False
     published: bool = True
@@ -82,11 +82,11 @@ class SpanRow:
 
 
 @dataclass
-class SegmentRow:
+class MemorySegment:
     """A live row. `attempt` is the highest event number among its tasks: 0 means none of them was ever tried."""
 
     id: int
-    span: SpanRow
+    span: MemorySpan
     lane: str | None
     round: int
     first: int
@@ -138,7 +138,7 @@ class SessionRow:
 
 
 @dataclass
-class Place:
+class Tables:
     """Everything one reference store holds; clients that share it share the store."""
 
     lock: RLock = field(default_factory=RLock)
@@ -152,9 +152,9 @@ class Place:
     runs: dict[int, RunRow] = field(default_factory=dict)
     names: dict[tuple[str, int], int] = field(default_factory=dict)
     firsts: list[int] = field(default_factory=list)
-    spans: dict[int, SpanRow] = field(default_factory=dict)
-    segments: dict[int, SegmentRow] = field(default_factory=dict)
-    tokens: dict[bytes, SegmentRow] = field(default_factory=dict)
+    spans: dict[int, MemorySpan] = field(default_factory=dict)
+    segments: dict[int, MemorySegment] = field(default_factory=dict)
+    tokens: dict[bytes, MemorySegment] = field(default_factory=dict)
     events: dict[int, tuple[Event, ...]] = field(default_factory=dict)
     commits: list[tuple[CommitRow, list[Event], list[Sweep]]] = field(default_factory=list)
     #: Those of which nothing is left: they keep their place here, and nobody sees them any more.
@@ -167,7 +167,7 @@ class Place:
     waiters: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
     #: The same by join: the task in each slot; and the spans whose tasks are members by their place.
     linked: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    grouped: dict[int, list[SpanRow]] = field(default_factory=lambda: defaultdict(list))
+    grouped: dict[int, list[MemorySpan]] = field(default_factory=lambda: defaultdict(list))
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
@@ -216,20 +216,20 @@ class Place:
         except KeyError:
             raise UnknownRun(f"there is no run {run} in this store") from None
 
-    def add_span(self, span: SpanRow) -> None:
+    def add_span(self, span: MemorySpan) -> None:
         """Put a range into the log."""
         insort(self.firsts, span.first)
         self.spans[span.first] = span
         if span.join is not None:
             self.grouped[span.join].append(span)
 
-    def span_of(self, task: int) -> SpanRow | None:
+    def span_of(self, task: int) -> MemorySpan | None:
         """The range that holds `task`, published or not."""
         at = bisect_right(self.firsts, task)
         span = self.spans[self.firsts[at - 1]] if at else None
         return span if span is not None and task <= span.last else None
 
-    def published(self, task: int) -> SpanRow | None:
+    def published(self, task: int) -> MemorySpan | None:
         """The range that holds `task`, when it is published."""
         span = self.span_of(task)
         return span if span is not None and span.published else None
@@ -239,7 +239,7 @@ class Place:
         span = self.span_of(task)
         return span is not None and self.run(span.run).state is RunState.FORGOTTEN
 
-    def kept(self, task: int) -> SpanRow | None:
+    def kept(self, task: int) -> MemorySpan | None:
         """The range that holds `task`, when it is published and its run was not forgotten."""
         return None if self.is_forgotten(task) else self.published(task)
 
@@ -251,32 +251,32 @@ class Place:
 
     # segments
 
-    def add_segment(self, span: SpanRow, **fields: object) -> SegmentRow:
+    def add_segment(self, span: MemorySpan, **fields: object) -> MemorySegment:
         """A new live row over (part of) a span."""
-        row = SegmentRow(id=self.next_segment, span=span, lane=span.lane, **fields)  # type: ignore[arg-type]
+        row = MemorySegment(id=self.next_segment, span=span, lane=span.lane, **fields)  # type: ignore[arg-type]
         self.next_segment += 1
         self.segments[row.id] = row
         return row
 
-    def copy_segment(self, row: SegmentRow, **changes: object) -> SegmentRow:
+    def copy_segment(self, row: MemorySegment, **changes: object) -> MemorySegment:
         """A new live row that nobody holds, like another but for some changes."""
         new = replace(row, id=self.next_segment, owner=None, token=None, **changes)  # type: ignore[arg-type]
         self.next_segment += 1
         self.segments[new.id] = new
         return new
 
-    def drop_segment(self, row: SegmentRow) -> None:
+    def drop_segment(self, row: MemorySegment) -> None:
         """Remove a row that stands for nothing any more."""
         del self.segments[row.id]
         if row.token is not None:
             self.tokens.pop(row.token, None)
 
-    def covering(self, task: int) -> SegmentRow | None:
+    def covering(self, task: int) -> MemorySegment | None:
         """The live row in whose mask `task` is set."""
         live = (row for row in self.segments.values() if row.state <= SegmentState.CLAIMED)
         return next((row for row in live if row.covers(task)), None)
 
-    def held_by(self, process: int) -> list[SegmentRow]:
+    def held_by(self, process: int) -> list[MemorySegment]:
         """The rows a process has claimed."""
         return [row for row in self.tokens.values() if row.owner == process]
 

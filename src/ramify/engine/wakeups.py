@@ -1,7 +1,7 @@
-"""A stir: lets threads of this program sleep until one of its kernels has saved something.
+"""Wake-ups: let threads of this program sleep until one of its kernels has saved something.
 
 Promises: a change that a kernel of this process makes is noticed at once; what other processes do is noticed when the
-sleep is over, so sleeps are short. A stir between two sleeps is not missed.
+sleep is over, so sleeps are short. A change between two sleeps is not missed.
 
 Does not tell what changed: whoever wakes up looks.
 """
@@ -12,11 +12,11 @@ import threading
 
 from ramify.kernel.signals import Moved, Saved, Signal
 
-#: Sleeps grow from the first to the longest while nothing stirs, in seconds.
+#: Sleeps grow from the first to the longest while nothing changes, in seconds.
 FIRST, LONGEST, GROWTH = 0.001, 0.05, 1.5
 
 
-class Stir:
+class Wakeups:
     """What the waits of one engine sleep on; a listener to the signals of its kernels."""
 
     def __init__(self) -> None:
@@ -32,27 +32,27 @@ class Stir:
 
     @property
     def count(self) -> int:
-        """How often something has stirred; look at it before looking at the store."""
+        """How often something has changed; look at it before looking at the store."""
         return self._count
 
     def sleep(self, seen: int, seconds: float) -> bool:
-        """Sleep until something stirs after `seen`, at most `seconds`; whether it did."""
+        """Sleep until something changes after `seen`, at most `seconds`; whether it did."""
         with self._condition:
             return self._condition.wait_for(lambda: self._count != seen, seconds)
 
 
-class Patience:
+class Naps:
     """The sleeps of one waiter: short at first, longer while nothing happens."""
 
-    def __init__(self, stir: Stir) -> None:
-        self._stir = stir
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
         self._pause = FIRST
-        self._seen = stir.count
+        self._seen = wakeups.count
 
     def sleep(self, at_most: float = LONGEST) -> None:
-        """Sleep a little, or until something stirs that did so after the last sleep."""
-        if self._stir.sleep(self._seen, min(self._pause, at_most)):
+        """Sleep a little, or until something changes that had not at the last sleep."""
+        if self._wakeups.sleep(self._seen, min(self._pause, at_most)):
             self._pause = FIRST
         else:
             self._pause = min(GROWTH * self._pause, LONGEST)
-        self._seen = self._stir.count
+        self._seen = self._wakeups.count
