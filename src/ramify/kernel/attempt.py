@@ -175,7 +175,7 @@ def _adopt(ran: Ran, task: int, current: Current) -> bool:
 
 def given_up(current: Current) -> list[int]:
     """Forget what an attempt spawned that came to nothing; the ranges that were staged."""
-    ranges = [first for staging in current._nurseries for first in staging.ranges]
+    ranges = [first for staging in current._stagings for first in staging.ranges]
     current._forget()
     return ranges
 

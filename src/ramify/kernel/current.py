@@ -84,7 +84,7 @@ class Current:
         "_chunk",
         "_forks",
         "_made",
-        "_nurseries",
+        "_stagings",
         "_position",
         "_progress",
         "_refused",
@@ -101,7 +101,7 @@ class Current:
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork] = []
         #: Where very many of one spawn were staged.
-        self._nurseries: list[Staging] = []
+        self._stagings: list[Staging] = []
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
         self._refused = False
         #: Whether anything was spawned.
@@ -216,7 +216,7 @@ class Current:
             return
         join = None if then is None else self._surroundings.sender.reserve(1)
         staging = Staging(self._chunk, self.task, self._surroundings, join)
-        self._nurseries.append(staging)
+        self._stagings.append(staging)
         while some:
             if not staging.stage(some):
                 self._refused = True
@@ -265,7 +265,7 @@ class Current:
         if not self._made:
             return 0
         inside = len(self._spawned) + sum(len(fork.members) + 1 for fork in self._forks)
-        return inside + sum(staging.count for staging in self._nurseries)
+        return inside + sum(staging.count for staging in self._stagings)
 
     def _check_number(self, more: int) -> None:
         most = self._chunk.handler.policy.max_children
@@ -289,13 +289,13 @@ class Current:
         """Hand over what was spawned."""
         offspring.add(task, self._spawned)
         offspring.forks += self._forks
-        for staging in self._nurseries:
+        for staging in self._stagings:
             offspring.published += staging.ranges
-        offspring.staged += sum(staging.count for staging in self._nurseries) - sum(fork.staged for fork in self._forks)
+        offspring.staged += sum(staging.count for staging in self._stagings) - sum(fork.staged for fork in self._forks)
 
     def _forget(self) -> None:
         """What was spawned is taken over, or does not count."""
-        self._spawned, self._forks, self._nurseries, self._made, self._refused = [], [], [], False, False
+        self._spawned, self._forks, self._stagings, self._made, self._refused = [], [], [], False, False
 
     def _set(self) -> None:
         """Make this the current attempt of the thread or coroutine."""
