@@ -84,11 +84,11 @@ class Current:
         "_chunk",
         "_forks",
         "_made",
-        "_stagings",
         "_position",
         "_progress",
         "_refused",
         "_spawned",
+        "_stagings",
         "_surroundings",
     )
 
