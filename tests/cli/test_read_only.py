@@ -12,7 +12,10 @@ from tests.cli.conftest import Desk
 from tests.store.sqlite.real import with_own_mounts
 
 READS = ("status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}")
-CHANGES = ("pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum")
+CHANGES = (
+    "pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum",
+    "forget walk",
+)  # fmt: skip
 
 #: Makes a store, and is killed or leaves it in order.
 MAKES = """

@@ -31,7 +31,7 @@ GROUPS = 5
 
 
 @click.command()
-@click.argument("place", metavar="MODULE:ENGINE")
+@click.argument("address", metavar="MODULE:ENGINE")
 @click.argument("task")
 @click.argument("args", nargs=-1)
 @click.option("--args", "given", metavar="JSON", help="The arguments as a JSON list, or as an object by name.")

@@ -16,7 +16,7 @@ from ramify.kernel.settings import MOST_THREADS, Settings
 
 
 @click.command()
-@click.argument("place", metavar="MODULE:ENGINE")
+@click.argument("address", metavar="MODULE:ENGINE")
 @click.option("-q", "--queue", "queues", multiple=True, help="Only tasks of this queue; may be given several times.")
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
