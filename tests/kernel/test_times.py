@@ -16,7 +16,7 @@ from ramify.kernel.notes import Notes
 from ramify.kernel.outbox import Finished, part_of
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk, Interrupted, Raised, Ran
-from ramify.model.event import QUICK, Status
+from ramify.model.event import UNTIMED, Status
 from ramify.model.outcome import Failure
 from tests.kernel.claims import claim, handler
 from tests.kernel.shop import Shop
@@ -79,12 +79,13 @@ class Ticks:
 
 def test_one_look_at_the_clock_says_whether_a_task_may_begin_and_how_long_the_one_before_took() -> None:
     chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
-    clock = Ticks(10.0, 0.0004, 0.002, 0.0009, 0.0, 0.25)
+    clock = Ticks(9.0, 1.0, 0.0004, 0.002, 0.0009, 0.0, 0.25)
     ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), frozenset(), frozenset(), clock=clock))
     first, second, *_, last = chunk.claim.tasks
     assert ran.times == {second: 2_000, last: 250_000}
     assert first not in ran.times
-    assert clock.looks == len(chunk.positions) + 1
+    # One more when it begins and one when it is over.
+    assert clock.looks == len(chunk.positions) + 2
 
 
 def test_what_did_not_come_to_an_end_has_no_time() -> None:
@@ -98,5 +99,5 @@ def test_what_did_not_come_to_an_end_has_no_time() -> None:
     finished.add(tasks[2], Status.FAILED, None)
     assert part_of(finished, lambda many: 1, 0).took == ran.times
     assert Ran(chunk, others=[(tasks[0], Interrupted())], seconds=3.0).times == {}
-    assert Ran(chunk, [tasks[0]], seconds=QUICK / 1_000_000).times == {}
+    assert Ran(chunk, [tasks[0]], seconds=UNTIMED / 1_000_000).times == {}
     assert Ran(chunk, [tasks[0]], seconds=1.5).times == {tasks[0]: 1_500_000}

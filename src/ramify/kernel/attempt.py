@@ -25,16 +25,15 @@ from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.model.call import Call
-from ramify.model.event import QUICK
+from ramify.model.event import UNTIMED
 from ramify.model.outcome import Failure
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
 _CALLS = {Call}
-MICROSECONDS = 1_000_000
 #: In seconds: attempts that took longer say how long.
-NOTED = QUICK / MICROSECONDS
+NOTED = UNTIMED / SECOND
 
 
 def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
@@ -67,7 +66,7 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
         if now > over:
             over = now + NOTED
             if now - since > NOTED:
-                ran.took[words[slot]] = round((now - since) * MICROSECONDS)
+                ran.took[words[slot]] = round((now - since) * SECOND)
         since = now
         # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
         if now >= pulse.until:
@@ -127,10 +126,10 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
             else:
                 _add(ran, task, value)
     if (now := clock()) - since > NOTED:
-        ran.took[words[slot]] = round((now - since) * MICROSECONDS)
+        ran.took[words[slot]] = round((now - since) * SECOND)
     words[slot] = 0
     record.give(slot)
-    ran.seconds, ran.busy = clock() - began, surroundings.busy() - busy
+    ran.seconds, ran.busy = now - began, surroundings.busy() - busy
     reach("after-attempt")
     clear()
     return ran

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Offspring
 from ramify.model.claim import Claim
-from ramify.model.event import QUICK
+from ramify.model.event import UNTIMED
 from ramify.model.outcome import Failure
 from ramify.model.policy import SECOND
 from ramify.store import forks
@@ -99,9 +99,9 @@ class Ran:
         """The microseconds of each attempt that came to an end and was not quick."""
         took = self.took if self.count != 1 else {self.tasks[0]: round(self.seconds * SECOND)}
         if not took or not self.others:
-            return {task: time for task, time in took.items() if time > QUICK}
+            return {task: time for task, time in took.items() if time > UNTIMED}
         ended = {*self.done, *(task for task, verdict in self.others if not isinstance(verdict, Interrupted))}
-        return {task: time for task, time in took.items() if time > QUICK and task in ended}
+        return {task: time for task, time in took.items() if time > UNTIMED and task in ended}
 
     @property
     def tasks(self) -> list[int]:

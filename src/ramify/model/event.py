@@ -16,7 +16,7 @@ from enum import IntEnum
 import msgspec
 
 #: In microseconds: of an attempt that took no longer it is not said how long it took.
-QUICK = 1_000
+UNTIMED = 1_000
 
 
 class Status(IntEnum):
@@ -54,7 +54,7 @@ class Tally(IntEnum):
 class Event(msgspec.Struct, frozen=True, gc=False):
     """One fact. `n` numbers the events of a task from 1; `seq` names the commit that wrote it.
 
-    `took` is how long the attempt was that it tells about, in microseconds; None for one that was `QUICK`, or for none.
+    `took` is how long the attempt was that it tells about, in microseconds; None for up to `UNTIMED`, or for none.
     """
 
     task: int

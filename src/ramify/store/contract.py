@@ -9,8 +9,9 @@ full or the connection is lost. Tasks and events cross this seam as columns. A v
     Reaped             this process was declared dead; its claims are void and it must enter again as a new one
 
 *Numbered verbs* carry a `Stamp(process, n)` with n rising and one verb in flight per process. A stamp is consumed in
-the verb's own transaction: delivered again, the last one answers as it did the first time, and an older one raises
-`StaleStamp`. So an unknown outcome is never decided from a read; it is sent again.
+the verb's own transaction: delivered again, the last one answers as it did the first time (but for the time, marks and
+what is left to take, which are those of the moment), and an older one raises `StaleStamp`. So an unknown outcome is
+never decided from a read; it is sent again.
 
 *A claim that finds nothing writes nothing*, not even its stamp, so that idle processes cost no disk and wake nobody.
 Sent again it simply tries again. That is safe: nothing was granted, so there is nothing a lost answer could strand;
