@@ -1,6 +1,6 @@
 """The hand-over: the core behind one lock, where workers take chunks and bring back what came of them.
 
-The loop, the workers and the heartbeat take turns here. Each side has one way to be woken: the loop by `wake`, wherever
+The loop, the workers and the heartbeat meet here. Each side has one way to be woken: the loop by `wake`, wherever
 it rests; threads by `call`, the event loop by what it is told (`Coroutines.poke`).
 
 Does not decide anything: that is the core's business.
@@ -15,7 +15,7 @@ from ramify.kernel.work import Chunk, Ran
 
 
 class Handover:
-    """`turn` is the core's lock as the loop waits on it, `work` the same lock as threads do."""
+    """`core_lock` is the lock of the core as the loop waits on it, `work` the same lock as threads do."""
 
     def __init__(self, core: Core, sender: Sender, machine: Machine = HERE) -> None:
         self.core = core

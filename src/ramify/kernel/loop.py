@@ -3,7 +3,7 @@
 The core decides, the loop does. Each step is one verb of the store, or a rest:
 
     Enter     open a session; from now on this process beats
-    Take      claim tasks: they are ours until a commit ends them, we put them back, or we are declared dead
+    ClaimWork claim tasks: they are ours until a commit ends them, we put them back, or we are declared dead
     Flush     commit what workers brought (events, children, arrivals, all in one), and claim the next tasks with it
     Move      nothing left of these runs here: ask whether they can go on, or have ended
     Look      nothing to do at all: find runs that could go on, because whoever should have asked may be gone
