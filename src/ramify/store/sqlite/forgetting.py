@@ -80,7 +80,11 @@ def forget(db: Db, run: StoredRun, removal: Removal, now: int) -> Forgot:
     left -= tasks
     left -= _remove_joins_of(db, run.id, left)
     _remove_sweeps(db, run.id, left)
-    return Forgot(tasks, any(db.execute(f"SELECT 1 FROM {some} LIMIT 1", (run.id,)).fetchone() for some in LEFT))
+    is_left = any(db.execute(f"SELECT 1 FROM {some} LIMIT 1", (run.id,)).fetchone() for some in LEFT)
+    # A task has one key at most, so as many go with each page. Not those of its tasks: nobody asks for any of them, and
+    # neighbours in their table lie on the same pages of the file.
+    keys.forget_run(db, run.id, tasks if is_left else -1)
+    return Forgot(tasks, is_left)
 
 
 def _reader(db: Db, run: int) -> Reader | None:
@@ -123,10 +127,13 @@ def _remove_whole(db: Db, spans: Sequence[SqliteSpan]) -> None:
         db.execute("DELETE FROM span WHERE first BETWEEN ? AND ?", (spans[0].first, spans[-1].first))
 
 
-def _remove(db: Db, spans: Iterable[SqliteSpan], first: int, last: int) -> None:
-    """Remove neighbouring tasks, which are those of these spans, and all that is theirs but the spans themselves."""
+def _remove(db: Db, spans: Iterable[SqliteSpan], first: int, last: int, *, by_themselves: bool = False) -> None:
+    """Remove neighbouring tasks, which are those of these spans, and all that is theirs but the spans.
+
+    Keys that count only in their run go too if the tasks go `by_themselves`; else they go with the run.
+    """
     for span in spans:
-        keys.forget(db, span, max(first, span.first), min(last, span.last))
+        keys.forget(db, span, max(first, span.first), min(last, span.last), also_in_run=by_themselves)
     written = "SELECT count(*), seq FROM event WHERE task BETWEEN ? AND ? GROUP BY seq"
     gone = db.execute(written, (first, last)).fetchall()
     db.execute("DELETE FROM event WHERE task BETWEEN ? AND ?", (first, last))
@@ -221,7 +228,7 @@ def _take_out(db: Db, span: SqliteSpan, tasks: Sequence[int], ended: Mapping[int
         counts[Status(status)] = times
     for what, times in counts.items():
         rows.count(db, span.run, span.kind, what, 0, -times)
-    _remove(db, [span], first, last)
+    _remove(db, [span], first, last, by_themselves=True)
     db.execute("DELETE FROM note WHERE task BETWEEN ? AND ? AND task IS NOT NULL", (first, last))
     if last < span.last:
         replace(span, first=last + 1).insert(db)

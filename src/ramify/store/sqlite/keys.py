@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, digests, kept_until
+from ramify.model.key import Hold, digest, digests, end_of, kept_until, scope
 from ramify.store.sqlite import once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
@@ -22,6 +22,9 @@ HELD = (
     " (SELECT run FROM span WHERE first <= key.task ORDER BY first DESC LIMIT 1)) IS NOT 'forgotten'"
 )
 FORGET = "DELETE FROM {} WHERE digest IN (SELECT value FROM carray(?)) AND task BETWEEN ? AND ?"
+FORGET_RUN = (
+    "DELETE FROM {0} WHERE digest IN (SELECT digest FROM {0} WHERE digest >= ? AND digest < ? ORDER BY digest LIMIT ?)"
+)
 KEYS_OF_RANGE = "SELECT id, key FROM task WHERE id BETWEEN ? AND ? AND key IS NOT NULL"
 KEYS_OF = "SELECT id, key FROM carray(?) AS ended CROSS JOIN task ON task.id = ended.value WHERE key IS NOT NULL"
 FREE = "DELETE FROM key WHERE digest = ? AND task = ?"
@@ -126,20 +129,33 @@ def retake(db: Db, span: SqliteSpan, task: int, now: int) -> int | None:
     return None
 
 
-def forget(db: Db, span: SqliteSpan, first: int, last: int) -> None:
-    """Free the keys of neighbouring tasks of a span, whatever holds them, and let nobody find the tasks by them."""
-    if not span.keyed:
+def forget(db: Db, span: SqliteSpan, first: int, last: int, *, also_in_run: bool) -> None:
+    """Free the keys of neighbouring tasks of a span; also those that count only in their run, or just the others."""
+    in_run = {Hold.LABEL: ("label",), Hold.ONCE: once.TABLES}.get(span.hold, ("label", "key"))
+    tables = in_run if also_in_run else tuple(table for table in in_run if table == "key")
+    if not span.keyed or not tables:
         return
     keys = [key for _, key in db.execute(KEYS_OF_RANGE, (first, last)).fetchall()]
     if not keys:
         return
-    tables = {Hold.LABEL: ("label",), Hold.ONCE: once.TABLES}.get(span.hold, ("label", "key"))
     for table in tables:
         hold = Hold.LABEL if table == "label" else span.hold
         names = apsw.carray(tuple(digests(hold, span.run, span.kind, keys)))
         # One that lost its key has the same digest as the one that holds it.
         db.execute(FORGET.format(table), (names, first, last))
         once.shrink(db, table, db.changes())
+
+
+def forget_run(db: Db, run: int, limit: int) -> None:
+    """Remove so many of the keys that count only in a run, and so many labels, each table by one range; -1: all."""
+    begin = scope(Hold.ONCE, run)
+    for tables in (once.TABLES, ("label",)):
+        left = limit
+        for table in tables:
+            db.execute(FORGET_RUN.format(table), (begin, end_of(begin), left))
+            removed = db.changes()
+            once.shrink(db, table, removed)
+            left -= removed if limit > 0 else 0
 
 
 def of_tasks(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> list[int]:
