@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ramify.model.join import NewJoins, NewWaiters
@@ -28,7 +30,7 @@ def test_a_run_is_forgotten_and_everybody_says_so(desk: Desk) -> None:
     assert desk.json("runs")[0]["state"] == "forgotten"
     status = desk.out("status", "walk")
     assert "it had ended as done" in status
-    assert f"forgotten by {person()}" in status
+    assert re.search(rf"forgotten by {person()}, \S+ \S+: old\n", status)
     assert desk.json("forget", "walk") == [{"run": run, "name": "walk", "removed": 0, "whole": True}]
     assert oracle.check(desk.house.store) == []
 

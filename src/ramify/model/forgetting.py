@@ -110,7 +110,10 @@ def check_remembered(run: StoredRun) -> StoredRun:
         said = run.decision
         who = "" if said is None else in_words(said.by, said.reason)
         when = "" if said is None else f" on {datetime.fromtimestamp(said.at / SECOND, UTC):%Y-%m-%d %H:%M} UTC"
-        raise RunForgotten(f"run {run.name or run.id} was forgotten{when}{who}; its tasks, results and logs are gone")
+        raise RunForgotten(
+            f"run {run.name or run.id} was forgotten{when}{who}; its tasks, results and logs are gone. "
+            "The same start with again=True does the work anew"
+        )
     return run
 
 

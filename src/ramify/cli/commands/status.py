@@ -69,7 +69,8 @@ def show(out: Out, status: RunStatus, pace: Pace) -> None:
     if status.run.reason and status.run.state not in (RunState.OPEN, RunState.PAUSED):
         out.say("  because: ", status.run.reason)
     if (decision := status.run.decision) is not None and decision.by:
-        out.say(f"  {decision.what.value} by {decision.by}, {moment(decision.at)}")
+        why = (": ", decision.reason) if decision.reason not in ("", status.run.reason) else ()
+        out.say(f"  {decision.what.value} by {decision.by}, {moment(decision.at)}", *why)
     for process in status.draining:
         out.say(f"  {in_words(process)} is ", ("look", drained_in_words(process)))
     if status.total.duplicates:
