@@ -1,13 +1,14 @@
 """An older Ramify keeps its hands off a newer file, and everybody off other programs' files."""
 
 import sqlite3
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
 
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite import SqliteStore
-from ramify.store.sqlite.schema import APPLICATION_ID, VERSION
+from ramify.store.sqlite.schema import APPLICATION_ID, TABLES, VERSION
 
 
 def test_a_fresh_file_carries_our_mark_and_version(tmp_path: Path) -> None:
@@ -58,3 +59,8 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "a.db")
     assert store.reserve(1) == 1
     store.close()
+
+
+def test_tables_do_not_change_without_a_new_version() -> None:
+    # A file with other tables under the same number would be taken for one of ours. Raise VERSION first, then this.
+    assert (VERSION, blake2b(TABLES.encode(), digest_size=8).hexdigest()) == (5, "2bb7e560cef191fd")

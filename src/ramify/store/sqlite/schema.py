@@ -22,7 +22,7 @@ import apsw
 
 from ramify.errors import SchemaTooNew, StoreRefused
 
-VERSION = 4
+VERSION = 5
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
