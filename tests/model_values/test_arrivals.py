@@ -35,10 +35,13 @@ def test_a_join_fires_when_the_last_member_has_arrived() -> None:
 
 
 def test_a_member_that_arrives_twice_counts_once_and_as_it_did_first() -> None:
-    shelf = Shelf(NewJoins.one(1, 2))
+    shelf = Shelf(NewJoins.one(1, 3))
     assert shelf.arrive((1, 0, Status.FAILED), (1, 0, Status.DONE)) == {}
     assert shelf.arrive((1, 0, Status.DONE)) == {}
     assert shelf.joins[1].ends == Ends(failed=1)
+    for status in (Status.DONE, Status.FAILED, Status.SKIPPED):
+        assert shelf.arrive((1, 1, status)) == {}
+    assert shelf.joins[1].ends == Ends(1, failed=1)
 
 
 def test_members_are_told_apart_by_how_they_ended() -> None:

@@ -237,7 +237,8 @@ class Core:
     def lease(self, is_async: bool, now: float) -> Chunk | None:
         """Tasks for one worker (`is_async`: on the event loop), or None when there is nothing it may do."""
         leased = self.leases.lease(is_async, now) if self.may_lease(now) else None
-        self._has_news = self._has_news or bool(self._put_back)
+        # Who stops puts nothing back one by one: leaving does that, and asking again and again would help nobody.
+        self._has_news = self._has_news or (bool(self._put_back) and not self.is_stopping)
         return leased
 
     @property

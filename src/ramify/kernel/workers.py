@@ -55,8 +55,7 @@ class Workers:
 
     def call(self) -> None:
         """Let workers know of what there is to do. Called with the lock held."""
-        # While stopping nobody is given anything: a worker that looks in vain would wake the loop, which calls workers.
-        if self._is_inline or self._core.is_stopping:
+        if self._is_inline:
             return
         self._pool.call()
         if self.coroutines is not None and self._core.leases.ready[True]:
