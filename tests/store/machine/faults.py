@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import replace
+
 from ramify.errors import BadPayload, RamifyError, Reaped, StaleStamp, UnknownRun
+from ramify.model.claim import Claim
 from ramify.model.commit import Committed
 from ramify.model.death import Death
+from ramify.model.event import UNTRIED
 from ramify.model.process import NewProcess, Stamp
 from ramify.model.segment import SegmentState
 from tests.store.machine.bad import Call, bad_calls, lost_calls
@@ -104,12 +108,15 @@ class FaultMachine(WorkMachine):
         self.before = self.now
 
     def _same_claims(self, worker: Worker, first: Sent, again: Sent) -> None:
-        """The SQLite store reads claims anew: it may leave out what the worker has lost, and shows the marks of now."""
+        """The SQLite store reads claims anew: it may leave out what the worker has lost, and shows the marks of now.
+
+        With them came an event that says who decided, which is no attempt.
+        """
         held = [s for s in self.scene.segments() if s.state is SegmentState.CLAIMED and s.owner == worker.process]
         still = [c for c in claims_of(first.reference) if any(set(c.tasks) & set(row.tasks) for row in held)]
         known = self.scene.pair.tokens.known
-        ours = [plain_claim(claim, same_token) | {"marks": None} for claim in still]
-        theirs = [plain_claim(claim, known) | {"marks": None} for claim in claims_of(again.sqlite)]
+        ours = [plain_claim(claim, same_token) | _of_now(claim) for claim in still]
+        theirs = [plain_claim(claim, known) | _of_now(claim) for claim in claims_of(again.sqlite)]
         assert ours == theirs, f"{first.verb} again:\n  then {ours}\n  now  {theirs}"
         if isinstance(first.reference, Committed):
             assert again.sqlite.seq == first.reference.seq
@@ -163,3 +170,9 @@ class FaultMachine(WorkMachine):
         sent = client.deliver(verb, args, options)
         answers = sent.reference, sent.sqlite
         assert answers == (Refused(error),) * 2, f"{verb}{args}{options} should be refused, but: {answers}"
+
+
+def _of_now(claim: Claim) -> dict[str, Any]:
+    """What may have changed since a claim was granted, made the same: marks, and how many events there are."""
+    tried = {task: replace(each, events=0) for task, each in claim.history.items()}
+    return {"marks": None, "history": {task: each for task, each in tried.items() if each != UNTRIED}}

@@ -19,7 +19,6 @@ from msgspec import structs
 from ramify.errors import RamifyError
 from ramify.model.claim import Claim, Claimed
 from ramify.model.commit import Committed
-from ramify.model.event import UNTRIED
 from ramify.model.process import Stamp
 from ramify.store.clock import Clock
 from ramify.store.contract import Store
@@ -105,9 +104,7 @@ def plain(answer: Any, known: Callable[[bytes], bytes]) -> Any:
 def plain_claim(claim: Claim, known: Callable[[bytes], bytes]) -> dict[str, Any]:
     """One claim in a form that compares by content."""
     lists = {name: list(getattr(claim, name)) for name in ("tasks", "bodies", "parents")}
-    maps = {name: dict(getattr(claim, name)) for name in ("details", "marks")}
-    # Who is not in it was not tried; who decided about a task that is held did not try it either.
-    maps["history"] = {task: each for task, each in claim.history.items() if each != UNTRIED}
+    maps = {name: dict(getattr(claim, name)) for name in ("details", "history", "marks")}
     return structs.asdict(claim) | lists | maps | {"token": known(claim.token)}
 
 
