@@ -24,7 +24,8 @@ from ramify.kernel.signals import Signals
 from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.process import Stamp
-from ramify.store.contract import REOPEN_LIMIT, Reopened, Store
+from ramify.model.reopening import REOPEN_LIMIT
+from ramify.store.contract import Reopened, Store
 from ramify.store.here import person
 
 

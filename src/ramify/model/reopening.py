@@ -12,12 +12,28 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from ramify.errors import BadPayload
 from ramify.model.arrivals import Standing
 from ramify.model.event import Status
+from ramify.model.forgetting import check_remembered
 from ramify.model.join import PART_SLOTS
+from ramify.model.run import StoredRun
+
+#: The most tasks one `reopen` takes; callers go on with the next page.
+REOPEN_LIMIT = 8192
 
 #: The join slots that the end of a task fills.
 Memberships = Callable[[int], Sequence[tuple[int, int]]]
+
+
+def check(run: StoredRun, tasks: Sequence[int], run_of: Callable[[int], int | None]) -> None:
+    """Refuse too many tasks, those that are not published tasks of the run, and all of a run that was forgotten."""
+    check_remembered(run)
+    if len(tasks) > REOPEN_LIMIT:
+        raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
+    for task in tasks:
+        if run_of(task) != run.id:
+            raise BadPayload(f"task {task} is not a task of run {run.id}")
 
 
 @dataclass(slots=True)

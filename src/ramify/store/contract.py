@@ -64,8 +64,6 @@ GAP_SHARE = 2
 LEFT_TO_PARENT = 2.0
 #: How long a session outlives its process, so that late deliveries still meet it.
 SESSION_SECONDS = 86_400
-#: The most tasks one `reopen` takes; callers go on with the next page.
-REOPEN_LIMIT = 8192
 
 
 class Description(msgspec.Struct, frozen=True):

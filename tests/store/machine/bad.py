@@ -14,9 +14,9 @@ from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.process import Stamp
+from ramify.model.reopening import REOPEN_LIMIT
 from ramify.model.run import Follows, NewRun, RunState
 from ramify.model.task import MAX_KEY, MAX_NAME, MAX_PAYLOAD, NewTasks
-from ramify.store.contract import REOPEN_LIMIT
 from tests.store.machine.pair import Client, Worker
 from tests.store.machine.picture import all_of
 from tests.store.machine.scene import EVERYTHING, Scene

@@ -5,29 +5,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ramify.errors import BadPayload
 from ramify.model import reopening
 from ramify.model.event import Status
-from ramify.model.forgetting import check_remembered
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
-from ramify.store.contract import REOPEN_LIMIT, Reopened
+from ramify.store.contract import Reopened
 from ramify.store.memory import claims, commits, joins, keys, runs
 from ramify.store.memory.adding import rank
 from ramify.store.memory.tables import MemorySpan, RunRow, Tables
 
 
 def check(tables: Tables, run: RunRow, tasks: Sequence[int]) -> None:
-    """Refuse tasks that are not published tasks of the run, and all of a run that was forgotten."""
-    check_remembered(runs.as_run(run))
-    if len(tasks) > REOPEN_LIMIT:
-        raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
-    for task in tasks:
+    """Refuse what cannot be reopened."""
+
+    def run_of(task: int) -> int | None:
         span = tables.published(task)
-        if span is None or span.run != run.new.id:
-            raise BadPayload(f"task {task} is not a task of run {run.new.id}")
+        return None if span is None else span.run
+
+    reopening.check(runs.as_run(run), tasks, run_of)
 
 
 def reopen(

@@ -5,30 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from ramify.errors import BadPayload
 from ramify.model import reopening
 from ramify.model.event import Status
-from ramify.model.forgetting import check_remembered
 from ramify.model.join import PART_SLOTS
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
-from ramify.store.contract import REOPEN_LIMIT, Reopened
+from ramify.store.contract import Reopened
 from ramify.store.sqlite import commits, joins, keys, rows, runs
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 
 def check(db: Db, run: StoredRun, tasks: Sequence[int]) -> None:
-    """Refuse tasks that are not published tasks of the run, and all of a run that was forgotten."""
-    check_remembered(run)
-    if len(tasks) > REOPEN_LIMIT:
-        raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
-    for task in tasks:
+    """Refuse what cannot be reopened."""
+
+    def run_of(task: int) -> int | None:
         span = rows.span_of(db, task)
-        if span is None or not span.published or span.run != run.id:
-            raise BadPayload(f"task {task} is not a task of run {run.id}")
+        return None if span is None or not span.published else span.run
+
+    reopening.check(run, tasks, run_of)
 
 
 def reopen(

@@ -17,9 +17,9 @@ from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.mark import Mark, Scope
 from ramify.model.process import Stamp
+from ramify.model.reopening import REOPEN_LIMIT
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
-from ramify.store.contract import REOPEN_LIMIT
 from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
 from ramify.testing.conformance.registry import case
 
