@@ -4,7 +4,7 @@ import pytest
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status
-from ramify.model.key import HASH, Hold, digest, digests, end_of, kept_until, key_bytes, scope, scope_of
+from ramify.model.key import HASH, Hold, digest, digests, end_of, kept_until, key_bytes, scope
 from ramify.model.task import MAX_KEEP, NewTasks, check_tasks
 
 
@@ -43,7 +43,7 @@ def test_the_digests_of_a_run_are_one_range_with_nobody_elses_in_it() -> None:
         assert {name for name in (*named, *across) if begin <= name < end} == {
             n for n, own in named.items() if own == run
         }
-        assert all(scope_of(name) == begin for name, own in named.items() if own == run)
+        assert all(name[:-HASH] == begin for name, own in named.items() if own == run)
         # Also a digest of nothing but ones, which nobody can make on purpose.
         assert begin + b"\xff" * HASH < end
 

@@ -57,7 +57,6 @@ class Loop:
         self._store = sender.store
         self._heartbeat = heartbeat
         self._record = surroundings.record
-        self._library = surroundings.library
         self._notes = surroundings.notes
         self._settings = settings
         self._signals = signals

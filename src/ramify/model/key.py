@@ -60,11 +60,6 @@ def scope(hold: Hold, run: int) -> bytes:
     return bytes((width,)) + number.to_bytes(width, "big")
 
 
-def scope_of(digest: bytes) -> bytes:
-    """The scope that a digest begins with."""
-    return digest[:-HASH]
-
-
 def end_of(scope: bytes) -> bytes:
     """What comes after every digest of this scope, and before those of the next."""
     return scope + b"\xff" * (HASH + 1)

@@ -5,7 +5,7 @@ from itertools import count
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, scope, scope_of
+from ramify.model.key import HASH, Hold, digest, scope
 from ramify.store.sqlite import once
 from ramify.store.sqlite.keys import KEYS_OF, Offer, forget_run, release
 from ramify.store.sqlite.rows import SqliteSpan
@@ -58,5 +58,5 @@ def test_the_keys_of_a_forgotten_run_go_range_by_range_and_those_of_its_neighbou
 def left(db: apsw.Connection) -> dict[int, int]:
     """How many keys and labels there are of each run."""
     tables = (*once.TABLES, "label")
-    found = [scope_of(name) for table in tables for (name,) in db.execute(f"SELECT digest FROM {table}")]
+    found = [name[:-HASH] for table in tables for (name,) in db.execute(f"SELECT digest FROM {table}")]
     return {run: found.count(scope(Hold.ONCE, run)) for run in (6, 7, 8) if scope(Hold.ONCE, run) in found}
