@@ -73,7 +73,7 @@ class CurrentRun:
         return self._facts.params
 
     def stop(self, reason: str) -> None:
-        """End the run early: what runs finishes, nothing new starts, and the run ends as halted."""
+        """End the run early, as halted: quick tasks that processes have taken already may still run, and no others."""
         self._surroundings.library.stop(self._facts.id, reason)
 
 
