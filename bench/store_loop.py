@@ -109,7 +109,7 @@ def drain(store: Store, session: Session, run: int, work: Work, processes: int =
     """Work on the run until it has ended."""
     ids, size = Ids(store), ClaimSize(processes)
     steps: list[tuple[int, float]] = []
-    done, round, pause = 0, 0, SHORTEST_WAIT
+    done, round, pause, seen = 0, 0, SHORTEST_WAIT, 0
     moved = time.monotonic()
     claims = store.claim(session.stamp(), _want(run, size.limit(round))).claims
     while True:
@@ -129,7 +129,7 @@ def drain(store: Store, session: Session, run: int, work: Work, processes: int =
         if place.round == round:
             if time.monotonic() - moved > GIVE_UP:
                 raise AssertionError(f"round {round} has held tasks for {GIVE_UP:.0f} s: {place}")
-            store.wait(pause)
+            seen = store.wait(pause, seen)
             pause = min(2 * pause, LONGEST_WAIT)
         round = place.round
         claims = store.claim(session.stamp(), _want(run, size.limit(round))).claims

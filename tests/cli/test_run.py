@@ -269,9 +269,9 @@ def test_a_worker_serves_only_its_queues(program: Path) -> None:
     try:
         assert working.stderr is not None
         assert working.stderr.readline().startswith("working on ")
-        store = open_store("walk.db")
+        store, seen = open_store("walk.db"), 0
         while not (alive := [process for process in store.reads.processes() if not process.reaped]):
-            store.wait(0.1)
+            seen = store.wait(0.1, seen)
         assert alive[0].queues == ("mail",)
         store.close()
         (task,) = [json.loads(line)["task"] for line in ramify("tasks", "tree", "--json").stdout.splitlines()]

@@ -85,7 +85,7 @@ class Worker:
         chance: random.Random,
         *,
         recover: Recover = go_on,
-        idle: Callable[[Store], object] = lambda store: store.wait(0.01),
+        idle: Callable[[Store], object] = lambda store: store.wait(0.01, store.wait(0, 0)),
         order: Order = Order.ANY,
         largest_claim: int = 12,
     ) -> None:

@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import ramify.engine
 import ramify.kernel
 from ramify.kernel import tuning
 
 KERNEL = Path(ramify.kernel.__file__).parent
+ENGINE = Path(ramify.engine.__file__).parent
 #: Not tuned: an exit code that others know, and what people may ask for at most.
 FIXED = {"REPLACE_ME", "MOST_PROCESSES", "MOST_THREADS"}
 
@@ -35,7 +37,8 @@ def test_no_other_room_of_the_kernel_has_a_number_of_its_own() -> None:
 def test_every_number_has_its_reason_and_is_used() -> None:
     path = Path(tuning.__file__)
     lines = path.read_text().splitlines()
-    others = "\n".join(each.read_text() for each in KERNEL.glob("*.py") if each != path)
+    users = (*KERNEL.glob("*.py"), *ENGINE.glob("*.py"))
+    others = "\n".join(each.read_text() for each in users if each != path)
     numbers = dict(numbers_of(path))
     assert len(numbers) > 40
     assert [name for name, line in numbers.items() if not lines[line - 2].startswith("#: ")] == []

@@ -59,7 +59,7 @@ def test_r13_tasks_of_the_future_are_not_held_by_anybody_until_they_are_due(engi
     wait_until(lambda: engine._inside.store.reads.processes(), "the worker to be in")
     clock.advance(wait - 1)
     engine._inside.store.wake()
-    engine._inside.store.wait(0.2)
+    engine._inside.store.wait(0.2, engine._inside.store.wait(0, 0))
     assert not [line for line in engine.witness.lines() if line.said in (Said.CLAIM, Said.START)]
     clock.advance(2)
     engine._inside.store.wake()

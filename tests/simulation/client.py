@@ -35,8 +35,7 @@ class Client:
         self._store = MemoryStore(self._world.tables, self._world.clock)
         self.reads = self._store.reads
         self.records = None
-        self._seen = -1
-        self._calls = self._heard = 0
+        self._calls = 1
         self._waiting: list[Strand] = []
 
     # verbs that have a number
@@ -103,22 +102,20 @@ class Client:
 
     # waiting
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float, seen: int) -> int:
         """Sleep until something may have changed."""
         world = self._world
         if world.now < world.away_until:
             raise StoreUnavailable("the store is away")
-        seen = self._seen, self._heard
-        if seen == (world.tables.version, self._calls):
+        if seen == world.tables.version + self._calls:
             self._waiting.append(me := here())
             me.park(self._process.in_world(seconds))
             if me in self._waiting:
                 self._waiting.remove(me)
-        self._seen, self._heard = world.tables.version, self._calls
-        return seen != (self._seen, self._heard)
+        return world.tables.version + self._calls
 
     def wake(self) -> None:
-        """End a wait."""
+        """End the waits."""
         self._calls += 1
         self.stir()
 

@@ -114,10 +114,10 @@ class BeginsAgain(Damaged):
 class WaitGivesUp(Damaged):
     """Puts claims back while it waits."""
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float, seen: int) -> int:
         for row in self.rows(SegmentState.CLAIMED):
             row.state, row.owner = SegmentState.READY, None
-        return True
+        return super().wait(seconds, seen)
 
 
 @caught_by("describe: a store says what it is and what it keeps")

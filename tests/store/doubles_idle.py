@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.process import Stamp
-from ramify.model.run import Advanced, RunState
+from ramify.model.run import Advanced, RunState, Started
 from ramify.store.contract import Beat
 from tests.store.doubles import Damaged, caught_by
 
@@ -147,9 +148,8 @@ class CountsTheDeadAsPeers(Damaged):
 class AlwaysTimesOut(Damaged):
     """Does not say that something changed."""
 
-    def wait(self, seconds: float) -> bool:
-        super().wait(min(seconds, 0.01))
-        return False
+    def wait(self, seconds: float, seen: int) -> int:
+        return seen or super().wait(seconds, seen)
 
 
 @caught_by(
@@ -159,17 +159,54 @@ class AlwaysTimesOut(Damaged):
 class NeverSleeps(Damaged):
     """Says that something changed, whatever happened."""
 
-    def wait(self, seconds: float) -> bool:
-        return True
+    def wait(self, seconds: float, seen: int) -> int:
+        return seen + 1
+
+
+@caught_by("wait: all who wait at once hear of a change", "wake: wake ends the waits in progress")
+class TellsOne(Damaged):
+    """Lets one of the threads that wait have the news."""
+
+    def wait(self, seconds: float, seen: int) -> int:
+        found = super().wait(seconds, seen)
+        with self._tables.lock:
+            told = getattr(self, "_told", 0)
+            self._told = max(told, found)
+        return found if found > told or not seen else seen
+
+
+@caught_by("wait: wait ends when another thread writes")
+class DeafToItself(Damaged):
+    """Takes what it writes itself for nothing new."""
+
+    def start(self, *args: Any, **kwargs: Any) -> Started:
+        with self._tables.lock:
+            before = self._tables.version
+            answer = super().start(*args, **kwargs)
+            self._calls -= self._tables.version - before
+            return answer
+
+    def wait(self, seconds: float, seen: int) -> int:
+        return super().wait(min(seconds, 0.01), seen)
+
+
+@caught_by("wait: a change between two waits is not missed")
+class RemembersForAll(Damaged):
+    """Takes what one thread has seen for seen by all."""
+
+    def wait(self, seconds: float, seen: int) -> int:
+        last = getattr(self, "_last", 0) if seen else 0
+        self._last = super().wait(min(seconds, 0.01), last)
+        return seen if self._last == last else self._last
 
 
 @caught_by("wake: a wake just before the wait is not lost")
 class ForgetsWakes(Damaged):
     """Only wakes those who sleep already."""
 
-    def wait(self, seconds: float) -> bool:
-        self._heard = self._calls
-        return super().wait(min(seconds, 0.01))
+    def wait(self, seconds: float, seen: int) -> int:
+        self._calls = 1
+        return super().wait(min(seconds, 0.01), seen)
 
 
 @caught_by("wake: wake concerns one client and changes nothing")

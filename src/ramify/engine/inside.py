@@ -24,7 +24,6 @@ from ramify.engine.lookout import Lookout
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Teller, say
-from ramify.engine.wakeups import Wakeups
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
@@ -71,8 +70,6 @@ class Inside:
         self.on_begun: Callable[[Run[Any]], None] | None = None
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
         self.work_on: Callable[[Sequence[int]], None] | None = None
-        #: What waits of this engine sleep on.
-        self.wakeups = Wakeups()
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
@@ -157,7 +154,6 @@ class Inside:
         handlers = self.handlers()
         library = StoreLibrary(self.store, handlers, self.resources())
         made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
-        made.signals.listen(self.wakeups)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
         made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))

@@ -24,9 +24,10 @@ from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task
-from ramify.engine.wakeups import LONGEST, Naps
+from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, RunCancelled, RunFailed
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
+from ramify.kernel.tuning import ASYNC_REST, LONGEST_REST
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.forgetting import check_remembered
@@ -171,7 +172,7 @@ class Run(Generic[R_co]):
     def aresults(self, kind: str, *, partial: bool = False) -> AsyncIterator[Any]: ...
     async def aresults(self, kind: Any = None, *, partial: bool = False) -> AsyncIterator[Any]:
         """The results themselves, without rows, for `async for`."""
-        pages = await asyncio.to_thread(self._pages, _kind_name(kind), partial)
+        pages = await asyncio.to_thread(self._pages, _kind_name(kind), partial, ASYNC_REST)
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             for result in page:
                 yield result
@@ -189,7 +190,7 @@ class Run(Generic[R_co]):
         answer: Table = asking.sql(query, {"run": self.id})
         return answer
 
-    def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
+    def _pages(self, kind: str | None, partial: bool, longest_rest: float = LONGEST_REST) -> Iterator[list[Any]]:
         reading = self._reading()
         if not self.ended:
 
@@ -197,7 +198,7 @@ class Run(Generic[R_co]):
                 found, came = reading.tail(self.id, kind, after)
                 return [found], came
 
-            return self._follow(tail, self._stored.since, partial)
+            return self._follow(tail, self._stored.since, partial, longest_rest)
         if not partial:
             self._check_whole()
         return reading.results(self.id, kind)
@@ -210,8 +211,14 @@ class Run(Generic[R_co]):
         # The commit of the cursor may hold more, so it is read again.
         return self._follow(Rows(self._reading(), self.id, kind, position).tail, max(since, position[0] - 1), partial)
 
-    def _follow(self, tail: Callable[[int], tuple[Iterable[T], int]], after: int, partial: bool) -> Iterator[T]:
-        naps = Naps(self._inside.wakeups)
+    def _follow(
+        self,
+        tail: Callable[[int], tuple[Iterable[T], int]],
+        after: int,
+        partial: bool,
+        longest_rest: float = LONGEST_REST,
+    ) -> Iterator[T]:
+        waiting = Waiting(self._inside)
         until: int | None = None
         if not self.ended:
             self._inside.lend_a_hand(self)
@@ -219,14 +226,14 @@ class Run(Generic[R_co]):
             if until is None and self.ended:
                 # All that it came to is there by now. Other runs may go on writing the same log for ever.
                 until = self._inside.store.reads.head()
-            pages, came = tail(after)
+            pages, came = waiting.read(tail, after)
             # Asked after the log was read: what was forgotten meanwhile may be missing from it.
             check_remembered(self._stored)
             yield from pages
             if until is not None and came >= until:
                 break
             if came == after:
-                self._rest(naps)
+                waiting.rest(longest_rest)
             after = came
         if not partial:
             self._check_whole()
@@ -250,29 +257,23 @@ class Run(Generic[R_co]):
         if timeout is None:
             self._inside.lend_a_hand(self)
         end = float("inf") if timeout is None else time.monotonic() + timeout
-        naps = Naps(self._inside.wakeups)
-        while not self.ended:
+        waiting = Waiting(self._inside)
+        while not waiting.read(lambda: self.ended):
             left = end - time.monotonic()
             if left <= 0:
                 return False
-            self._rest(naps, left)
+            waiting.rest(min(left, LONGEST_REST))
         return True
 
     def __await__(self) -> Generator[Any, None, Run[R_co]]:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Run[R_co]:
-        naps = Naps(self._inside.wakeups)
         await asyncio.to_thread(self._inside.lend_a_hand, self)
-        while not await asyncio.to_thread(lambda: self.ended):
-            await asyncio.to_thread(self._rest, naps)
+        waiting = await asyncio.to_thread(Waiting, self._inside)
+        while not await asyncio.to_thread(waiting.read, lambda: self.ended):
+            await asyncio.to_thread(waiting.rest, ASYNC_REST)
         return self
-
-    def _rest(self, naps: Naps, at_most: float = LONGEST) -> None:
-        """Sleep a little; raises what broke the workers of this program, which would otherwise be waited for."""
-        naps.sleep(at_most)
-        for workers in tuple(self._inside.workers):
-            workers.check()
 
     # steering
 

@@ -26,6 +26,7 @@ class Handover:
         self.core_lock = machine.condition(lock)
         self.work = machine.condition(lock)
         self._is_idle = False
+        self._seen = 0
 
     def lease(self, is_async: bool) -> Chunk | None:
         """Tasks for one worker, or None; the loop hears of it when it has to bring more."""
@@ -60,7 +61,7 @@ class Handover:
                 return
             self._is_idle = True
         try:
-            self._sender.until_answered(lambda: self._sender.store.wait(seconds))
+            self._seen = self._sender.until_answered(lambda: self._sender.store.wait(seconds, self._seen))
         finally:
             with self.core_lock:
                 self._is_idle = False

@@ -139,14 +139,17 @@ class Store(Protocol):
         client begins no earlier than the latest commit or run that the store has written down.
         """
 
-    def wait(self, seconds: float) -> bool:
-        """Sleep until something may have changed since this client's last wait; False when `seconds` passed without.
+    def wait(self, seconds: float, seen: int) -> int:
+        """Sleep until something may have changed since `seen`, at most so many seconds; what there is to see by then.
 
-        A hint: it may sleep through a change, and what a process itself wrote may end its wait once.
+        `seen` is what an earlier wait of this client came to, or 0 for a first one, which returns at once. The answer
+        equals it when `seconds` passed without a change. So any number of threads may wait, each with what it has
+        seen, and what changes between two waits of a thread ends the second.
+        A hint: it may be late, and what a process itself wrote may end a wait of each of its threads, once.
         """
 
     def wake(self) -> None:
-        """Make a wait of this client that is in progress return True, or the next one if none is. For its threads."""
+        """End the waits of this client that are in progress, and of each thread that is not in one the next."""
 
     # processes
 

@@ -141,7 +141,7 @@ class ToldEngine(Engine):
         store = self._inside.silent
         store.reserve(1)
         store.reads.processes()
-        store.wait(0)
+        store.wait(0, 0)
 
     def note_stop(self, text: str) -> None:
         """Pass on what the engine says about a stop, just before it begins."""

@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -105,6 +107,14 @@ def with_own_mounts(script: str, *args: object) -> str:
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout.strip()
+
+
+def wait_until(true: Callable[[], object], seconds: float = 20) -> None:
+    """Until something holds that nobody announces."""
+    end, never = time.monotonic() + seconds, threading.Event()
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        never.wait(0.002)
 
 
 def one_table(db: apsw.Connection) -> None:

@@ -16,7 +16,8 @@ from ramify.model.join import NewJoins
 from ramify.model.process import Away, NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, RunState
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import SqliteStore
+from ramify.store.sqlite import SqliteStore, commit_wait
+from tests.store.sqlite.real import wait_until
 
 
 @pytest.fixture
@@ -94,8 +95,7 @@ def test_a_process_that_finds_nothing_to_claim_is_not_away(store: SqliteStore, t
 
 def test_waiting_ends_when_another_client_commits(store: SqliteStore, tmp_path: Path) -> None:
     other = SqliteStore(tmp_path / "walk.db")
-    store.wait(0)
-    waiting = threading.Thread(target=store.wait, args=(60,))
+    waiting = threading.Thread(target=store.wait, args=(60, store.wait(0, 0)))
     waiting.start()
     began = time.monotonic()
     started(other)
@@ -103,6 +103,21 @@ def test_waiting_ends_when_another_client_commits(store: SqliteStore, tmp_path: 
     assert not waiting.is_alive()
     assert time.monotonic() - began < 30
     other.close()
+
+
+def test_waiting_ends_when_another_thread_commits_without_asking_the_file_system(
+    store: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("EAGER_SECONDS", "ALERT_SECONDS", "QUIET_SECONDS"):
+        monkeypatch.setattr(commit_wait, name, 600.0)
+    monkeypatch.setattr(store._commit_wait, "_log", str(tmp_path / "nothing here"))
+    seen, heard = store.wait(0, 0), []
+    waiting = threading.Thread(target=lambda: heard.append(store.wait(600, seen)), daemon=True)
+    waiting.start()
+    wait_until(lambda: store._commit_wait._sensor is not None)
+    started(store)
+    waiting.join(30)
+    assert heard[0] != seen
 
 
 def test_who_finds_nothing_to_do_does_not_even_wait_for_a_writer(store: SqliteStore, tmp_path: Path) -> None:

@@ -106,10 +106,11 @@ class Demo:
     def _reached(self, store: Store, done: int) -> bool:
         """Wait until so many tasks are done; False when the program ended before."""
         assert self._program is not None
+        seen = 0
         while self._program.poll() is None:
             if _done(store) >= done:
                 return True
-            store.wait(LOOK_EVERY)
+            seen = store.wait(LOOK_EVERY, seen)
         return False
 
     def _kill(self, store: Store) -> None:

@@ -91,7 +91,7 @@ def _page(visit: Visit, run: StoredRun, after: int, limit: int) -> None:
 
 
 def _follow(visit: Visit, run: StoredRun, after: int) -> None:
-    follower = Follower(visit.store.reads, run.id, after or visit.store.reads.head())
+    follower, seen = Follower(visit.store.reads, run.id, after or visit.store.reads.head()), 0
     while True:
         ended = visit.store.reads.run(run.id).state.is_end
         while (some := follower.next()) is not None:
@@ -99,7 +99,7 @@ def _follow(visit: Visit, run: StoredRun, after: int) -> None:
                 _show(visit, followed)
         if ended:
             return
-        visit.store.wait(WAIT_SECONDS)
+        seen = visit.store.wait(WAIT_SECONDS, seen)
 
 
 def _show(visit: Visit, followed: Followed) -> None:

@@ -33,7 +33,7 @@ def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: s
     Without RUN: the run that is open, or the newest one if none is.
     """
     found = visit.run(run)
-    shown = False
+    shown, seen = False, 0
     while True:
         # Asked before the lines are read: what an ended run logged is all there is.
         ended = not follow or visit.store.reads.run(found.id).state.is_end
@@ -41,7 +41,7 @@ def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: s
         shown = shown or some
         if ended:
             break
-        visit.store.wait(WAIT_SECONDS)
+        seen = visit.store.wait(WAIT_SECONDS, seen)
     if not shown and not visit.out.as_json:
         visit.out.say("nothing was logged")
 

@@ -54,8 +54,7 @@ class MemoryStore:
         with self._tables.lock:
             self._time = StoreTime(self._clock, self._tables.latest())
         self._turn = 0
-        self._seen = self._tables.version
-        self._calls = self._heard = 0
+        self._calls = 1
         self.reads = MemoryReads(self._tables)
 
     def describe(self) -> Description:
@@ -69,18 +68,18 @@ class MemoryStore:
         """The store's clock."""
         return self._time.now()
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float, seen: int) -> int:
         """Sleep until a verb changed something, or somebody calls."""
         with self._tables.lock:
-            seen, heard = self._seen, self._heard
-            woken = self._tables.changed.wait_for(
-                lambda: (self._tables.version, self._calls) != (seen, heard), max(0.0, seconds)
-            )
-            self._seen, self._heard = self._tables.version, self._calls
-            return woken
+            self._tables.changed.wait_for(lambda: self._version != seen, max(0.0, seconds))
+            return self._version
+
+    @property
+    def _version(self) -> int:
+        return self._tables.version + self._calls
 
     def wake(self) -> None:
-        """End a wait of this client."""
+        """End the waits of this client."""
         with self._tables.lock:
             self._calls += 1
             self._tables.changed.notify_all()

@@ -1,17 +1,18 @@
-"""Waiting for commits: sleep until some connection has committed, or until another thread of this process calls.
+"""Waiting for commits: threads sleep until some connection has committed, or until another thread calls.
 
-SQLite tells nobody about commits. So this asks, and listens for writes to the log to know when asking is worth its
-while: a write is heard before its commit can be seen, so after it this asks often, and then less and less. Where
-writes cannot be heard, it asks all the time.
+SQLite tells nobody about commits. So one of those who wait asks, for all of them, and listens for writes to the log to
+know when asking is worth its while: a write is heard before its commit can be seen, so after it this asks often, and
+then less and less. Where writes cannot be heard, it asks all the time. Commits of this store itself are announced, so
+that nobody in its process waits for the next question. When the one who listens leaves, another takes its place.
 
-It is a hint. It tells neither what changed nor who did it, and the commits of its own process wake it as well, once.
+It is a hint. It tells neither what changed nor who did it, and commits of its own process end a wait as well, once.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import RLock
+from threading import Condition, RLock, get_ident
 
 from ramify.store import forks
 from ramify.store.sqlite.write_sensor import WriteSensor
@@ -24,48 +25,41 @@ QUIET_SECONDS = 0.1
 
 
 class CommitWait:
-    """What `wait` of one store sleeps on. `changed` gives a token that differs once anybody has committed."""
+    """What the waits of one store sleep on. `changed` gives a token that differs once anybody has committed."""
 
     def __init__(self, changed: Callable[[], int], log: str) -> None:
         self._changed, self._log = changed, log
-        # Taken twice by one thread when a signal handler calls while its thread is here.
-        self._lock = RLock()
         self._sensor: WriteSensor | None = None
-        # A sensor serves one sleeper. Others, who are few, get one of their own for as long as they sleep.
-        self._more_sensors: set[WriteSensor] = set()
-        self._waiting = 0
         self._closed = False
-        self._seen = -1
-        self._calls = self._heard = 0
+        #: What there is to see, and the last token that counted for it.
+        self._news, self._token = 1, -1
         self._last_heard = float("-inf")
+        self._stand_alone()
         forks.register(self)
 
-    def wait(self, seconds: float) -> bool:
-        """Sleep until something was committed or called since the last wait; False when `seconds` passed without."""
+    def wait(self, seconds: float, seen: int) -> int:
+        """Sleep until there is something to see but `seen`; the same again when `seconds` passed without."""
         end = time.monotonic() + seconds
-        seen, heard = self._seen, self._heard
-        sensor = self._acquire()
         try:
-            while True:
-                self._seen, self._heard = self._changed(), self._calls
-                now = time.monotonic()
-                if (self._seen, self._heard) != (seen, heard):
-                    self._last_heard = now
-                    return True
-                if now >= end:
-                    return False
-                if sensor.listen(min(self._pause(now, sensor), end - now)):
-                    self._last_heard = time.monotonic()
+            if self._is_next(end, seen):
+                self._listen(end, seen)
+            return self._news
         finally:
-            self._give_back(sensor)
+            self._leave()
 
     def ring(self) -> None:
-        """End the waits in progress, or the next one if there is none."""
+        """End the waits in progress, and the next one of whoever is not in one."""
         with self._lock:
-            self._calls += 1
-            for sensor in (self._sensor, *self._more_sensors):
-                if sensor is not None:
-                    sensor.call()
+            self._news += 1
+            self._told.notify_all()
+            self._call()
+
+    def committed(self) -> None:
+        """This process has committed; costs nothing when nobody waits."""
+        # Asked without the lock: whoever begins to listen after this asks for the token only then.
+        if self._listener is not None:
+            with self._lock:
+                self._call()
 
     def close(self) -> None:
         """Let go of what it listens with, once nobody does."""
@@ -74,8 +68,44 @@ class CommitWait:
             self._let_go()
 
     def orphan(self) -> None:
-        """In a forked child: another thread may have held the lock, and it is not there to let it go."""
+        """In a forked child: the threads that held the lock or listened are not there."""
+        self._stand_alone()
+
+    def _stand_alone(self) -> None:
+        # Taken twice by one thread when a signal handler calls while its thread is here.
         self._lock = RLock()
+        self._told = Condition(self._lock)
+        #: The thread that listens for all.
+        self._listener: int | None = None
+
+    def _is_next(self, end: float, seen: int) -> bool:
+        """Sleep as long as another listens; whether nobody does, so that the caller has to."""
+        with self._lock:
+            # Its own name is there when an interrupt tore it out of here at a bad moment.
+            while self._listener not in (None, get_ident()):
+                left = end - time.monotonic()
+                if self._news != seen or left <= 0:
+                    return False
+                self._told.wait(left)
+            self._listener = get_ident()
+            return True
+
+    def _listen(self, end: float, seen: int) -> None:
+        while True:
+            token, now = self._changed(), time.monotonic()
+            if token != self._token:
+                self._last_heard = now
+                with self._lock:
+                    self._token = token
+                    self._news += 1
+                    self._told.notify_all()
+            if self._news != seen or now >= end:
+                return
+            if self._sensor is None:
+                # Only who sleeps needs one. A write before it is there is not heard, so ask once more.
+                self._sensor = WriteSensor(self._log)
+            elif self._sensor.listen(min(self._pause(now, self._sensor), end - now)):
+                self._last_heard = time.monotonic()
 
     def _pause(self, now: float, sensor: WriteSensor) -> float:
         quiet = now - self._last_heard
@@ -83,27 +113,20 @@ class CommitWait:
             return EAGER_SECONDS
         return ALERT_SECONDS if quiet < ALERT_FOR or not sensor.hears_writes else QUIET_SECONDS
 
-    def _acquire(self) -> WriteSensor:
+    def _leave(self) -> None:
         with self._lock:
-            if self._waiting:
-                sensor = WriteSensor(self._log)
-                self._more_sensors.add(sensor)
-                return sensor
-            # A store that never waits never listens.
-            self._sensor = self._sensor or WriteSensor(self._log)
-            self._waiting = 1
-            return self._sensor
+            if self._listener == get_ident():
+                self._listener = None
+            if self._listener is None:
+                # Also by one who did not listen: it may be the one who was told to, and had no time left for it.
+                self._told.notify()
+            self._let_go()
 
-    def _give_back(self, sensor: WriteSensor) -> None:
-        with self._lock:
-            if sensor in self._more_sensors:
-                self._more_sensors.remove(sensor)
-                sensor.close()
-            else:
-                self._waiting = 0
-                self._let_go()
+    def _call(self) -> None:
+        if self._listener is not None and self._sensor is not None:
+            self._sensor.call()
 
     def _let_go(self) -> None:
-        if self._closed and not self._waiting and self._sensor is not None:
+        if self._closed and self._listener is None and self._sensor is not None:
             self._sensor.close()
             self._sensor = None

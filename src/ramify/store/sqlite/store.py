@@ -81,7 +81,7 @@ class SqliteStore:
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
-        self._link.on_writing, self._link.on_outcome = self._noting.writing, self._noting.outcome
+        self._link.on_writing, self._link.on_outcome = self._noting.writing, self._heard
         self._turn, self._idle = 0, True
         self._commit_wait = CommitWait(self._link.changed, f"{self._link.path}-wal")
         self.reads = SqliteReads(self._link, self._liveness)
@@ -90,6 +90,12 @@ class SqliteStore:
         """Use a stamp up with its answer; once that is committed, the lock file tells of it."""
         processes.consume(db, stamp, answers.remember(answer))
         self._noting.consumed(*stamp)
+
+    def _heard(self, trouble: str | None) -> None:
+        """Something was committed, or could not be written, and why."""
+        if trouble is None:
+            self._commit_wait.committed()
+        self._noting.outcome(trouble)
 
     def describe(self) -> Description:
         """Say what this store is."""
@@ -107,12 +113,12 @@ class SqliteStore:
         """The store's clock."""
         return self._time.now()
 
-    def wait(self, seconds: float) -> bool:
+    def wait(self, seconds: float, seen: int) -> int:
         """Sleep until some connection committed something, or somebody calls."""
-        return self._commit_wait.wait(seconds)
+        return self._commit_wait.wait(seconds, seen)
 
     def wake(self) -> None:
-        """End a wait of this store."""
+        """End the waits of this store."""
         self._commit_wait.ring()
 
     # processes
@@ -195,10 +201,7 @@ class SqliteStore:
     ) -> Appended:
         """Publish tasks from outside."""
         with self._link.write() as db:
-            appended = entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
-        # Whoever waits in this process need not wait for the file system to tell.
-        self._commit_wait.ring()
-        return appended
+            return entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
 
     # working
 

@@ -371,6 +371,7 @@ def several_processes_at_once_do_everything_once(house: House) -> None:
 
 def _grow(worker: Worker, run: int) -> None:
     """Give every task five children, down to the third level, until the run has ended."""
+    seen = 0
     for _ in range(5_000):
         claims = worker.claim(4)
         for claim in claims:
@@ -383,4 +384,4 @@ def _grow(worker: Worker, run: int) -> None:
         if not claims:
             if worker.store.advance([(run, worker.store.reads.run(run).round)])[0].state.is_end:
                 return
-            worker.store.wait(0.01)
+            seen = worker.store.wait(0.01, seen)

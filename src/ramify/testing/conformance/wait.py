@@ -1,17 +1,19 @@
 """`now`, `wait`, `wake`: the store's clock, the only one that due times are compared with, and how to sleep on changes.
 
-`wait` sleeps until something may have changed since the last wait of the same client, and at most as long as it is
-told; it says which of the two it was. It is a hint: a change may be missed, and coming back early means little. `wake`
-ends a wait from another thread.
+`wait` sleeps until something may have changed since an earlier wait, and at most as long as it is told; what it gives
+back tells which of the two it was, and is what the next wait begins from. It is a hint: coming back early means little.
+`wake` ends the waits of a client from another of its threads.
 """
 
 from __future__ import annotations
 
 import time
 from threading import Thread
+from typing import Self
 
 from ramify.model.commit import Later, Part
 from ramify.model.event import Status
+from ramify.store.contract import Store
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, want
 from ramify.testing.conformance.registry import case
@@ -90,8 +92,8 @@ def a_client_begins_no_earlier_than_what_is_written_down(house: House) -> None:
 def wait_returns_when_nothing_happens(house: House) -> None:
     """In real time, although the clock of the house stands still."""
     begin = time.monotonic()
-    house.store.wait(0)
-    house.store.wait(0.01)
+    seen = house.store.wait(60, 0)
+    assert house.store.wait(0, seen) == house.store.wait(0.01, seen) == seen
     assert time.monotonic() - begin < 30
 
 
@@ -100,29 +102,66 @@ def wait_does_nothing_but_wait(house: House) -> None:
     house.run(house.tasks(3))
     house.worker().take(1)
     with house.nothing_changes():
-        house.store.wait(0.001)
+        house.store.wait(0.001, house.store.wait(0, 0))
 
 
 @case("wait")
 def wait_says_whether_something_may_have_changed(house: House) -> None:
     waiting = house.client()
-    waiting.wait(0)
-    assert not waiting.wait(0.01)
+    seen = waiting.wait(0, 0)
+    assert waiting.wait(0.01, seen) == seen
     house.run(house.tasks())
-    assert waiting.wait(60)
-    assert not waiting.wait(0.01)
+    now = waiting.wait(60, seen)
+    assert now != seen
+    assert waiting.wait(0.01, now) == now
 
 
 @case("wait")
 def wait_ends_when_another_client_writes(house: House) -> None:
     waiting = house.client()
-    waiting.wait(0)
-    heard: list[bool] = []
-    thread = Thread(target=lambda: heard.append(waiting.wait(60)))
-    thread.start()
+    with _Sleeper(waiting) as sleeper:
+        house.run(house.tasks())
+    assert sleeper.is_woken
+
+
+@case("wait")
+def wait_ends_when_another_thread_writes(house: House) -> None:
+    with _Sleeper(house.store) as sleeper:
+        house.run(house.tasks())
+    assert sleeper.is_woken
+
+
+@case("wait")
+def all_who_wait_at_once_hear_of_a_change(house: House) -> None:
+    """Nobody's wait is used up by that of another thread."""
+    waiting = house.client()
+    with _Sleeper(waiting) as one, _Sleeper(waiting) as two, _Sleeper(waiting) as three:
+        house.run(house.tasks())
+    assert [one.is_woken, two.is_woken, three.is_woken] == [True] * 3
+
+
+@case("wait")
+def a_change_between_two_waits_is_not_missed(house: House) -> None:
+    """Although others of the client have waited since, and have seen it."""
+    waiting = house.client()
+    seen = other = waiting.wait(0, 0)
     house.run(house.tasks())
-    thread.join(60)
-    assert heard == [True]
+    other = waiting.wait(60, other)
+    assert waiting.wait(0.01, other) == other
+    assert waiting.wait(60, seen) != seen
+
+
+@case("wait")
+def one_whose_time_is_up_leaves_the_others_able_to_hear(house: House) -> None:
+    """A store may let one of them listen for all."""
+    waiting = house.client()
+    with _Sleeper(waiting) as sleeper:
+        with _Sleeper(waiting, 0.02) as one, _Sleeper(waiting, 0.01) as two:
+            pass
+        assert not one.is_woken
+        assert not two.is_woken
+        house.run(house.tasks())
+    assert sleeper.is_woken
 
 
 @case("wait")
@@ -130,8 +169,12 @@ def what_a_client_wrote_itself_does_not_end_its_waits_for_ever(house: House) -> 
     house.run(house.tasks())
     worker = house.worker()
     worker.done(worker.take())
-    worker.store.wait(0)
-    assert not worker.store.wait(0.01)
+    seen = worker.store.wait(0, 0)
+    assert worker.store.wait(0.01, seen) == seen
+    house.run(house.tasks())
+    worker.done(worker.take())
+    seen = worker.store.wait(60, seen)
+    assert worker.store.wait(0.01, seen) == seen
 
 
 @case("wait")
@@ -140,47 +183,63 @@ def those_who_find_nothing_to_do_let_one_another_sleep(house: House) -> None:
     run = house.run(house.tasks())
     house.worker().take()
     one, two = house.worker(), house.worker()
-    one.store.wait(0)
-    two.store.wait(0)
+    seen = {worker: worker.store.wait(0, 0) for worker in (one, two)}
     for worker in (one, two, one):
         assert worker.claim() == ()
         assert not worker.store.advance([(run, 0)])[0].moved
         worker.beat()
-    assert not one.store.wait(0)
-    assert not two.store.wait(0)
+    assert {worker: worker.store.wait(0, seen[worker]) for worker in (one, two)} == seen
 
 
 @case("wake")
-def wake_ends_a_wait_in_progress(house: House) -> None:
+def wake_ends_the_waits_in_progress(house: House) -> None:
     store = house.client()
-    store.wait(0)
-    heard: list[bool] = []
-    thread = Thread(target=lambda: heard.append(store.wait(60)))
-    begin = time.monotonic()
-    thread.start()
-    store.wake()
-    thread.join(60)
-    assert heard == [True]
-    assert time.monotonic() - begin < 30
+    with _Sleeper(store) as one, _Sleeper(store) as two:
+        store.wake()
+    assert [one.is_woken, two.is_woken] == [True, True]
 
 
 @case("wake")
 def a_wake_just_before_the_wait_is_not_lost(house: House) -> None:
     """Nobody can know whether the other thread sleeps already."""
     store = house.client()
-    store.wait(0)
+    seen = store.wait(0, 0)
     store.wake()
-    assert store.wait(60)
-    assert not store.wait(0.01)
+    now = store.wait(60, seen)
+    assert now != seen
+    assert store.wait(0.01, now) == now
 
 
 @case("wake")
 def wake_concerns_one_client_and_changes_nothing(house: House) -> None:
     store, other = house.client(), house.client()
-    other.wait(0)
+    seen = other.wait(0, 0)
     with house.nothing_changes():
         store.wake()
-    assert not other.wait(0.01)
+    assert other.wait(0.01, seen) == seen
+
+
+class _Sleeper:
+    """A thread that waits from the beginning of a block on, at whose end it must have returned."""
+
+    def __init__(self, store: Store, seconds: float = 60) -> None:
+        self._store, self._seconds, self._seen = store, seconds, store.wait(0, 0)
+        self._found = self._seen
+        self._thread = Thread(target=self._sleep)
+
+    @property
+    def is_woken(self) -> bool:
+        return not self._thread.is_alive() and self._found != self._seen
+
+    def _sleep(self) -> None:
+        self._found = self._store.wait(self._seconds, self._seen)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join(30)
 
 
 @case("claim")

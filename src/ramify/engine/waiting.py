@@ -1,0 +1,49 @@
+"""Waiting for a run: a thread sleeps on the store until there may be something new to read.
+
+Promises: what is committed, here or in another process, ends the sleep, also when it came between two sleeps. What
+broke the workers of this program is raised, because nobody might be left to end the run. However many threads wait
+while others commit without pause, their reads take a small share of one core.
+
+Does not know what is read, or what for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, READ_PAUSE
+
+if TYPE_CHECKING:
+    from ramify.engine.inside import Inside
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Waiting:
+    """One who waits, from before its first read on."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        self._seen = inside.store.wait(0, 0)
+        self._pause = 0.0
+
+    def read(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask the store; the next rest is no shorter than in proportion to how long that took."""
+        began = time.monotonic()
+        found = ask(*args, **kwargs)
+        self._pause = min(READ_PAUSE * (time.monotonic() - began), LONGEST_READ_PAUSE)
+        return found
+
+    def rest(self, at_most: float) -> None:
+        """Sleep until something may have changed since the last rest, at most so long."""
+        end = time.monotonic() + at_most
+        time.sleep(min(self._pause, at_most))
+        is_new = False
+        while not is_new and (left := end - time.monotonic()) > 0:
+            before, self._seen = self._seen, self._inside.store.wait(min(left, DEAF), self._seen)
+            is_new = self._seen != before
+            for workers in tuple(self._inside.workers):
+                workers.check()
