@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, READ_PAUSE
@@ -41,9 +42,10 @@ class Waiting:
         """Sleep until something may have changed since the last rest, at most so long."""
         end = time.monotonic() + at_most
         time.sleep(min(self._pause, at_most))
+        longest = DEAF if current_thread() is main_thread() else at_most
         is_new = False
         while not is_new and (left := end - time.monotonic()) > 0:
-            before, self._seen = self._seen, self._inside.store.wait(min(left, DEAF), self._seen)
+            before, self._seen = self._seen, self._inside.store.wait(min(left, longest), self._seen)
             is_new = self._seen != before
             for workers in tuple(self._inside.workers):
                 workers.check()

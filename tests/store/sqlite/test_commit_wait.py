@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -197,9 +198,11 @@ def test_many_may_sleep_at_once_and_all_of_them_hear(listening: CommitWait, comm
 @needs_inotify
 @pytest.mark.usefixtures("asks_no_more")
 def test_when_the_one_who_listens_leaves_another_does(listening: CommitWait, commits: Commits) -> None:
-    """Also when those whose turn it would be leave at the same moment."""
-    short = [Sleeper(listening, 0.05) for _ in range(20)]
+    """Also when the time of those whose turn it would be is up at the same moment."""
+    end = time.monotonic() + 0.4
+    short = [Sleeper(listening, end - time.monotonic()) for _ in range(10)]
     long = Sleeper(listening)
+    wait_until(lambda: len(listening._told._waiters) == 10)  # type: ignore[attr-defined]
     wait_until(lambda: all(sleeper.is_over() for sleeper in short))
     commits.write()
     assert long.is_woken()
@@ -221,11 +224,11 @@ def test_when_the_one_who_listens_fails_the_others_do_not_sleep_on(commits: Comm
 
     def sleep(seen: int) -> None:
         try:
-            listening.wait(LIMIT, seen)
+            listening.wait(10 * LIMIT, seen)
         except StoreUnavailable as error:
             raised.append(error)
 
-    threads = [threading.Thread(target=sleep, args=(listening.wait(0, 0),)) for _ in range(5)]
+    threads = [threading.Thread(target=sleep, args=(listening.wait(0, 0),), daemon=True) for _ in range(5)]
     for thread in threads:
         thread.start()
     wait_until(lambda: len(listening._told._waiters) == 4 and listening._sensor is not None)  # type: ignore[attr-defined]
