@@ -21,7 +21,7 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"include", "resource", "task"}
+    assert seen(Tasks()) == {"dag", "include", "resource", "task"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | {"close", "find", "listen", "run", "runs", "start", "working"}
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from ramify import Call
 from ramify.model.join import NewJoins, Rule
+from ramify.model.run import Order
 from ramify.shapes.plan import Beginning, laid_out
 
 replace = msgspec.structs.replace
@@ -29,6 +30,10 @@ class Chain:
     @property
     def calls(self) -> Sequence[Call[Any]]:
         return (*self.steps, self.at_the_end)
+
+    @property
+    def order(self) -> Order:
+        return Order.ROUNDS
 
     @property
     def size(self) -> int:

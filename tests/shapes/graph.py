@@ -16,6 +16,7 @@ from ramify import Call, Stream
 from ramify.model.call import ReferringCall
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.reference import Reference
+from ramify.model.run import Order
 from ramify.shapes.plan import Beginning, laid_out
 
 R = TypeVar("R")
@@ -37,12 +38,10 @@ class Nodes(Generic[R]):
     """Several calls of a graph; `out` stands for a stream of their results."""
 
     numbers: range
-    counted: bool = True
 
     @property
     def out(self) -> Stream[R]:
-        size = len(self.numbers) if self.counted else None
-        return cast("Stream[R]", Reference(self.numbers, stream=True, size=size))
+        return cast("Stream[R]", Reference(self.numbers, stream=True, size=len(self.numbers)))
 
 
 @dataclass
@@ -57,9 +56,13 @@ class Graph:
         self.calls.append(call)
         return Node(len(self.calls) - 1)
 
-    def add_many(self, calls: Sequence[Call[R]], *, counted: bool = True) -> Nodes[R]:
+    def add_many(self, calls: Sequence[Call[R]]) -> Nodes[R]:
         self.calls += calls
-        return Nodes(range(len(self.calls) - len(calls), len(self.calls)), counted)
+        return Nodes(range(len(self.calls) - len(calls), len(self.calls)))
+
+    @property
+    def order(self) -> Order:
+        return Order.ROUNDS
 
     @property
     def size(self) -> int:

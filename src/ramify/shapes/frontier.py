@@ -14,6 +14,7 @@ from typing import Any
 
 from ramify.errors import ConfigError
 from ramify.model.call import Call
+from ramify.model.run import Order
 from ramify.model.stray import instead_of_call
 from ramify.shapes.plan import Beginning, laid_out
 
@@ -27,6 +28,11 @@ class Roots:
     """The calls that an expanding run begins with."""
 
     calls: Sequence[Call[Any]]
+
+    @property
+    def order(self) -> Order:
+        """A barrier between rounds."""
+        return Order.ROUNDS
 
     @property
     def size(self) -> int:

@@ -21,6 +21,7 @@ import msgspec
 from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.call import Call, Group
 from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.run import Order
 from ramify.model.task import Appended, NewTasks
 
 R_co = TypeVar("R_co", covariant=True)
@@ -40,7 +41,7 @@ class Added(msgspec.Struct, frozen=True):
 class Beginning:
     """The first tasks of a run, with the joins and waiters among them.
 
-    `order` has the place of each task, group after group, among the calls of its plan.
+    `order` has the place of each task, group after group, among the calls of its plan; without it nobody asks.
     """
 
     tasks: Sequence[NewTasks]
@@ -50,6 +51,8 @@ class Beginning:
 
     def added(self, appended: Appended) -> tuple[Added, ...]:
         """What became of each call, in the order of the calls; nothing when that is not known."""
+        if not self.order:
+            return ()
         became = [
             Added(task or None, (g, i) not in appended.taken)
             for g, tasks in enumerate(appended.ids)
@@ -64,6 +67,10 @@ class Plan(Protocol[R_co]):
     @property
     def calls(self) -> Sequence[Call[R_co]]:
         """The calls that become its first tasks."""
+
+    @property
+    def order(self) -> Order:
+        """In which order its tasks are claimed, unless somebody says otherwise."""
 
     @property
     def size(self) -> int:
