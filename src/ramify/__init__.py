@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ramify.engine.deciding import Resolved as Resolved
     from ramify.engine.engine import Engine as Engine
+    from ramify.engine.keyed import TaskState as TaskState
     from ramify.engine.resource import AsyncResource as AsyncResource
     from ramify.engine.resource import Resource as Resource
     from ramify.engine.retrying import Retried as Retried
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ramify.model.run import RunState as RunState
     from ramify.shapes.dag.dag import Dag as Dag
     from ramify.shapes.dag.node import Node as Node
+    from ramify.shapes.dag.part import EarlierRun as EarlierRun
     from ramify.shapes.dag.start import DagPlan as DagPlan
     from ramify.shapes.plan import Added as Added
     from ramify.shapes.plan import Plan as Plan
@@ -88,6 +90,7 @@ __all__ = [
     "Dag",
     "DagPlan",
     "Defer",
+    "EarlierRun",
     "Ends",
     "Engine",
     "ErrorGroup",
@@ -132,6 +135,7 @@ __all__ = [
     "Task",
     "TaskDecorator",
     "TaskError",
+    "TaskState",
     "Tasks",
     "Terminated",
     "UnknownRun",
@@ -145,6 +149,7 @@ __all__ = [
 _HOMES = {
     "ramify.engine.deciding": ("Resolved",),
     "ramify.engine.engine": ("Engine",),
+    "ramify.engine.keyed": ("TaskState",),
     "ramify.engine.resource": (
         "AsyncResource",
         "Resource",
@@ -222,6 +227,7 @@ _HOMES = {
     "ramify.model.run": ("RunState",),
     "ramify.shapes.dag.dag": ("Dag",),
     "ramify.shapes.dag.node": ("Node",),
+    "ramify.shapes.dag.part": ("EarlierRun",),
     "ramify.shapes.dag.start": ("DagPlan",),
     "ramify.shapes.plan": (
         "Added",

@@ -5,7 +5,7 @@ All that a shape needs is here. Nothing else knows of it but its line in the tab
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -15,6 +15,7 @@ import msgspec
 from ramify import Call
 from ramify.model.join import NewJoins, Rule
 from ramify.model.run import Order
+from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
 replace = msgspec.structs.replace
@@ -41,6 +42,9 @@ class Chain:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         yield b"\0".join(call.kind.encode() + b" " + call.group.signature.identity(call.body) for call in self.calls)
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
         last = first + self.size - 1

@@ -5,7 +5,7 @@ To a type checker a node is what comes of it: `total.of(left.out, right.out)` is
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Generic, TypeVar, cast
@@ -17,6 +17,7 @@ from ramify.model.call import ReferringCall
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.reference import Reference
 from ramify.model.run import Order
+from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
 R = TypeVar("R")
@@ -70,6 +71,9 @@ class Graph:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         yield b"\0".join(call.kind.encode() + b" " + call.group.signature.identity(call.body) for call in self.calls)
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
         groups, joins, waiters = [], [], []

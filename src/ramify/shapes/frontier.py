@@ -16,6 +16,7 @@ from ramify.errors import ConfigError
 from ramify.model.call import Call
 from ramify.model.run import Order
 from ramify.model.stray import instead_of_call
+from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
 #: How many roots are kept in words, and how much of each.
@@ -46,6 +47,10 @@ class Roots:
         for age in range(ages + 1):
             named = sorted((_name_at(older, kind, age), identity) for kind, identity in roots)
             yield b"".join(b"%b\0%d %b" % (kind.encode(), len(identity), identity) for kind, identity in named)
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        """What both are says it."""
+        return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
         """They wait for nothing."""

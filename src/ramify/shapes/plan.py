@@ -22,7 +22,7 @@ from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.call import Call, Group
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.run import Order
-from ramify.model.task import Appended, NewTasks
+from ramify.model.task import Appended, NewTasks, Row
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -78,6 +78,9 @@ class Plan(Protocol[R_co]):
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterable[bytes]:
         """What tells this plan from others of its shape: with its kinds as they are called now, then by older names."""
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        """In words, behind what both are: how it differs from the run that began with these; empty if that is clear."""
 
     def beginning(self, first: int, now: int) -> Beginning:
         """Its tasks, joins and waiters, with ids from `first` on; delays count from `now`."""

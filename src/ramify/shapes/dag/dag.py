@@ -177,6 +177,7 @@ class Dag:
             tuple(self._rules),
             tuple((AtEnd(PackedCall.of(call), rule), call) for call, rule in self._at_end),
             values,
+            dict(self._maps),
         )
 
     # looking

@@ -77,7 +77,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
             value = write(item)
             yield packed.call(group, filled(body, dict.fromkeys(how.blanks, value)))
 
-    then = Call[Any](Group(GATHER, HANDLERS[GATHER].signature, handler=HANDLERS[GATHER]), b"[]")
+    then = Call[Any](Group(GATHER, HANDLERS[GATHER].signature, handler=HANDLERS[GATHER]), b"[]").key(f"{me.key}[]")
     me.spawn(each(), then=then.always() if how.spare else then)
 
 

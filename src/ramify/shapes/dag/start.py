@@ -9,25 +9,29 @@ A task has the id of its node as its key.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import Any
 
 import msgspec
 
+from ramify.errors import ConfigError
 from ramify.kernel.offspring import Brood, new_tasks, rows_of
 from ramify.model.call import Call, Group, ReferringCall, label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in
 from ramify.model.join import NewJoins, NewWaiters, Rule
+from ramify.model.key import key_text
 from ramify.model.run import Order
-from ramify.model.task import NewTasks, is_own
+from ramify.model.task import NewTasks, Row, is_own
 from ramify.shapes.dag.adjacency import Adjacency
-from ramify.shapes.dag.node import Param
+from ramify.shapes.dag.node import Node, Param
 from ramify.shapes.dag.own import CLOSE, AtEnd, own_call
+from ramify.shapes.dag.part import Given, chosen, given_call
+from ramify.shapes.dag.words import named, nearest
 from ramify.shapes.plan import Beginning
 
 #: The id of the task that closes a run.
@@ -45,6 +49,46 @@ class DagPlan:
     rules: Sequence[Rule]
     at_end: Sequence[tuple[AtEnd, Call[Any]]]
     params: Mapping[str, bytes]
+    #: Of the maps: the calls that they make.
+    maps: Mapping[int, Call[Any]]
+
+    def part(
+        self,
+        *,
+        only: Iterable[Node[Any] | str] = (),
+        upto: Node[Any] | str | None = None,
+        given: Given = MappingProxyType({}),
+    ) -> DagPlan:
+        """Run a part of it: `only` these nodes, or all that are needed for `upto`.
+
+        Results of nodes that do not run but are needed are taken from `given`: values by the ids of nodes, or an
+        earlier run. What is given as a value does not run, nor does what only it needs.
+        """
+        if isinstance(only, str | Node):
+            raise ConfigError(f"{self.name}: part(only={only!r}): give a list of nodes")
+        numbers = {id: number for number, id in enumerate(self.ids)}
+
+        def number_of(node: Node[Any] | str) -> int:
+            id = node.id if isinstance(node, Node) else node
+            if id not in numbers:
+                raise ConfigError(f"{self.name}: it has no node {id!r}; {nearest(id, numbers)}")
+            return numbers[id]
+
+        named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
+        last = [] if upto is None else [number_of(upto)]
+        runs, needed = chosen(self.graph, self.ids, [*map(number_of, only)], last, named)
+        kept = sorted([*runs, *needed])
+        place = {number: at for at, number in enumerate(kept)}
+        makers = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
+        needs = [() if n in makers else tuple(place[each] for each in self.graph.needs[n]) for n in kept]
+        return replace(
+            self,
+            ids=[self.ids[n] for n in kept],
+            nodes=[makers.get(n, self.nodes[n]) for n in kept],
+            graph=Adjacency(needs),
+            rules=[Rule.ALL_DONE if n in makers else self.rules[n] for n in kept],
+            maps={place[n]: call for n, call in self.maps.items() if n in place},
+        )
 
     @property
     def calls(self) -> Sequence[Call[Any]]:
@@ -82,6 +126,18 @@ class DagPlan:
                 digest.update(b"%d " % len(each))
                 digest.update(each)
             yield b"%b\0%b" % (self.name.encode(), digest.digest())
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        """Which nodes are new, gone or changed."""
+        before = {key_text(row.key): (row.kind, row.body) for row in rows if row.kind != CLOSE}
+        now = {id: (call.kind, self._body(call)) for id, call in zip(self.ids, self.nodes, strict=True)}
+        found: dict[str, list[str | None]] = {
+            "new": [id for id in now if id not in before],
+            "gone": [id for id in before if id not in now],
+            "changed": [id for id in now if id in before and now[id] != before[id]],
+        }
+        told = [f"{what}: {named(ids)}" for what, ids in found.items() if ids]
+        return f" ({'; '.join(told) or 'its nodes wait for others than before'})"
 
     def beginning(self, first: int, now: int) -> Beginning:
         """Nodes level by level with ids from `first` on; then the task that joins all ends."""

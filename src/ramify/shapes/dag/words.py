@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ramify.errors import ConfigError
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.shapes.dag.node import Param
+
+#: How many ids stand in one text.
+_NAMED = 5
 
 
 def sealed(dag: str, param: Param, value: object) -> bytes:
@@ -28,3 +31,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def quoted(names: Iterable[str]) -> str:
     """Some names, as they are written."""
     return " or ".join(f'"{name}"' for name in names)
+
+
+def named(ids: Sequence[str | None]) -> str:
+    """The first of some ids, and how many more there are."""
+    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+    return ", ".join(map(str, ids[:_NAMED])) + more
