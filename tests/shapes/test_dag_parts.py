@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ramify import ConfigError, Engine, RunState, Settled, Stream, UnknownTask
+from ramify.testing import using
 
 engine = Engine("memory:")
 
@@ -147,6 +148,29 @@ def test_a_part_of_a_dag_takes_the_results_of_others_as_given(here: Engine) -> N
     assert result_of("total", upto=summed, given={"numbers": [5]}) == 100
     assert list(result_of("twice", upto="twice")) == [20, 40, 60]  # type: ignore[call-overload]
     assert result_of("words", given={"numbers": []}) == "0 in all"
+
+
+def test_in_a_test_nodes_are_given_results_and_failures_and_tasks_are_replaced() -> None:
+    broken.clear()
+    with using(engine, tasks={numbers: lambda: [5, 6]}):
+        assert engine.run(dag.of())["words"].result == "220 in all"
+        run = engine.run(dag.of().part(given={"total": 7}))
+        assert run["words"].result == "7 in all"
+    with using(engine, tasks={times: KeyError("x")}) as bench:
+        run = engine.start(dag.of())
+        bench.drain(raising=False)
+        assert [error.failure.type for error in run.errors()] == ["KeyError"] * 3
+    with using(engine) as bench:
+        run = engine.start(dag.of().part(given={"total": ValueError("no total")}))
+        bench.drain(raising=False)
+        failed = run["total"]
+        assert failed.error is not None
+        assert (failed.state, failed.error.failure.text) == ("failed", "ValueError: no total")
+        assert (run["words"].state, run["free"].state) == ("skipped", "done")
+    assert engine._inside.handlers()["numbers"].fn is numbers.fn
+    for tasks, says in (({"numbers": 1}, "give tasks of this engine"), ({numbers: 7}, "give a function")):
+        with pytest.raises(ConfigError, match=says), using(engine, tasks=tasks):  # type: ignore[arg-type]
+            pass
 
 
 def test_nodes_that_are_not_needed_do_not_run(here: Engine) -> None:

@@ -13,7 +13,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table
 from ramify.engine.telling import Teller, say
 from ramify.engine.wakeups import Wakeups
 from ramify.errors import ConfigError
-from ramify.kernel.handler import Handler
+from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
@@ -71,6 +71,8 @@ class Inside:
         self.on_begun: Callable[[Run[Any]], None] | None = None
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
         self.work_on: Callable[[Sequence[int]], None] | None = None
+        #: For tests: what is called in place of the functions of tasks, by kind.
+        self.stand_ins: Mapping[str, Callable[..., Any]] = {}
         #: What waits of this engine sleep on.
         self.wakeups = Wakeups()
         #: Workers inside this program, while there are any.
@@ -92,7 +94,10 @@ class Inside:
 
     def handlers(self) -> dict[str, Handler]:
         """What a kernel needs to run them."""
-        return handlers_of(self.tasks)
+        found = handlers_of(self.tasks)
+        for kind, fn in self.stand_ins.items():
+            found[kind] = replace(found[kind], fn=fn, calling=Calling.of(fn))
+        return found
 
     def resources(self) -> list[AnyResource]:
         """Every resource of its tasks."""

@@ -96,8 +96,10 @@ def choose(chosen: Any, case: str, cases: list[str]) -> None:
         raise Skip(f"{shown(chosen)} was chosen, not {case}")
 
 
-def give(value: Any) -> Any:
-    """A result that is taken from elsewhere."""
+def give(value: Any, failure: str | None = None) -> Any:
+    """A result that is taken from elsewhere, or a failure."""
+    if failure is not None:
+        raise Fatal(failure)
     return value
 
 

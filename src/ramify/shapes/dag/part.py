@@ -1,7 +1,7 @@
 """A part of a DAG as a run of its own: some of its nodes, with results of others that are taken as given.
 
 A given result is a task too, of ours, which gives what it was told to: so nodes that take it, and people who look at
-the run, find it where they always do.
+the run, find it where they always do. An exception that is given is a failure.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def given_call(id: str, call: Call[Any], is_mapped: bool, given: Given) -> Call[
         value = given[id]
     except KeyError:
         raise ConfigError(f"the result of {id} is needed, and it does not run; give it: given={{{id!r}: …}}") from None
+    if isinstance(value, BaseException):
+        return own_call(GIVE, None, f"{type(value).__name__}: {value}")
     encode: Callable[[object], bytes | None] = call.group.signature.encode_result
     try:
         if not is_mapped:

@@ -62,7 +62,7 @@ class DagPlan:
         """Run a part of it: `only` these nodes, or all that are needed for `upto`.
 
         Results of nodes that do not run but are needed are taken from `given`: values by the ids of nodes, or an
-        earlier run. What is given as a value does not run, nor does what only it needs.
+        earlier run. What is given as a value does not run, nor does what only it needs; an exception is a failure.
         """
         if isinstance(only, str | Node):
             raise ConfigError(f"{self.name}: part(only={only!r}): give a list of nodes")
