@@ -98,6 +98,8 @@ def filled(raw: bytes, blanks: Mapping[int, bytes], results: Mapping[int, bytes]
         value = values.get(int(found[2]))
         return found[0] if value is None else _escaped_tree(value)
 
+    if not raw.startswith(MARK):
+        return raw
     whole = _TO_FILL.sub(part, raw)
     # What needs no escapes any more is plain again: each value has one form.
     return whole if b"~" in whole[len(MARK) :] else whole[len(MARK) : -1]

@@ -23,7 +23,7 @@ from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
 from ramify.model.task import check_name
 from ramify.shapes.dag.adjacency import Adjacency
-from ramify.shapes.dag.mapping import mapped_over, mapping
+from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
@@ -55,6 +55,8 @@ class Dag:
         self._rules: list[Rule] = []
         #: Of the maps: the calls that they make.
         self._maps: dict[int, Call[Any]] = {}
+        #: Generators of items, and what each yields. They are no tasks: maps over them call them.
+        self._makers: dict[int, Any] = {}
         self._cases: dict[tuple[int, str], Node[None]] = {}
         self._params: dict[str, Param] = {}
         self._at_end: list[tuple[Call[Any], Rule]] = []
@@ -91,7 +93,10 @@ class Dag:
                     f"{self.name}: {call.kind} was added with {blank!r}, which is a different one for each: use "
                     f"{self.name}.map(…), or pass {blank.source.node.id}.out, which is all of them"
                 )
-        return Node(self, self._append(call, call.kind, id, after, when))
+        number = self._append(call, call.kind, id, after, when)
+        if (items := yielded(call)) is not None:
+            self._makers[number] = items
+        return Node(self, number)
 
     def map(
         self,
@@ -115,9 +120,16 @@ class Dag:
             raise ConfigError(f"{self.name}: max_items={max_items!r}: give a whole number, 0 or more")
         source = mapped_over(self.name, call)
         self._own(source)
-        made = mapping(call, source, self._is_mapped(source._number), max_items, spare=on_failed == "skip")
+        number = source._number
+        maker = self._calls[number] if number in self._makers else None
+        made = mapping(call, source, self._is_mapped(number), maker, max_items, spare=on_failed == "skip")
+        if maker is not None:
+            taken = sum(1 for _ in maker.slots()) if isinstance(maker, ReferringCall) else 0
+            after = [*after, *self._nodes(self._needs[number][taken:])]
         number = self._append(made, call.kind, id, after, when)
         self._maps[number] = call
+        if maker is not None:
+            self._needs[number] += (source._number,)
         return Node(self, number)
 
     def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
@@ -152,6 +164,8 @@ class Dag:
             self._rules[new] = other._rules[number]
             if number in other._maps:
                 self._maps[new] = other._maps[number]
+            if number in other._makers:
+                self._makers[new] = other._makers[number]
             moved[number] = Node(self, new)
         for (number, name), _ in other._cases.items():
             self._cases[moved[number]._number, name] = moved[other._cases[number, name]._number]
@@ -169,7 +183,7 @@ class Dag:
             raise ConfigError(f"{self.name}: give {', '.join(f'{name}=…' for name in missing)}: it has no default")
         if not self._calls:
             raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
-        return DagPlan(
+        plan = DagPlan(
             self.name,
             tuple(self._ids),
             tuple(self._calls),
@@ -179,6 +193,9 @@ class Dag:
             values,
             dict(self._maps),
         )
+        if unused := [number for number in self._makers if not plan.graph.followers[number]]:
+            raise ConfigError(f"{self.name}: {self._ids[unused[0]]} yields items, and no map is over them")
+        return plan.without(self._makers) if self._makers else plan
 
     # looking
 
@@ -235,10 +252,16 @@ class Dag:
 
     def _gives(self, number: int) -> Any:
         """The annotation of what a node gives; of a map, of each of its results."""
+        if number in self._makers:
+            return self._makers[number]
         return self._maps.get(number, self._calls[number]).group.signature.result
 
     def _is_mapped(self, number: int) -> bool:
         return number in self._maps
+
+    def _has_items(self, number: int) -> bool:
+        """Whether what it gives is known item by item."""
+        return number in self._maps or number in self._makers
 
     def _case(self, node: Node[Any], name: str) -> Node[None]:
         number = self._own(node)
@@ -257,6 +280,10 @@ class Dag:
 
     def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:
         number = self._own(node)
+        if number in self._makers:
+            raise ConfigError(
+                f"{self.name}: {node} yields items, so it waits for what it was added with: add(…, after=[…])"
+            )
         more = self._dependencies(node.id, others, number)
         self._adjacency = None
         before = self._needs[number]
@@ -316,6 +343,11 @@ class Dag:
 
     def _source_of(self, kind: str, reference: Reference) -> int:
         node = reference.source
+        if isinstance(node, Node) and node._number in node._dag._makers:
+            raise ConfigError(
+                f"{self.name}: {kind} takes the {reference!r}, which yields its items one by one; "
+                f"nobody keeps them: use map(…) with {node.id}.each"
+            )
         if not isinstance(node, Node) or node._dag is not self:
             raise ConfigError(
                 f"{self.name}: {kind} takes the {reference!r}, which is no node of this DAG; include() it"
@@ -328,6 +360,8 @@ class Dag:
         found: list[int] = []
         for node in nodes:
             number = self._own(node)
+            if number in self._makers:
+                raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which yields items; wait for its map")
             if number == itself:
                 raise ConfigError(f"{self.name}: {id} cannot wait for itself")
             if number in found:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Any, get_args, get_origin
+
+import msgspec
 
 from ramify.errors import ConfigError
-from ramify.model.call import Call, ReferringCall
+from ramify.kernel.handler import Calling, Handler
+from ramify.model.call import Call, Extra, ReferringCall
+from ramify.model.codec import annotations_of
 from ramify.shapes.dag.node import Item, Node, Param
-from ramify.shapes.dag.own import EXPAND, EXPAND_STREAM, Expansion, own_call
+from ramify.shapes.dag.own import EXPAND, EXPAND_GENERATOR, EXPAND_STREAM, Expansion, own_call
 from ramify.shapes.dag.packed import PackedCall
 
 
@@ -26,8 +31,19 @@ def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
     return next(iter(sources))
 
 
-def mapping(call: Call[Any], source: Node[Any], is_mapped: bool, most: int | None, *, spare: bool) -> Call[Any]:
-    """The call that makes the tasks of a map, once its source is known."""
+def yielded(call: Call[Any]) -> Any:
+    """The annotation of the items that a call yields, as a generator of values; None when it is no such call."""
+    handler = call.group.handler
+    if not isinstance(handler, Handler) or handler.calling is not Calling.GENERATOR:
+        return None
+    of = get_args(annotations_of(handler.fn).get("return"))
+    return of[0] if of and (get_origin(of[0]) or of[0]) is not Call else None
+
+
+def mapping(
+    call: Call[Any], source: Node[Any], is_mapped: bool, maker: Call[Any] | None, most: int | None, *, spare: bool
+) -> Call[Any]:
+    """The call that makes the tasks of a map, once its source is known. `maker` is the call that yields its items."""
     assert isinstance(call, ReferringCall)
     blanks = list(call.blanks())
     how = Expansion(
@@ -40,4 +56,26 @@ def mapping(call: Call[Any], source: Node[Any], is_mapped: bool, most: int | Non
     )
     params = [blank for blank, _ in blanks if isinstance(blank.source, Param)]
     results = [each for each, _ in call.slots()]
-    return own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+    if maker is None:
+        return own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+    # It is called where its items are made tasks, with all that was chosen for it.
+    made = list(maker.blanks()) if isinstance(maker, ReferringCall) else []
+    taken = [each for each, _ in maker.slots()] if isinstance(maker, ReferringCall) else []
+    how = msgspec.structs.replace(
+        how,
+        maker=PackedCall.of(maker),
+        maker_params=tuple(place for _, place in made),
+        maker_results=len(taken),
+    )
+    expanding = own_call(EXPAND_GENERATOR, how, [*(blank for blank, _ in made), *params], [*taken, *results])
+    group = dataclasses.replace(expanding.group, queue=maker.group.queue, priority=maker.group.priority)
+    return msgspec.structs.replace(expanding, group=group, extra=_extra(maker), in_lane=maker.in_lane)
+
+
+def _extra(maker: Call[Any]) -> bytes | None:
+    """What was chosen for a call, or else for its task."""
+    extra, handler = Extra.decode(maker.extra), maker.group.handler
+    assert isinstance(handler, Handler)
+    retries = handler.policy.retries if extra.retries is None else extra.retries
+    timeout = handler.policy.timeout if extra.timeout is None else extra.timeout
+    return msgspec.structs.replace(extra, retries=retries, timeout=timeout).encode()

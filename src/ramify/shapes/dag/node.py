@@ -76,7 +76,7 @@ class Node(Generic[R_co]):
     def each(self: Node[Iterable[T]]) -> T:
         """One item of its result, for the arguments of a call that `dag.map` makes once for each."""
         of = self._dag._gives(self._number)
-        if not self._dag._is_mapped(self._number):
+        if not self._dag._has_items(self._number):
             items = get_args(of)
             of = items[0] if len(items) == 1 else Any
         return cast("T", Blank(Item(self), of=of))

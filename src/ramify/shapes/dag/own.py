@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.control import Fatal, Skip
+from ramify.kernel.control import Defer, Fatal, Skip
 from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.stream import Stream
@@ -27,7 +27,8 @@ from ramify.shapes.dag.packed import PackedCall
 class Expansion(msgspec.Struct, frozen=True):
     """What a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
 
-    More than `most` items are a failure. With `spare`, an item whose task fails is left out.
+    More than `most` items are a failure. With `spare`, an item whose task fails is left out. Items that a generator
+    yields come from its call, the `maker`, to which the first params and results belong.
     """
 
     call: PackedCall
@@ -36,6 +37,9 @@ class Expansion(msgspec.Struct, frozen=True):
     source: str
     most: int | None = None
     spare: bool = False
+    maker: PackedCall | None = None
+    maker_params: tuple[int, ...] = ()
+    maker_results: int = 0
 
 
 class AtEnd(msgspec.Struct, frozen=True):
@@ -49,36 +53,50 @@ def expand(how: Expansion, params: list[Any], results: list[Any], items: Any) ->
     """Make a task for each item of a list."""
     if not isinstance(items, list):
         raise Fatal(f"{how.source} gave {shown(items)}, which is no list; a map is over the items of one")
-    if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} items, and max_items is {how.most:,}")
     _expand(how, params, results, items)
 
 
 def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: Stream[Any]) -> None:
     """Make a task for each result of a map."""
-    if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} results, and max_items is {how.most:,}")
     _expand(how, params, results, items)
+
+
+def expand_generator(how: Expansion, params: list[Any], results: list[Any]) -> None:
+    """Make a task for each item that a generator yields, while it does."""
+    assert how.maker is not None
+    handler = current()._surroundings.library.handler(how.maker.kind)
+    if handler is None:
+        raise Defer(UNKNOWN_PAUSE)
+    own = len(how.maker_params)
+    body = _filled(how.maker, how.maker_params, params[:own], results[: how.maker_results])
+    args, kwargs = handler.signature.decode(body)
+    _expand(how, params[own:], results[how.maker_results :], handler.fn(*args, **kwargs))
 
 
 def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterable[Any]) -> None:
     me = current()
     group = _group(me, how.call)
-    given = {place: write(value) for place, value in zip(how.params, params, strict=True)}
-    taken = {slot: write(value) for slot, value in enumerate(results)}
     extra = Extra.decode(None if how.call.extra is None else how.call.extra.encode())
     if how.spare:
         extra = msgspec.structs.replace(extra, spare=True)
     packed = msgspec.structs.replace(how.call, extra=None if (raw := extra.encode()) is None else raw.decode())
-    body = filled(packed.body.encode(), given, taken)
+    body = _filled(packed, how.params, params, results)
 
     def each() -> Iterator[Call[Any]]:
-        for item in items:
+        for count, item in enumerate(items, 1):
+            if how.most is not None and count > how.most:
+                raise Fatal(f"{how.source} gave more than {how.most:,} items, its max_items")
             value = write(item)
             yield packed.call(group, filled(body, dict.fromkeys(how.blanks, value)))
 
     then = Call[Any](Group(GATHER, HANDLERS[GATHER].signature, handler=HANDLERS[GATHER]), b"[]").key(f"{me.key}[]")
     me.spawn(each(), then=then.always() if how.spare else then)
+
+
+def _filled(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
+    """The arguments of a packed call with these values in them; those of items stay blank."""
+    given = {place: write(value) for place, value in zip(blanks, params, strict=True)}
+    return filled(packed.body.encode(), given, {slot: write(value) for slot, value in enumerate(results)})
 
 
 def gather(members: Stream[Any] = Stream()) -> Gathered:
@@ -117,7 +135,10 @@ def _group(me: Current, packed: PackedCall) -> Group:
     return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)
 
 
-EXPAND, EXPAND_STREAM, GATHER = f"{OWN}map", f"{OWN}map-stream", f"{OWN}gather"
+EXPAND, EXPAND_STREAM, EXPAND_GENERATOR = f"{OWN}map", f"{OWN}map-stream", f"{OWN}map-generator"
+GATHER = f"{OWN}gather"
+#: How long a map waits for a process that knows its generator, in seconds.
+UNKNOWN_PAUSE = 5.0
 CHOOSE, GIVE, CLOSE = f"{OWN}case", f"{OWN}given", f"{OWN}close"
 
 
@@ -131,6 +152,7 @@ HANDLERS: Mapping[str, Handler] = {
     for each in (
         _handler(EXPAND, expand),
         _handler(EXPAND_STREAM, expand_stream, streams={"items": Any}),
+        _handler(EXPAND_GENERATOR, expand_generator),
         _handler(GATHER, gather, stream="members", streams={"members": Any}),
         _handler(CHOOSE, choose),
         _handler(GIVE, give),

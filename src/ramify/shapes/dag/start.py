@@ -9,7 +9,7 @@ A task has the id of its node as its key.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain
@@ -77,10 +77,17 @@ class DagPlan:
         named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
         last = [] if upto is None else [number_of(upto)]
         runs, needed = chosen(self.graph, self.ids, [*map(number_of, only)], last, named)
-        kept = sorted([*runs, *needed])
-        place = {number: at for at, number in enumerate(kept)}
         makers = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
-        needs = [() if n in makers else tuple(place[each] for each in self.graph.needs[n]) for n in kept]
+        return self._reduced(sorted([*runs, *needed]), makers)
+
+    def without(self, nodes: Collection[int]) -> DagPlan:
+        """All but these, for which nobody waits."""
+        return self._reduced([n for n in range(len(self.nodes)) if n not in nodes], {})
+
+    def _reduced(self, kept: Sequence[int], makers: Mapping[int, Call[Any]]) -> DagPlan:
+        """These nodes, some of them made by another call, which waits for nothing."""
+        place = {number: at for at, number in enumerate(kept)}
+        needs = [() if n in makers else tuple(place[m] for m in self.graph.needs[n] if m in place) for n in kept]
         return replace(
             self,
             ids=[self.ids[n] for n in kept],
