@@ -122,7 +122,7 @@ class Dag:
         self._own(source)
         number = source._number
         maker = self._calls[number] if number in self._makers else None
-        made = mapping(call, source, self._is_mapped(number), maker, max_items, spare=on_failed == "skip")
+        made = mapping(call, source, number in self._maps, maker, max_items, spare=on_failed == "skip")
         if maker is not None:
             taken = sum(1 for _ in maker.slots()) if isinstance(maker, ReferringCall) else 0
             after = [*after, *self._nodes(self._needs[number][taken:])]
@@ -255,9 +255,6 @@ class Dag:
         if number in self._makers:
             return self._makers[number]
         return self._maps.get(number, self._calls[number]).group.signature.result
-
-    def _is_mapped(self, number: int) -> bool:
-        return number in self._maps
 
     def _has_items(self, number: int) -> bool:
         """Whether what it gives is known item by item."""

@@ -70,7 +70,7 @@ class Node(Generic[R_co]):
     def out(self) -> R_co:
         """Its result, for the arguments of other calls, also inside lists and dicts; they wait for it."""
         of = self._dag._gives(self._number)
-        return cast("R_co", Reference(self, gathered=self._dag._is_mapped(self._number), of=of))
+        return cast("R_co", Reference(self, gathered=self._number in self._dag._maps, of=of))
 
     @property
     def each(self: Node[Iterable[T]]) -> T:
