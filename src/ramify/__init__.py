@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ramify.engine.deciding import Resolved as Resolved
     from ramify.engine.engine import Engine as Engine
+    from ramify.engine.keyed import TaskState as TaskState
     from ramify.engine.resource import AsyncResource as AsyncResource
     from ramify.engine.resource import Resource as Resource
     from ramify.engine.retrying import Retried as Retried
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from ramify.kernel.control import Defer as Defer
     from ramify.kernel.control import Fatal as Fatal
     from ramify.kernel.control import Return as Return
+    from ramify.kernel.control import Skip as Skip
     from ramify.kernel.current import Current as Current
     from ramify.kernel.current import CurrentRun as CurrentRun
     from ramify.kernel.current import OutsideTask as OutsideTask
@@ -54,12 +56,17 @@ if TYPE_CHECKING:
     from ramify.kernel.surroundings import Leader as Leader
     from ramify.model.call import Call as Call
     from ramify.model.event import Status as Status
+    from ramify.model.join import Ends as Ends
     from ramify.model.mark import Settled as Settled
     from ramify.model.outcome import Failure as Failure
     from ramify.model.outcome import TaskError as TaskError
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
+    from ramify.shapes.dag.dag import Dag as Dag
+    from ramify.shapes.dag.node import Node as Node
+    from ramify.shapes.dag.part import EarlierRun as EarlierRun
+    from ramify.shapes.dag.start import DagPlan as DagPlan
     from ramify.shapes.plan import Added as Added
     from ramify.shapes.plan import Plan as Plan
     from ramify.shapes.start import How as How
@@ -80,13 +87,18 @@ __all__ = [
     "Counts",
     "Current",
     "CurrentRun",
+    "Dag",
+    "DagPlan",
     "Defer",
+    "EarlierRun",
+    "Ends",
     "Engine",
     "ErrorGroup",
     "Failure",
     "Fatal",
     "How",
     "Leader",
+    "Node",
     "NotInstalled",
     "OutsideTask",
     "Phase",
@@ -108,6 +120,7 @@ __all__ = [
     "RunState",
     "SchemaTooNew",
     "Settled",
+    "Skip",
     "Source",
     "Spawns",
     "StaleClaim",
@@ -122,6 +135,7 @@ __all__ = [
     "Task",
     "TaskDecorator",
     "TaskError",
+    "TaskState",
     "Tasks",
     "Terminated",
     "UnknownRun",
@@ -135,6 +149,7 @@ __all__ = [
 _HOMES = {
     "ramify.engine.deciding": ("Resolved",),
     "ramify.engine.engine": ("Engine",),
+    "ramify.engine.keyed": ("TaskState",),
     "ramify.engine.resource": (
         "AsyncResource",
         "Resource",
@@ -181,6 +196,7 @@ _HOMES = {
         "Defer",
         "Fatal",
         "Return",
+        "Skip",
     ),
     "ramify.kernel.current": (
         "Current",
@@ -198,6 +214,7 @@ _HOMES = {
     ),
     "ramify.model.call": ("Call",),
     "ramify.model.event": ("Status",),
+    "ramify.model.join": ("Ends",),
     "ramify.model.mark": ("Settled",),
     "ramify.model.outcome": (
         "Failure",
@@ -208,6 +225,10 @@ _HOMES = {
         "Rate",
     ),
     "ramify.model.run": ("RunState",),
+    "ramify.shapes.dag.dag": ("Dag",),
+    "ramify.shapes.dag.node": ("Node",),
+    "ramify.shapes.dag.part": ("EarlierRun",),
+    "ramify.shapes.dag.start": ("DagPlan",),
     "ramify.shapes.plan": (
         "Added",
         "Plan",

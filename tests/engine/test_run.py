@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ramify import Added, BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks
+from ramify import Added, BadPayload, Call, ConfigError, Engine, RunEnded, RunFailed, RunState, Tasks, UnknownTask
 from ramify.engine import importing
 from ramify.engine.run import Run
 from ramify.errors import StoreBroken
@@ -200,8 +200,8 @@ def test_retry_takes_the_tasks_it_is_given_and_no_others(engine: Engine) -> None
     engine.run(several.of("x", "y", "z"), name="r")
     assert [error.arguments for error in run.errors()] == [("y",)]
     assert run.retry(failed=False, quarantined=True).tasks == 0
-    with pytest.raises(ConfigError, match="give the id of a task"):
-        run.retry("x")  # type: ignore[arg-type]
+    with pytest.raises(UnknownTask, match="no task with the key 'x'"):
+        run.retry("x")
     with pytest.raises(BadPayload, match="not a task of run"):
         run.retry(first + 100_000)
 
@@ -614,9 +614,9 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
 def test_what_is_no_id_of_a_task_is_refused(engine: Engine) -> None:
     run = engine.start(tree.of("a", 1))
     refused: list[tuple[Callable[[], object], str]] = [
-        (lambda: run.cancel(task="x"), r"cancel\(task='x'\): give the id of a task"),  # type: ignore[arg-type]
-        (lambda: run.resolve("x", skip=True), r"resolve\('x'\): give the id of a task"),  # type: ignore[arg-type]
-        (lambda: run.retry(True), r"retry\(True\): give the id of a task"),
+        (lambda: run.cancel(task=1.5), r"a task named by 1.5: give the id of a task"),  # type: ignore[arg-type]
+        (lambda: run.resolve(None, skip=True), r"a task named by None: give the id"),  # type: ignore[arg-type]
+        (lambda: run.retry(True), r"a task named by True: give the id of a task"),
     ]
     for attempt, says in refused:
         with pytest.raises(ConfigError, match=says):

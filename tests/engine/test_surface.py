@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_origin, get_overloads, get_type_hints
 
 import ramify
-from ramify import Backoff, Call, Current, Defer, Engine, Plan, RamifyError, Rate, Run, Stream, Tasks, signals
+from ramify import Backoff, Call, Current, DagPlan, Defer, Engine, Plan, RamifyError, Rate, Run, Stream, Tasks, signals
 
 
 def seen(thing: object) -> set[str]:
@@ -21,7 +21,7 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"include", "resource", "task"}
+    assert seen(Tasks()) == {"dag", "include", "resource", "task"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | {"close", "find", "listen", "run", "runs", "start", "working"}
 
 
@@ -71,8 +71,9 @@ def test_every_signal_is_exported() -> None:
 
 def hints_of(owner: type) -> Iterator[tuple[str, object]]:
     """What the public calls and attributes of a class are annotated with."""
-    if owner is Plan:
+    if owner is Plan or owner is DagPlan:
         # Users pass it on; what it is made of is between a shape and `start`.
+        yield from (("part", hint) for hint in resolved(DagPlan.part).values())
         return
     # The fields of a call are how it is stored.
     for name, hint in () if owner is Call else resolved(owner).items():

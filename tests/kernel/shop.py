@@ -43,7 +43,7 @@ class Made:
 
     def __init__(self, fn: Callable[..., Any], kind: str, policy: Policy, stream: str | None, stream_of: Any) -> None:
         self.kind = kind
-        signature = Signature.of(fn, () if stream is None else (stream,), last_word=Return)
+        signature = Signature.of(fn, {} if stream is None else {stream: stream_of}, last_word=Return)
         self.handler = Handler(
             kind, fn, signature, Calling.of(fn), policy, stream, {} if stream is None else {stream: stream_of}
         )

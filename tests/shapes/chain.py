@@ -5,7 +5,7 @@ All that a shape needs is here. Nothing else knows of it but its line in the tab
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
 from typing import Any
@@ -14,6 +14,8 @@ import msgspec
 
 from ramify import Call
 from ramify.model.join import NewJoins, Rule
+from ramify.model.run import Order
+from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
 replace = msgspec.structs.replace
@@ -31,11 +33,18 @@ class Chain:
         return (*self.steps, self.at_the_end)
 
     @property
+    def order(self) -> Order:
+        return Order.ROUNDS
+
+    @property
     def size(self) -> int:
         return len(self.calls)
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         yield b"\0".join(call.kind.encode() + b" " + call.group.signature.identity(call.body) for call in self.calls)
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
         last = first + self.size - 1

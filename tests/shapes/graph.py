@@ -5,7 +5,7 @@ To a type checker a node is what comes of it: `total.of(left.out, right.out)` is
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, Generic, TypeVar, cast
@@ -16,6 +16,8 @@ from ramify import Call, Stream
 from ramify.model.call import ReferringCall
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.reference import Reference
+from ramify.model.run import Order
+from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
 R = TypeVar("R")
@@ -37,12 +39,10 @@ class Nodes(Generic[R]):
     """Several calls of a graph; `out` stands for a stream of their results."""
 
     numbers: range
-    counted: bool = True
 
     @property
     def out(self) -> Stream[R]:
-        size = len(self.numbers) if self.counted else None
-        return cast("Stream[R]", Reference(self.numbers, stream=True, size=size))
+        return cast("Stream[R]", Reference(self.numbers, stream=True, size=len(self.numbers)))
 
 
 @dataclass
@@ -57,9 +57,13 @@ class Graph:
         self.calls.append(call)
         return Node(len(self.calls) - 1)
 
-    def add_many(self, calls: Sequence[Call[R]], *, counted: bool = True) -> Nodes[R]:
+    def add_many(self, calls: Sequence[Call[R]]) -> Nodes[R]:
         self.calls += calls
-        return Nodes(range(len(self.calls) - len(calls), len(self.calls)), counted)
+        return Nodes(range(len(self.calls) - len(calls), len(self.calls)))
+
+    @property
+    def order(self) -> Order:
+        return Order.ROUNDS
 
     @property
     def size(self) -> int:
@@ -67,6 +71,9 @@ class Graph:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         yield b"\0".join(call.kind.encode() + b" " + call.group.signature.identity(call.body) for call in self.calls)
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
         groups, joins, waiters = [], [], []

@@ -108,10 +108,9 @@ def test_a_call_takes_the_results_of_others_as_its_own_arguments(here: Engine) -
 
 
 @pytest.mark.parametrize("many", [2, 3 * SMALL])
-@pytest.mark.parametrize("counted", [True, False])
-def test_several_streams_have_their_own_results_in_order(here: Engine, many: int, counted: bool) -> None:
+def test_several_streams_have_their_own_results_in_order(here: Engine, many: int) -> None:
     work = Graph()
-    odd = assert_type(work.add_many([number.of(n) for n in range(1, 2 * many, 2)], counted=counted), Nodes[int])
+    odd = assert_type(work.add_many([number.of(n) for n in range(1, 2 * many, 2)]), Nodes[int])
     even = work.add_many([number.of(n) for n in range(0, 2 * many + 2, 2)])
     work.add(collect.of(odd.out, work.add(name.of("x")).out, even.out))
     expected = [list(range(1, 2 * many, 2)), many, "x", list(range(0, 2 * many + 2, 2)), many + 1, True]
@@ -291,9 +290,6 @@ def test_what_cannot_be_stored_beside_a_reference_is_refused_at_once() -> None:
     ):  # fmt: skip
         with pytest.raises(BadPayload, match=re.escape(says)):
             call()
-    loose = [Nodes[int](range(n), counted=False).out for n in (1, 2)]
-    with pytest.raises(BadPayload, match="a task can take one stream of which the size is not known yet"):
-        collect.of(loose[0], "x", loose[1])
 
 
 def test_references_have_slots_in_the_order_in_which_they_are_met() -> None:

@@ -78,8 +78,8 @@ def resolve(
     if before.ended is not None:
         mark = Mark(run, Scope.TASK, task, status, said.reason, value, said.by)
         opened = _reopen(store, run, mark, said)
-        if opened.superseded:
-            return Resolved(Settled.ENDED, opened.superseded[0][1])
+        if task in (taken := dict(opened.superseded)):
+            return Resolved(Settled.ENDED, taken[task])
         # CRASH: it is open again, and marked -> the next worker ends it as the mark says.
         said = msgspec.structs.replace(said, life=before.life + 1)
     answer = until_answered(lambda: store.settle(run, task, status, value, said))
@@ -96,7 +96,8 @@ def _reopen(store: Store, run: int, mark: Mark, said: Said) -> Reopened:
     try:
         assert mark.task is not None
         tasks = [mark.task]
-        return sender.send(lambda stamp: store.reopen(stamp, run, tasks, settle=mark, said=said))
+        # What was skipped because of it, or ran without it, is tried once more.
+        return sender.send(lambda stamp: store.reopen(stamp, run, tasks, following=True, settle=mark, said=said))
     finally:
         store.leave(sender.process)
 

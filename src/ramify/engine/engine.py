@@ -93,7 +93,7 @@ class Engine(Tasks):
         *,
         name: str | None = None,
         again: bool = False,
-        order: OrderName = "rounds",
+        order: OrderName | None = None,
         params: object = None,
         threads: int | None = None,
         processes: int = 0,
@@ -108,6 +108,8 @@ class Engine(Tasks):
         With a `name`, the same line continues the unfinished run of that name after a kill. If that run has finished,
         its handle is returned and nothing runs; `again=True` starts the next generation. Without a name, the line
         continues the unfinished run of the same roots, if the program that began it is gone.
+
+        An expanding run has `order="rounds"` unless you say otherwise; a DAG has none but its own.
 
         At most `max_running` tasks of the run are at work at a time, in all processes together. A run with more than
         `max_tasks` tasks is halted. A run that has not ended at its `deadline` (a datetime with a time zone, or a
@@ -142,7 +144,7 @@ class Engine(Tasks):
         *,
         name: str | None = None,
         again: bool = False,
-        order: OrderName = "rounds",
+        order: OrderName | None = None,
         params: object = None,
         follows: Leading | tuple[Leading, int] | None = None,
         max_running: int | None = None,
@@ -185,12 +187,14 @@ class Engine(Tasks):
         chosen = None if queues is None else frozenset(queues)
         return Working(self._inside, Settings(queues=chosen, threads=threads), processes)
 
-    def _ask(self, root: object, order: OrderName, follows: Leading | tuple[Leading, int] | None, **asked: Any) -> Ask:
+    def _ask(
+        self, root: object, order: OrderName | None, follows: Leading | tuple[Leading, int] | None, **asked: Any
+    ) -> Ask:
         tasks = self._inside.table().values() if inspect.isgenerator(root) else ()
         shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
         self._inside.check_known(plan.calls)
         try:
-            chosen = Order(order)
+            chosen = plan.order if order is None else Order(order)
         except ValueError:
             raise ConfigError(f'order={order!r}: give "rounds", "any" or "depth-first"') from None
         older = {task.kind: task.aliases for task in self._inside.table().values()}

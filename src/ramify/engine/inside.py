@@ -13,7 +13,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Teller, say
 from ramify.errors import ConfigError
-from ramify.kernel.handler import Handler
+from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
@@ -70,6 +70,8 @@ class Inside:
         self.on_begun: Callable[[Run[Any]], None] | None = None
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
         self.work_on: Callable[[Sequence[int]], None] | None = None
+        #: For tests: what is called in place of the functions of tasks, by kind.
+        self.stand_ins: Mapping[str, Callable[..., Any]] = {}
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
@@ -89,7 +91,10 @@ class Inside:
 
     def handlers(self) -> dict[str, Handler]:
         """What a kernel needs to run them."""
-        return handlers_of(self.tasks)
+        found = handlers_of(self.tasks)
+        for kind, fn in self.stand_ins.items():
+            found[kind] = replace(found[kind], fn=fn, calling=Calling.of(fn))
+        return found
 
     def resources(self) -> list[AnyResource]:
         """Every resource of its tasks."""

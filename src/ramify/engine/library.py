@@ -22,9 +22,10 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Child, Leader, RunFacts
 from ramify.model.event import Status
+from ramify.model.join import Ends
 from ramify.model.key import key_bytes, key_text
 from ramify.model.segment import stretches
-from ramify.model.task import Row
+from ramify.model.task import Row, is_own
 from ramify.shapes.start import decode_params
 from ramify.store.contract import Store
 
@@ -80,6 +81,20 @@ class StoreLibrary:
             for page in Members(self._reading, join, Any, stretch[0], len(stretch)).endings()
             for slot, _, status, value in page
         }
+
+    def ends(self, run: int) -> Ends:
+        """How the tasks of a run ended that have ended by now."""
+        kinds = [counts for kind, counts in self._store.reads.counts(run).items() if not is_own(kind)]
+
+        def many(*statuses: Status) -> int:
+            return sum(counts.get(status, 0) for counts in kinds for status in statuses)
+
+        failed = many(Status.FAILED, Status.QUARANTINED)
+        return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
+
+    def handler(self, kind: str) -> Handler | None:
+        """What runs tasks of a kind; None when nobody here knows it."""
+        return self._handlers.get(kind)
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.handler import Policy
 from ramify.model.policy import Backoff, Rate
-from ramify.model.task import check_name
+from ramify.model.task import OWN, check_name, is_own
 
 #: How a key or a lane is chosen: the name of a parameter, or a function of the arguments.
 Selector = str | Callable[..., str | None]
@@ -78,6 +78,8 @@ class _Checking:
 
     def settle(self, given: Options) -> CheckedOptions:
         kind = self._name("name", self._function if given.name is None else given.name)
+        if is_own(kind):
+            self._refuse("name", kind, f"names that begin with {OWN!r} are those of tasks that come with DAGs")
         if given.key is not None and given.once:
             self._refuse("key", given.key, "give `key` or `once`, not both: a key given as `once` is a label too")
         policy = Policy(

@@ -21,7 +21,7 @@ from ramify.model.key import key_text
 from ramify.model.mark import reason_text
 from ramify.model.outcome import Failure, TaskError
 from ramify.model.segment import stretches
-from ramify.model.task import Row
+from ramify.model.task import Row, is_own
 from ramify.store.reads import Reads
 
 PAGE = 1_000
@@ -58,7 +58,7 @@ class Reading:
         """The kinds a run has; with `kind`, only that one, under all names it has had."""
         found = list(self.reads.counts(run))
         if kind is None:
-            return found
+            return [name for name in found if not is_own(name)]
         handler = self._handlers.get(kind)
         names = {kind} if handler is None else {name for name, each in self._handlers.items() if each is handler}
         return [name for name in found if name in names]
@@ -122,13 +122,9 @@ class Reading:
     def tail_events(self, run: int, kind: str | None, after: int) -> tuple[list[tuple[Event, str]], int]:
         """The same as stored: what ended well, each with its kind, by task."""
         tail = self.reads.tail(after, limit=COMMITS)
-        names = None if kind is None else set(self.kinds(run, kind))
+        names = set(self.kinds(run, kind))
         done = sorted((e for e in tail.events if e.status is Status.DONE), key=lambda e: e.task)
-        found = [
-            (event, name)
-            for event, owner, name in self._placed(done)
-            if owner == run and (names is None or name in names)
-        ]
+        found = [(event, name) for event, owner, name in self._placed(done) if owner == run and name in names]
         return found, tail.after
 
     def _placed(self, events: Sequence[Event]) -> Iterator[tuple[Event, int, str]]:

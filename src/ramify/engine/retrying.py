@@ -16,7 +16,6 @@ from itertools import islice
 
 import msgspec
 
-from ramify.engine.given import check_task
 from ramify.engine.reading import Reading
 from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
@@ -71,8 +70,6 @@ class TasksToRetry(msgspec.Struct, frozen=True):
 
     def of(self, reading: Reading, run: int) -> Iterator[int]:
         """What to reopen, read as it is asked for."""
-        for task in self.tasks:
-            check_task("retry({})", task)
         if self.tasks:
             return iter(self.tasks)
         return (task for status in self._statuses() for task, _ in reading.ended(run, status))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
@@ -20,12 +20,14 @@ from ramify.engine import deciding
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.given import check_task
+from ramify.engine.keyed import TaskState, results_with, state_of, task_with
+from ramify.engine.lacking import not_whole
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task
 from ramify.engine.waiting import Waiting
-from ramify.errors import ConfigError, RunCancelled, RunFailed
+from ramify.errors import ConfigError
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.kernel.tuning import ASYNC_REST, LONGEST_REST
 from ramify.model.call import Call
@@ -36,7 +38,7 @@ from ramify.model.outcome import TaskError
 from ramify.model.run import RunState, StoredRun, Tolerance
 from ramify.shapes.plan import Added
 from ramify.shapes.start import How, add, decode_params
-from ramify.store.reads import ErrorGroup, Table
+from ramify.store.reads import Table
 
 if TYPE_CHECKING:
     from ramify.engine.inside import Inside
@@ -46,8 +48,6 @@ T = TypeVar("T")
 
 #: No result was given, not even None.
 UNRESOLVED: Any = object()
-#: How many groups of errors stand in the text of RunFailed.
-_GROUPS = 3
 
 
 class Run(Generic[R_co]):
@@ -181,6 +181,14 @@ class Run(Generic[R_co]):
         """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
         return self._reading().errors(self.id)
 
+    def __getitem__(self, key: str) -> TaskState:
+        """Where the task with this key stands: of a DAG, a node by its id, or an item of a map, `run["load[17]"]`."""
+        return state_of(self._reading(), self.id, key)
+
+    def _stored_results(self, keys: Sequence[str]) -> Mapping[str, bytes | None]:
+        """What the tasks with these keys gave, as it is stored, for `dag.of(...).part(given=run)`."""
+        return results_with(self._inside.store.reads, self.id, keys)
+
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
         about = self._inside.store.describe()
@@ -242,7 +250,7 @@ class Run(Generic[R_co]):
         found, counts = self._stored, self.counts
         is_lacking = counts.failures and found.tolerates is Tolerance.NONE
         if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
-            raise _not_whole(found, counts, self._inside.store.reads.errors(self.id).groups)
+            raise not_whole(found, counts, self._inside.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
         return Reading(self._inside.store.reads, self._inside.handlers())
@@ -299,28 +307,30 @@ class Run(Generic[R_co]):
         return deciding.resume(self._inside.store, self.id, reason, by)
 
     def cancel(
-        self, reason: str = "", *, task: int | None = None, below: bool = False, by: str | None = None
+        self, reason: str = "", *, task: int | str | None = None, below: bool = False, by: str | None = None
     ) -> Settled:
-        """Start nothing more of the run, of one task, or of a task and everything below it, now and later."""
+        """Start nothing more of the run, of one task, or of a task and everything below it, now and later.
+
+        Here and below, a task is named by its id or its key; in a DAG, the key of a node is its id there.
+        """
         if below and task is None:
             raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
         store = self._inside.store
         if task is None:
             return deciding.cancel(store, self.id, reason, by)
-        check_task("cancel(task={})", task)
-        return deciding.cancel_task(store, self.id, task, below=below, reason=reason, by=by)
+        return deciding.cancel_task(store, self.id, self._id_of(task), below=below, reason=reason, by=by)
 
     def resolve(
-        self, task: int, *, result: Any = UNRESOLVED, skip: bool = False, reason: str = "", by: str | None = None
+        self, task: int | str, *, result: Any = UNRESOLVED, skip: bool = False, reason: str = "", by: str | None = None
     ) -> Resolved:
         """Say how a task of it counts: as done with `result`, or with `skip=True` as skipped. No handler is called.
 
         A task that has not ended need not have been tried; one that somebody runs at this moment may end first. One
-        that had ended (failed, say) begins a new life, which ends like this.
+        that had ended (failed, say) begins a new life, which ends like this, and so does all that waited for it.
         """
-        check_task("resolve({})", task)
         if skip == (result is not UNRESOLVED):
-            raise ConfigError(f"resolve({task}): give result=... or skip=True")
+            raise ConfigError(f"resolve({task!r}): give result=... or skip=True")
+        task = self._id_of(task)
         row = self._inside.store.reads.task(task)
         if row is None or row.run != self.id:
             return Resolved(Settled.UNKNOWN)
@@ -329,7 +339,7 @@ class Run(Generic[R_co]):
 
     def retry(
         self,
-        *tasks: int,
+        *tasks: int | str,
         failed: bool = True,
         quarantined: bool = False,
         cancelled: bool = False,
@@ -342,8 +352,14 @@ class Run(Generic[R_co]):
         and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
-        chosen = TasksToRetry(tasks, failed, quarantined, cancelled)
+        chosen = TasksToRetry(tuple(map(self._id_of, tasks)), failed, quarantined, cancelled)
         return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
+
+    def _id_of(self, task: int | str) -> int:
+        if isinstance(task, str):
+            return task_with(self._inside.store.reads, self.id, task)
+        check_task("a task named by {}", task)
+        return task
 
     def forget(self, reason: str = "", *, older: timedelta | None = None, by: str | None = None) -> int:
         """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.
@@ -355,29 +371,6 @@ class Run(Generic[R_co]):
         """
         store = self._inside.store
         return forget(store, self.id, reason, by) if older is None else forget_older(store, self.id, older, reason, by)
-
-
-def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:
-    """What to raise for a run that did not come to all of its results."""
-    shown = "; ".join(map(_in_words, groups[:_GROUPS]))
-    rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
-    failed = f"{counts.failures} of {counts.added} tasks failed{': ' if shown else ''}{shown}{rest}"
-    what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
-    if run.state is RunState.CANCELLED:
-        because = f" ({run.reason})" if run.reason else ""
-        also = f", {failed}" if counts.failures else ""
-        return RunCancelled(
-            f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
-            f"{partial}, retry(cancelled=True) takes up what was cancelled",
-            groups,
-        )
-    why = failed if counts.failures else run.reason
-    return RunFailed(f"{what}: {why}. {partial}, retry() tries them again", groups)
-
-
-def _in_words(group: ErrorGroup) -> str:
-    alike = "" if group.example == group.text else " and the like"
-    return f"{group.count} x {group.kind}: {group.type}: {group.example}{alike}"
 
 
 def _kind_name(kind: object) -> str | None:

@@ -20,6 +20,8 @@ from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call
 from ramify.model.policy import Backoff, Rate
+from ramify.shapes.dag.dag import Dag
+from ramify.shapes.table import OWN_HANDLERS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -103,6 +105,10 @@ class Tasks:
         self._resources.append(made)
         return made
 
+    def dag(self, name: str) -> Dag:
+        """A DAG to be filled: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
+        return Dag(name)
+
     def include(self, tasks: Tasks) -> None:
         """Take in another set, with all it has now and will have."""
         if not isinstance(tasks, Tasks):
@@ -147,8 +153,8 @@ def table_of(tasks: Tasks) -> dict[str, AnyTask]:
 
 
 def handlers_of(tasks: Tasks) -> dict[str, Handler]:
-    """What a kernel needs to run the tasks of a set."""
-    return {name: task.handler for name, task in table_of(tasks).items()}
+    """What a kernel needs to run the tasks of a set, and those that shapes bring along."""
+    return {**OWN_HANDLERS} | {name: task.handler for name, task in table_of(tasks).items()}
 
 
 def resources_of(tasks: Tasks) -> list[AnyResource]:

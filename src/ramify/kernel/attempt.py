@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ramify.errors import BadPayload, StoreUnavailable
-from ramify.kernel.control import Defer, Fatal, Return
+from ramify.kernel.control import Defer, Fatal, Return, Skip
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
@@ -23,7 +23,7 @@ from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import PIECE, STORE_PAUSE
-from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Verdict
+from ramify.kernel.work import Chunk, Forgone, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.model.call import Call
 from ramify.model.event import UNTIMED
 from ramify.model.outcome import Failure
@@ -207,6 +207,8 @@ def verdict_on(error: BaseException, handler: Handler) -> Verdict:
     match error:
         case Defer():
             return Postponed(error.seconds)
+        case Skip():
+            return Forgone(str(error))
         case StoreUnavailable():
             # It asked for its params, its leader or its members while the store was away: no fault of the task.
             return Postponed(STORE_PAUSE)

@@ -1,4 +1,4 @@
-"""What a handler may raise or yield to say more than a result: Defer, Fatal, Return."""
+"""What a handler may raise or yield to say more than a result: Defer, Fatal, Skip, Return."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class Defer(Exception):
 
 class Fatal(Exception):
     """Fail this task at once, whatever retries it has left."""
+
+
+class Skip(Exception):
+    """End this task as skipped: there is nothing to do for it. What waits for it is skipped too, as a rule."""
 
 
 class Return(msgspec.Struct, Generic[R_co], frozen=True):

@@ -24,6 +24,7 @@ from ramify.kernel.work import Chunk
 from ramify.model.call import Call, Extra
 from ramify.model.claim import Details
 from ramify.model.event import UNTRIED
+from ramify.model.join import Ends
 from ramify.model.key import key_text
 from ramify.model.stray import instead_of_call
 
@@ -71,6 +72,11 @@ class CurrentRun:
     def params(self) -> Any:
         """The params it was started with."""
         return self._facts.params
+
+    @property
+    def ends(self) -> Ends:
+        """How those of its tasks ended that have ended by now: how many done, failed, skipped, cancelled."""
+        return self._surroundings.library.ends(self._facts.id)
 
     def stop(self, reason: str) -> None:
         """End the run early, as halted: quick tasks that processes have taken already may still run, and no others."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from ramify.errors import BadPayload
 from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.surroundings import Surroundings
@@ -17,7 +19,7 @@ from ramify.kernel.work import Chunk
 from ramify.model.claim import Details
 from ramify.model.codec.escape import has_slots, single_slots
 from ramify.model.codec.wire import Wire
-from ramify.model.join import SMALL
+from ramify.model.join import SMALL, Gathered
 from ramify.model.task import MAX_PAYLOAD
 
 
@@ -79,6 +81,16 @@ class JoinResults:
             return self._library.members(self._task, of, first, size)
         read, end = _wire(of).read, len(brought) if size is None else first + size
         return Stream(Ready([None if raw is None else read(raw) for raw in brought[first:end]]))
+
+    def gathered(self, name: str, slot: int) -> Stream[Any]:
+        """What a parameter is given that takes the results which the result in a slot names; none for no result."""
+        raw = self._results[slot]
+        if raw is None:
+            return Stream()
+        return self._library.members(_gathered.decode(raw).join, self._streams[name], 0, None)
+
+
+_gathered = msgspec.json.Decoder(Gathered)
 
 
 @lru_cache(maxsize=1_024)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from ramify.kernel.handler import Handler
 from ramify.kernel.notes import Notes
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.sender import Sender
+from ramify.model.join import Ends
 from ramify.store.record import Record
 
 if TYPE_CHECKING:
@@ -62,6 +64,12 @@ class Library(Protocol):
 
     def results(self, join: int, slots: Collection[int]) -> Mapping[int, bytes | None]:
         """What the members in these slots of a full join returned, as stored; None for those that did not end well."""
+
+    def ends(self, run: int) -> Ends:
+        """How the tasks of a run ended that have ended by now."""
+
+    def handler(self, kind: str) -> Handler | None:
+        """What runs tasks of a kind; None when nobody here knows it."""
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""

@@ -10,7 +10,7 @@ import msgspec
 
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
-from ramify.kernel.work import Dropped, Postponed, Raised, Ran
+from ramify.kernel.work import Dropped, Forgone, Postponed, Raised, Ran
 from ramify.model.call import NO_EXTRA, Extra
 from ramify.model.claim import Claim
 from ramify.model.event import Status
@@ -26,7 +26,7 @@ class EndedUntried:
     value: bytes | None
 
 
-Verdict = Raised | Postponed | Dropped | EndedUntried
+Verdict = Raised | Postponed | Dropped | Forgone | EndedUntried
 
 
 def verdict_of(
@@ -38,13 +38,17 @@ def verdict_of(
             return Status.DEFERRED, msgspec.json.encode({"seconds": seconds}), seconds
         case Dropped(reason):
             return Status.CANCELLED, reason_value(reason), None
+        case Forgone(reason):
+            return Status.SKIPPED, reason_value(reason), None
         case EndedUntried(status, value):
             return status, value, None
         case Raised(failure, final):
             policy = holding.handler.policy
             attempt = holding.attempts.get(position, 1)
-            own = holding.extras.get(position, NO_EXTRA).retries
-            if final or attempt > (policy.retries if own is None else own):
+            own = holding.extras.get(position, NO_EXTRA)
+            if final or attempt > (policy.retries if own.retries is None else own.retries):
+                if own.spare:
+                    return Status.SKIPPED, reason_value(f"{failure.type}: {failure.text}"), None
                 return Status.FAILED, failure.encode(), None
             return Status.RETRYING, failure.encode(), policy.backoff.wait(attempt, chance())
         case _:

@@ -65,6 +65,13 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Forgone:
+    """An attempt found that there is nothing to do for its task."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Interrupted:
     """An attempt did not come to an end and says nothing about its task.
 
@@ -74,7 +81,7 @@ class Interrupted:
     refused: bool = False
 
 
-Verdict = Raised | Postponed | Dropped | Interrupted
+Verdict = Raised | Postponed | Dropped | Forgone | Interrupted
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from ramify.errors import BadPayload
 from ramify.model.codec import Signature
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.policy import LEVELS, SECOND
-from ramify.model.reference import Reference
+from ramify.model.reference import Blank, Reference
 from ramify.model.task import MAX_KEY, check_name
 
 R_co = TypeVar("R_co", covariant=True)
@@ -33,12 +33,16 @@ LONGEST_DELAY = 100 * 365 * 86_400.0
 
 
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What few calls carry along: their own budget, headers, and whether a continuation wants broken members too."""
+    """What few calls carry along: their own budget, headers, and whether a continuation wants broken members too.
+
+    A `spare` one that fails for good counts as skipped.
+    """
 
     retries: int | None = None
     timeout: float | None = None
     headers: dict[str, str] | None = None
     always: bool = False
+    spare: bool = False
 
     def encode(self) -> bytes | None:
         """The bytes a task row carries; None when there is nothing to carry."""
@@ -205,6 +209,7 @@ class ReferringCall(Call[R_co], frozen=True, gc=False):
     """A call that takes results of others: only a shape that knows what `references` mean can start it.
 
     The first of them goes into slot 0 of the join that its task waits on, and each of the others behind the one before.
+    Blanks among them have no slot; they are known by their places.
     """
 
     references: tuple[Reference, ...] = ()
@@ -213,8 +218,13 @@ class ReferringCall(Call[R_co], frozen=True, gc=False):
         """Each reference with its first slot."""
         first = 0
         for reference in self.references:
-            yield reference, first
-            first += reference.size or 0
+            if not isinstance(reference, Blank):
+                yield reference, first
+                first += reference.size
+
+    def blanks(self) -> Iterator[tuple[Blank, int]]:
+        """Each blank with its place."""
+        return ((each, at) for at, each in enumerate(self.references) if isinstance(each, Blank))
 
 
 def arguments_key(call: Call[Any]) -> str:

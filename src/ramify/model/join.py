@@ -134,6 +134,12 @@ class NewWaiters(msgspec.Struct, frozen=True, gc=False):
         return cls((task,), (join,), (slot,))
 
 
+class Gathered(msgspec.Struct, frozen=True):
+    """A result that names other results: those of the members of a full join."""
+
+    join: int
+
+
 class Join(msgspec.Struct, frozen=True):
     """A join as stored: how many slots it needs, how many arrived, and how those ended."""
 

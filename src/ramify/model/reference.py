@@ -3,7 +3,8 @@
 A shape makes them: `total.of(a.out, b.out)` is a call that waits for two others and takes what they return. To type
 checkers a reference is the result itself, so `of` keeps the types of the function. Each reference of a call has a slot
 of the join that its task waits on, in the order in which they are first met; one of a stream has as many slots as there
-are members. The stored call names slots, and nothing else of what it waits for.
+are members. The stored call names slots, and nothing else of what it waits for. A blank has no slot: the shape writes
+its value into the call before it is stored.
 
 Does not know joins or tasks: which call is meant by a `source` is known to the shape that made it.
 """
@@ -11,7 +12,7 @@ Does not know joins or tasks: which call is meant by a `source` is known to the 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ramify.errors import BadPayload
 
@@ -19,23 +20,29 @@ from ramify.errors import BadPayload
 class Reference:
     """The result of one call, or with `stream` the results of `size` of them. It never changes.
 
-    `source` is the shape's own name for what is meant: a small value, not the call itself. `size=None` says that their
-    number is known only once the run is on its way; such a stream has the last slots of its task.
+    `source` is the shape's own name for what is meant: a small value, not the call itself. A `gathered` stream has one
+    slot, whose result says which results are meant. `of` is the annotation of what it stands for, where that is known.
     """
 
     # No dataclass and no struct: msgspec would write one as a value.
-    __slots__ = ("size", "source", "stream")
+    __slots__ = ("gathered", "of", "size", "source", "stream")
 
-    def __init__(self, source: Hashable, *, stream: bool = False, size: int | None = 1) -> None:
-        if not stream and size != 1:
+    def __init__(
+        self, source: Hashable, *, stream: bool = False, size: int = 1, gathered: bool = False, of: Any = Any
+    ) -> None:
+        if size != 1 and (gathered or not stream):
             raise BadPayload(f"a reference to {source!r} of {size} results: say stream=True, or leave the size out")
         object.__setattr__(self, "source", source)
-        object.__setattr__(self, "stream", stream)
+        object.__setattr__(self, "stream", stream or gathered)
         object.__setattr__(self, "size", size)
+        object.__setattr__(self, "gathered", gathered)
+        object.__setattr__(self, "of", of)
 
     source: Hashable
     stream: bool
-    size: int | None
+    size: int
+    gathered: bool
+    of: Any
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a reference never changes, so {name} cannot be set")
@@ -43,7 +50,11 @@ class Reference:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reference):
             return NotImplemented
-        return (self.source, self.stream, self.size) == (other.source, other.stream, other.size)
+        return type(self) is type(other) and (self.source, self.stream, self.size) == (
+            other.source,
+            other.stream,
+            other.size,
+        )
 
     def __hash__(self) -> int:
         return hash((self.source, self.stream, self.size))
@@ -59,28 +70,32 @@ class Reference:
         raise BadPayload(f"{self!r} is not known yet, so it is neither true nor false")
 
 
+class Blank(Reference):
+    """A value that is written into the call before it is stored."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{self.source}>"
+
+
 class Slots:
     """Gives the references of one call their slots, in the order in which it meets them."""
 
     def __init__(self) -> None:
         self._firsts: dict[Reference, int] = {}
-        self._open: Reference | None = None
-        self.count = 0  #: how many slots are known; those of a stream of unknown size come after them
+        self.count = 0  #: how many slots there are
 
     def first(self, reference: Reference) -> int:
-        """The first slot of a reference; one that is met again has the slots it has."""
-        if reference not in self._firsts:
-            if self._open is not None:
-                raise BadPayload(
-                    f"{self._open!r} and {reference!r} in one call: a task can take one stream of which the size is "
-                    "not known yet; collect the other in a task of its own"
-                )
-            self._open = reference if reference.size is None else None
-            self._firsts[reference] = self.count
-            self.count += reference.size or 0
-        return self._firsts[reference]
+        """The first slot of a reference; one that is met again has the slots it has. Of a blank, its place."""
+        first = self._firsts.get(reference)
+        if first is None:
+            is_blank = isinstance(reference, Blank)
+            first = self._firsts[reference] = len(self._firsts) if is_blank else self.count
+            self.count += 0 if is_blank else reference.size
+        return first
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """Those that were met, in the order of their slots."""
+        """Those that were met, in that order, which is also that of their slots."""
         return tuple(self._firsts)

@@ -22,6 +22,8 @@ MAX_PAYLOAD = 1_048_576
 MAX_NAME = 255
 MAX_KEY = 8_192
 MAX_ID = 2**62
+#: How the kinds of tasks begin that shapes bring along.
+OWN = "ramify."
 #: The longest time a key is kept after success: a hundred years and a bit, so that adding it to a time of day fits.
 MAX_KEEP = 2**52
 
@@ -101,6 +103,11 @@ class Row(msgspec.Struct, frozen=True):
     body: bytes
     key: bytes | None = None
     more: bytes | None = None
+
+
+def is_own(kind: str) -> bool:
+    """Whether tasks of this kind are a shape's own, and no user wrote them."""
+    return kind.startswith(OWN)
 
 
 def check_name(what: str, name: object) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 
 from ramify.errors import ConfigError
 from ramify.model.call import Call
+from ramify.model.run import Order
 from ramify.model.stray import instead_of_call
+from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
 #: How many roots are kept in words, and how much of each.
@@ -29,6 +31,11 @@ class Roots:
     calls: Sequence[Call[Any]]
 
     @property
+    def order(self) -> Order:
+        """A barrier between rounds."""
+        return Order.ROUNDS
+
+    @property
     def size(self) -> int:
         """Each is a task."""
         return len(self.calls)
@@ -40,6 +47,10 @@ class Roots:
         for age in range(ages + 1):
             named = sorted((_name_at(older, kind, age), identity) for kind, identity in roots)
             yield b"".join(b"%b\0%d %b" % (kind.encode(), len(identity), identity) for kind, identity in named)
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        """What both are says it."""
+        return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
         """They wait for nothing."""

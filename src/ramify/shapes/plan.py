@@ -21,7 +21,8 @@ import msgspec
 from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.call import Call, Group
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.task import Appended, NewTasks
+from ramify.model.run import Order
+from ramify.model.task import Appended, NewTasks, Row
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -40,7 +41,7 @@ class Added(msgspec.Struct, frozen=True):
 class Beginning:
     """The first tasks of a run, with the joins and waiters among them.
 
-    `order` has the place of each task, group after group, among the calls of its plan.
+    `order` has the place of each task, group after group, among the calls of its plan; without it nobody asks.
     """
 
     tasks: Sequence[NewTasks]
@@ -50,6 +51,8 @@ class Beginning:
 
     def added(self, appended: Appended) -> tuple[Added, ...]:
         """What became of each call, in the order of the calls; nothing when that is not known."""
+        if not self.order:
+            return ()
         became = [
             Added(task or None, (g, i) not in appended.taken)
             for g, tasks in enumerate(appended.ids)
@@ -66,11 +69,18 @@ class Plan(Protocol[R_co]):
         """The calls that become its first tasks."""
 
     @property
+    def order(self) -> Order:
+        """In which order its tasks are claimed, unless somebody says otherwise."""
+
+    @property
     def size(self) -> int:
         """How many ids its beginning takes: one for each task, and one for each join without a task."""
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterable[bytes]:
         """What tells this plan from others of its shape: with its kinds as they are called now, then by older names."""
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        """In words, behind what both are: how it differs from the run that began with these; empty if that is clear."""
 
     def beginning(self, first: int, now: int) -> Beginning:
         """Its tasks, joins and waiters, with ids from `first` on; delays count from `now`."""

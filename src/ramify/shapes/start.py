@@ -32,7 +32,7 @@ from ramify.model.codec.wire import Wire
 from ramify.model.policy import SECOND
 from ramify.model.run import Follows, NewRun, Order, Owner, RunState, StoredRun, seconds_left
 from ramify.model.stray import instead_of_call
-from ramify.model.task import check_name
+from ramify.model.task import Row, check_name
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
 from ramify.shapes.plan import Added, Plan, laid_out
 from ramify.store.contract import Store
@@ -277,7 +277,8 @@ def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
         raise ConfigError(f"{what} cannot follow run {ask.follows.run}: that one follows it already, or is itself")
     if run.digest not in set(ask.digests()):
         raise ConfigError(
-            f"{what} exists with other roots. It was started with {run.shown}; asked for is {ask.plan}. {_way_out(run)}"
+            f"{what} exists with other roots. It was started with {run.shown}; asked for is {ask.plan}"
+            f"{ask.plan.difference(_first_tasks(store, run.id))}. {_way_out(run)}"
         )
     given: list[tuple[str, object, object]] = [("order", ask.order.value, run.order.value)]
     if ask.params is not None:
@@ -295,6 +296,15 @@ def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
                 f"{what} exists with {option}={stored!r}; asked for is {option}={asked_for!r}. "
                 f"What a run was started with does not change. {_way_out(run)}"
             )
+
+
+def _first_tasks(store: Store, run: int) -> Iterator[Row]:
+    """The tasks with which a run began, and those that were added from outside."""
+    after, more = 0, True
+    while more:
+        page = store.reads.tasks(run, after=after, limit=1_000)
+        yield from (row for row in page.rows if row.parent is None)
+        after, more = page.after, page.more
 
 
 def _in_utc(moment: int | None) -> str | None:

@@ -7,14 +7,20 @@ from types import CodeType
 from typing import Any
 
 from ramify.errors import ConfigError
+from ramify.kernel.handler import Handler
 from ramify.model.stray import instead_of_call
 from ramify.shapes import frontier
+from ramify.shapes.dag import own as dag_own
+from ramify.shapes.dag import start as dag_start
 from ramify.shapes.plan import Plan, Shape
 
 #: By the names that are stored with runs, for people.
 SHAPES: dict[str, Shape] = {
     "frontier": frontier.plan_of,
+    "dag": dag_start.plan_of,
 }
+#: The tasks that shapes bring along, by kind.
+OWN_HANDLERS: dict[str, Handler] = {**dag_own.HANDLERS}
 
 
 def plan_of(root: object, functions: Container[CodeType] = ()) -> tuple[str, Plan[Any]]:

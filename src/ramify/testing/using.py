@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import time_ns
@@ -55,11 +55,13 @@ def using(
     *,
     now: datetime | None = None,
     resources: Mapping[AnyResource, Any] | None = None,
+    tasks: Mapping[Task[..., Any, Any], Callable[..., Any] | BaseException] | None = None,
 ) -> Iterator[Workbench]:
     """Put an engine on another store until the block ends. Time begins at `now`, or at the real time, and stands still.
 
     Give a file to look into the store from another process, or to see what a restart finds. `resources={db: fake}` are
-    what handlers get instead of opening their own.
+    what handlers get instead of opening their own, and `tasks={load: fake}` are functions that are called in place of
+    those of tasks, or exceptions that they raise. For single nodes of a DAG there is `dag.of().part(given={...})`.
     """
     if engine in _in_use:
         raise ConfigError("using(…): this engine is on another store for a test already; leave that block first")
@@ -67,19 +69,36 @@ def using(
         raise ConfigError(f"using(now={now!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
     clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
     own, work_on = engine._inside.url, engine._inside.work_on
+    stand_ins = dict(_stand_in(engine, task, fake) for task, fake in (tasks or {}).items())
     opened = open_store(store, durability="process", clock=clock)
     bench = Workbench(engine, clock)
     engine.close()
     engine._inside.use(opened)
     engine._inside.url, engine._inside.work_on = store, bench.finish
+    engine._inside.stand_ins = stand_ins
     _in_use.add(engine)
     try:
         with overridden(resources):
             yield bench
     finally:
         _in_use.discard(engine)
+        engine._inside.stand_ins = {}
         engine._inside.url, engine._inside.work_on = own, work_on
         engine.close()
+
+
+def _stand_in(engine: Engine, task: object, fake: object) -> tuple[str, Callable[..., Any]]:
+    if not isinstance(task, Task) or task.kind not in engine._inside.table():
+        raise ConfigError(f"using(tasks={{{task!r}: …}}): give tasks of this engine")
+    if isinstance(fake, BaseException):
+
+        def fail(*args: Any, **kwargs: Any) -> None:
+            raise fake
+
+        return task.kind, fail
+    if not callable(fake):
+        raise ConfigError(f"using(tasks={{{task.kind}: {fake!r}}}): give a function, or an exception to be raised")
+    return task.kind, fake.fn if isinstance(fake, Task) else fake
 
 
 class Workbench:

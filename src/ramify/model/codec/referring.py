@@ -12,17 +12,19 @@ Does not know where results are kept.
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.codec.escape import Slot, escaped, slot_text, unescaped
+from ramify.model.codec.escape import Slot, blank_text, escaped, slot_text, unescaped
+from ramify.model.codec.fitting import fits, in_code
 from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits
 from ramify.model.codec.parameters import Function
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, flatten_to_escape, tree_in
-from ramify.model.reference import Reference, Slots
+from ramify.model.reference import Blank, Reference, Slots
 
 
 class ResultSource(Protocol):
@@ -34,15 +36,18 @@ class ResultSource(Protocol):
     def stream(self, name: str, first: int, size: int | None) -> object:
         """What a parameter that takes a stream is given: the results of `size` slots from `first` on."""
 
+    def gathered(self, name: str, slot: int) -> object:
+        """The same for one that takes the results that the result in a slot names."""
+
 
 class ByReference:
-    """The calls of one function that take results; `streams` are its parameters that take streams of them."""
+    """The calls of one function that take results; `streams` are its parameters that take streams, and of what."""
 
-    def __init__(self, fn: Function, annotations: Mapping[str, Any], streams: Collection[str]) -> None:
+    def __init__(self, fn: Function, annotations: Mapping[str, Any], streams: Mapping[str, Any]) -> None:
         self._name = fn.__name__
         self._source = inspect.signature(fn)
         self._annotations = annotations
-        self._streams = [name for name in self._source.parameters if name in streams]
+        self._streams = {name: streams[name] for name in self._source.parameters if name in streams}
 
     def seal(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, tuple[Reference, ...]]:
         """The payload of a call, and what goes into its slots."""
@@ -52,8 +57,8 @@ class ByReference:
         for name in (name for name in given if name not in self._streams):
             tree[name] = self._argument(name, given[name], slots)
         streams = {name: self._stream(name, given[name]) for name in self._streams if name in given}
-        for name, stream in sorted(streams.items(), key=lambda each: each[1].size is None):
-            tree[name] = slot_text(slots.first(stream), stream.size, stream=True)
+        for name, stream in streams.items():
+            tree[name] = slot_text(slots.first(stream), stream.size, stream=True, gathered=stream.gathered)
         raw = escaped(list(tree.values()) if self._are_first(tree) else tree)
         if len(raw) > MAX_BYTES:
             raise BadPayload(
@@ -75,11 +80,10 @@ class ByReference:
         try:
             return self._source.bind(*args, **kwargs).arguments
         except TypeError as error:
-            hint = (
-                f". `{self._streams[0]}` is a Stream: pass a reference to it, or give it a default, `= Stream()`, to "
-                "make the task a continuation (`spawn(then=...)`)"
-                if self._streams
-                else ""
+            hint = "".join(
+                f". `{name}` is a Stream: pass a reference to it, or give it a default, `= Stream()`, to make the task "
+                "a continuation (`spawn(then=...)`)"
+                for name in islice(self._streams, 1)
             )
             raise BadPayload(f"{self._name}(): {error}{hint}") from None
 
@@ -95,10 +99,12 @@ class ByReference:
                     f"{self._name}(): `{name}` was given the {part!r}, which are a stream; annotate it Stream[...]"
                 )
             met.append(part)
-            return slot_text(slots.first(part), 1, stream=False)
+            place = slots.first(part)
+            return blank_text(place) if isinstance(part, Blank) else slot_text(place)
 
         try:
             if isinstance(value, Reference):
+                self._check_fit(name, value, self._annotations[name])
                 return flatten(value)
             tree = msgspec.to_builtins(value, enc_hook=flatten, str_keys=True)
             if not met:
@@ -111,8 +117,16 @@ class ByReference:
             raise BadPayload(f"{self._name}(): {explain([(name, self._annotations[name], value)], error)}") from error
         return tree
 
+    def _check_fit(self, name: str, reference: Reference, annotation: Any) -> None:
+        if not fits(reference.of, annotation):
+            raise BadPayload(
+                f"{self._name}(): `{name}` takes {in_code(annotation)}, and the {reference!r} is "
+                f"{in_code(reference.of)}"
+            )
+
     def _stream(self, name: str, value: object) -> Reference:
         if isinstance(value, Reference) and value.stream:
+            self._check_fit(name, value, self._streams[name])
             return value
         raise BadPayload(
             f"{self._name}(): `{name}` is a Stream and was given {value!r:.200}; pass a reference to the results of "
@@ -132,7 +146,10 @@ class ByReference:
         streams: dict[str, object] = {}
         if isinstance(tree, dict):
             named = {name: tree.pop(name) for name in self._streams if name in tree}
-            streams = {name: supply.stream(name, slot.first, slot.size) for name, slot in named.items()}
+            streams = {
+                name: supply.gathered(name, slot.first) if slot.gathered else supply.stream(name, slot.first, slot.size)
+                for name, slot in named.items()
+            }
         args, kwargs = read(_filled(tree, supply))
         placed = list(args)
         for place, parameter in enumerate(self._source.parameters.values()):

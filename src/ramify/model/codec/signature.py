@@ -13,8 +13,8 @@ Does not deal with exceptions, keys or options of a call, and does not call the 
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
-from types import NoneType
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType, NoneType
 from typing import Any, Self
 
 import msgspec
@@ -36,6 +36,8 @@ _ROOM_FOR_A_LONG_INTEGER = 21
 #: Types of which equal values are always written alike.
 _WRITTEN_ONE_WAY = (str, int, bool, NoneType, None)
 
+#: No streams.
+_NONE: Mapping[str, Any] = MappingProxyType({})
 _PLACE = re.compile(r"\$\[(\d+)\]")
 
 
@@ -46,7 +48,9 @@ class Refers(BadPayload):
 class Signature:
     """What one function takes and returns, ready to encode and decode; made once, when the function is decorated."""
 
-    def __init__(self, fn: Function, parameters: tuple[Parameter, ...], result: Any, without: Collection[str]) -> None:
+    def __init__(
+        self, fn: Function, parameters: tuple[Parameter, ...], result: Any, without: Mapping[str, Any]
+    ) -> None:
         self.name = fn.__name__
         source = inspect.signature(fn)
         self._source = source.replace(parameters=[p for p in source.parameters.values() if p.name not in without])
@@ -67,14 +71,19 @@ class Signature:
         self.decode_positional: Callable[[bytes], Positional | None] = self._positional_decoder()
 
     @classmethod
-    def of(cls, fn: Function, without: Collection[str] = (), last_word: type | None = None) -> Self:
+    def of(cls, fn: Function, without: Mapping[str, Any] = _NONE, last_word: type | None = None) -> Self:
         """Read a function; raises ConfigError if its annotations can never be stored.
 
-        Parameters named in `without` are filled by others when the function is called, and are no part of a call.
+        Parameters named in `without` take streams of results, each of the annotation it has there.
         An async generator's result is annotated as the parameter of the `last_word` class it yields.
         """
         parameters, result = read_parameters(fn, without, last_word)
         return cls(fn, parameters, result, without)
+
+    @property
+    def result(self) -> Any:
+        """The annotation of what the function returns in the end."""
+        return self._annotations[RESULT]
 
     def encode(self, args: Positional, kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call."""

@@ -1,0 +1,123 @@
+"""Tasks of a run by their keys, and where each of them stands. The nodes of a DAG have their ids as keys.
+
+The items of a map are named like `load[17]`, from 0 on; they have no keys of their own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ramify.engine.reading import Members, Reading
+from ramify.errors import ConfigError
+from ramify.inspect.history import UnknownTask
+from ramify.kernel.stream import Stream
+from ramify.model.event import Status
+from ramify.model.key import key_bytes, key_text
+from ramify.model.outcome import TaskError
+from ramify.model.policy import SECOND
+from ramify.model.segment import SegmentState
+from ramify.store.reads import Reads
+
+_ITEM = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
+#: How many keys are looked at for one that is like an unknown one.
+_LOOKED_AT = 1_000
+
+_LIVE = {
+    SegmentState.READY: "ready",
+    SegmentState.GATED: "waiting",
+    SegmentState.WAITING: "waiting",
+    SegmentState.CLAIMED: "running",
+}
+
+
+class TaskState(msgspec.Struct, frozen=True):
+    """Where one task stands: waiting, ready, running, or ended as done, failed, skipped, cancelled or quarantined.
+
+    The result of a map is a `Stream` of those of its items. `attempts` are those of its present life. `duration` is how
+    long the last one took, in seconds; one that took less than a millisecond counts as 0.
+    """
+
+    task: int
+    kind: str
+    key: str | None
+    state: str
+    attempts: int
+    duration: float | None = None
+    result: Any = None
+    error: TaskError | None = None
+
+
+def task_with(reads: Reads, run: int, key: object) -> int:
+    """The task of a run with this key; UnknownTask when there is none, ConfigError when there are several."""
+    if not isinstance(key, str) or not key:
+        raise ConfigError(f"run[{key!r}]: give the key of a task: of a DAG, the id of a node")
+    found = _with_key(reads, run, key)
+    if not found and (item := _ITEM.fullmatch(key)) is not None:
+        found = _items(reads, run, item[1], int(item[2]))
+    if not found:
+        raise UnknownTask(f"run {run} has no task with the key {key!r}; {_nearest(reads, run, key)}")
+    if len(found) > 1:
+        raise ConfigError(
+            f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …); give an id"
+        )
+    return found[0]
+
+
+def state_of(reading: Reading, run: int, key: str) -> TaskState:
+    """Where the task with this key stands. A map stands where what gathers it does, once its items are known."""
+    reads = reading.reads
+    gathering = _with_key(reads, run, f"{key}[]") if isinstance(key, str) else []
+    task = gathering[-1] if gathering else task_with(reads, run, key)
+    row = reads.task(task)
+    assert row is not None
+    events = list(reads.events(task, task))
+    history = reads.history(task)
+    segment = reads.segment(task)
+    tries = history.attempts + (history.ended is Status.DONE)
+    named = key_text(row.key) if not gathering else key
+    if history.ended is None:
+        state = "waiting" if segment is None else _LIVE.get(segment.state, "waiting")
+        return TaskState(task, row.kind, named, state, tries)
+    end = next((event for event in reversed(events) if event.status.is_end), None)
+    value, took = (None, None) if end is None else (end.value, end.took)
+    seconds = (took or 0) / SECOND if tries else None
+    state = history.ended.name.lower()
+    if history.ended is Status.DONE:
+        result = Stream(Members(reading, task, Any)) if gathering else reading.result(row.kind, value)
+        return TaskState(task, row.kind, named, state, tries, seconds, result)
+    return TaskState(task, row.kind, named, state, tries, seconds, error=reading.error(row, history.ended, value))
+
+
+def results_with(reads: Reads, run: int, keys: Sequence[str]) -> dict[str, bytes | None]:
+    """What the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
+    found: dict[str, bytes | None] = {}
+    for key in keys:
+        task = (_with_key(reads, run, key) or [task_with(reads, run, key.removesuffix("[]"))])[-1]
+        history = reads.history(task)
+        if history.ended is not Status.DONE:
+            how = "has not ended" if history.ended is None else f"ended as {history.ended.name.lower()}"
+            raise ConfigError(f"given=run: {key.removesuffix('[]')} {how} in run {run}, so it has no result to give")
+        found[key] = next(event.value for event in reversed(reads.events(task, task)) if event.status is Status.DONE)
+    return found
+
+
+def _with_key(reads: Reads, run: int, key: str) -> list[int]:
+    stored = key_bytes(key)
+    return sorted(task for kind in reads.counts(run) for task in reads.find_tasks(run, kind, stored, limit=4))
+
+
+def _items(reads: Reads, run: int, of: str, at: int) -> list[int]:
+    gathering = _with_key(reads, run, f"{of}[]")
+    members = reads.members(gathering[-1], after=at - 1, limit=1).rows if gathering else ()
+    return [task for slot, task in members if slot == at]
+
+
+def _nearest(reads: Reads, run: int, key: str) -> str:
+    keys = [text for row in reads.tasks(run, limit=_LOOKED_AT).rows if (text := key_text(row.key)) is not None]
+    near = difflib.get_close_matches(key, keys, 1)
+    return f"did you mean {near[0]!r}?" if near else "`ramify tasks RUN` lists its tasks"

@@ -1,0 +1,399 @@
+"""The definition of a DAG: calls that wait for each other, by name.
+
+Promises: what can be seen to be wrong is refused where it is written, with the names of what does not fit. Adding a
+node costs the same however many there are. A definition is a value of the program: nothing is stored until a run of it
+starts, and a run that has started does not change with it.
+
+Does not start anything, and does not know stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeVar, cast
+
+import msgspec
+
+from ramify.errors import BadPayload, ConfigError
+from ramify.kernel.stream import Stream
+from ramify.model.call import Call, ReferringCall
+from ramify.model.join import Rule
+from ramify.model.key import Hold, key_text
+from ramify.model.reference import Blank, Reference
+from ramify.model.stray import instead_of_call
+from ramify.model.task import check_name
+from ramify.shapes.dag.adjacency import Adjacency
+from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
+from ramify.shapes.dag.node import RULES, Item, Node, Param, When
+from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
+from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.dag.start import DagPlan
+from ramify.shapes.dag.words import nearest, quoted, sealed
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+#: When what follows a run is started, by how its tasks ended. Of a DAG with cases some are always skipped.
+_END_RULES = {"done": Rule.NONE_FAILED, "failed": Rule.ANY_FAILED, "always": Rule.ALWAYS}
+
+_UNSET: Any = object()
+
+
+class Dag:
+    """Nodes and what each of them waits for: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            self.name = check_name("the name of a DAG", name)
+        except BadPayload as error:
+            raise ConfigError(str(error)) from None
+        self._ids: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._calls: list[Call[Any]] = []
+        #: What each waits for, in the order of the slots of its join.
+        self._needs: list[tuple[int, ...]] = []
+        self._rules: list[Rule] = []
+        #: Of the maps: the calls that they make.
+        self._maps: dict[int, Call[Any]] = {}
+        #: Generators of items, and what each yields. They are no tasks: maps over them call them.
+        self._makers: dict[int, Any] = {}
+        self._cases: dict[tuple[int, str], Node[None]] = {}
+        self._params: dict[str, Param] = {}
+        self._at_end: list[tuple[Call[Any], Rule]] = []
+        self._alike: dict[str, int] = {}
+        self._adjacency: Adjacency | None = None
+
+    # defining
+
+    def param(self, name: str, of: type[T], default: T = _UNSET) -> T:
+        """A value that each run is given: `etl.of(day=...)`. Pass it on to calls as if it were the value."""
+        if name in self._params:
+            raise ConfigError(f"{self.name}: it has a param {name!r} already")
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ConfigError(
+                f"{self.name}: param({name!r}): give a name that can be written as {self.name}.of(name=…)"
+            )
+        found = Param(name, of, None)
+        if default is not _UNSET:
+            found = found._replace(default=sealed(self.name, found, default))
+        self._params[name] = found
+        return cast("T", Blank(found, of=of))
+
+    def add(
+        self, call: Call[R], *, id: str | None = None, after: Iterable[Node[Any]] = (), when: When = "done"
+    ) -> Node[R]:
+        """Add a call, which starts when all whose results it takes, and all in `after`, have ended as `when` says.
+
+        Without an `id` it is called like its task; the second of them `load#2`, and so on.
+        """
+        self._check_call("add", call)
+        for blank, _ in call.blanks() if isinstance(call, ReferringCall) else ():
+            if isinstance(blank.source, Item):
+                raise ConfigError(
+                    f"{self.name}: {call.kind} was added with {blank!r}, which is a different one for each: use "
+                    f"{self.name}.map(…), or pass {blank.source.node.id}.out, which is all of them"
+                )
+        number = self._append(call, call.kind, id, after, when)
+        if (items := yielded(call)) is not None:
+            self._makers[number] = items
+        return Node(self, number)
+
+    def map(
+        self,
+        call: Call[R],
+        *,
+        id: str | None = None,
+        after: Iterable[Node[Any]] = (),
+        when: When = "done",
+        max_items: int | None = None,
+        on_failed: Literal["fail", "skip"] = "fail",
+    ) -> Node[Stream[R]]:
+        """Make a task of the call for each item of a node, once that is known: `load.of(files.each)`.
+
+        What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
+        that failed is left out, and does not make the run fail. More than `max_items` items make the map fail.
+        """
+        self._check_call("map", call)
+        if on_failed not in ("fail", "skip"):
+            raise ConfigError(f'{self.name}: on_failed={on_failed!r}: give "fail" or "skip"')
+        if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
+            raise ConfigError(f"{self.name}: max_items={max_items!r}: give a whole number, 0 or more")
+        source = mapped_over(self.name, call)
+        self._own(source)
+        number = source._number
+        maker = self._calls[number] if number in self._makers else None
+        made = mapping(call, source, number in self._maps, maker, max_items, spare=on_failed == "skip")
+        if maker is not None:
+            taken = sum(1 for _ in maker.slots()) if isinstance(maker, ReferringCall) else 0
+            after = [*after, *self._nodes(self._needs[number][taken:])]
+        number = self._append(made, call.kind, id, after, when)
+        self._maps[number] = call
+        if maker is not None:
+            self._needs[number] += (source._number,)
+        return Node(self, number)
+
+    def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
+        """Start a call when all nodes have ended: whatever came of them, or if some failed, or if none did.
+
+        It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
+        """
+        self._check_call("on_end", call)
+        for reference, _ in call.slots() if isinstance(call, ReferringCall) else ():
+            raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
+        if when not in _END_RULES:
+            raise ConfigError(f"{self.name}: on_end(when={when!r}): give {quoted(_END_RULES)}")
+        self._at_end.append((call, _END_RULES[when]))
+
+    def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
+        """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
+
+        Its params become params of this one; those of the same name must be of the same type.
+        """
+        if other is self:
+            raise ConfigError(f"{self.name}: a DAG cannot include itself")
+        for name, param in other._params.items():
+            known = self._params.setdefault(name, param)
+            if known.annotation != param.annotation:
+                raise ConfigError(f"{self.name}: include({other.name}): both have a param {name!r}, of different types")
+        moved: dict[int, Node[Any]] = {}
+        for number in other._connected().order:
+            call = other._calls[number]
+            if isinstance(call, ReferringCall):
+                call = msgspec.structs.replace(call, references=tuple(_moved(each, moved) for each in call.references))
+            new = self._insert(call, prefix + other._ids[number], _numbers_of(other._needs[number], moved))
+            self._rules[new] = other._rules[number]
+            if number in other._maps:
+                self._maps[new] = other._maps[number]
+            if number in other._makers:
+                self._makers[new] = other._makers[number]
+            moved[number] = Node(self, new)
+        for (number, name), _ in other._cases.items():
+            self._cases[moved[number]._number, name] = moved[other._cases[number, name]._number]
+        self._at_end += other._at_end
+        return {other._ids[number]: node for number, node in moved.items()}
+
+    def of(self, **params: Any) -> DagPlan:
+        """A run of it to be, with a value for each param: `engine.run(etl.of(day=today))`."""
+        if unknown := [name for name in params if name not in self._params]:
+            raise ConfigError(f"{self.name}: it has no param {unknown[0]!r}; {nearest(unknown[0], self._params)}")
+        values = {name: param.default for name, param in self._params.items() if param.default is not None}
+        for name, value in params.items():
+            values[name] = sealed(self.name, self._params[name], value)
+        if missing := [name for name in self._params if name not in values]:
+            raise ConfigError(f"{self.name}: give {', '.join(f'{name}=…' for name in missing)}: it has no default")
+        if not self._calls:
+            raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
+        plan = DagPlan(
+            self.name,
+            tuple(self._ids),
+            tuple(self._calls),
+            self._connected(),
+            tuple(self._rules),
+            tuple((AtEnd(PackedCall.of(call), rule), call) for call, rule in self._at_end),
+            values,
+            dict(self._maps),
+        )
+        if unused := [number for number in self._makers if not plan.graph.followers[number]]:
+            raise ConfigError(f"{self.name}: {self._ids[unused[0]]} yields items, and no map is over them")
+        return plan.without(self._makers) if self._makers else plan
+
+    # looking
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Node[Any]]:
+        return (Node(self, number) for number in range(len(self._calls)))
+
+    def __getitem__(self, id: str) -> Node[Any]:
+        try:
+            return Node(self, self._numbers[id])
+        except KeyError:
+            raise KeyError(f"{self.name} has no node {id!r}; {nearest(id, self._numbers)}") from None
+
+    @property
+    def order(self) -> list[Node[Any]]:
+        """All nodes, each behind those it waits for."""
+        return self._nodes(self._connected().order)
+
+    @property
+    def levels(self) -> list[list[Node[Any]]]:
+        """Nodes by the longest way to them."""
+        return [self._nodes(level) for level in self._connected().levels]
+
+    def ready(self, done: Iterable[Node[Any]] = ()) -> list[Node[Any]]:
+        """Those that can start when these are done."""
+        return self._nodes(self._connected().ready({self._own(node) for node in done}))
+
+    def dependencies(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
+        """What a node waits for; with `transitive`, also what those wait for, and so on."""
+        number, found = self._own(node), self._connected()
+        return self._nodes(sorted(found.before([number]) if transitive else set(found.needs[number])))
+
+    def dependents(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
+        """What waits for a node; with `transitive`, also what waits for those, and so on."""
+        number, found = self._own(node), self._connected()
+        return self._nodes(sorted(found.behind([number]) if transitive else set(found.followers[number])))
+
+    def critical_path(self, seconds: Mapping[str, float] | None = None) -> tuple[list[Node[Any]], float]:
+        """The nodes that decide how long a run takes, and how long that is, when each takes so many seconds.
+
+        Without `seconds` (by id; `run.durations()` has those of an earlier run) each counts as one.
+        """
+        way, length = self._connected().longest(
+            lambda number: 1.0 if seconds is None else seconds.get(self._ids[number], 0.0)
+        )
+        return self._nodes(way), length
+
+    def __repr__(self) -> str:
+        return f"<dag {self.name}: {len(self._calls):,} nodes>"
+
+    # for nodes
+
+    def _gives(self, number: int) -> Any:
+        """The annotation of what a node gives; of a map, of each of its results."""
+        if number in self._makers:
+            return self._makers[number]
+        return self._maps.get(number, self._calls[number]).group.signature.result
+
+    def _has_items(self, number: int) -> bool:
+        """Whether what it gives is known item by item."""
+        return number in self._maps or number in self._makers
+
+    def _case(self, node: Node[Any], name: str) -> Node[None]:
+        number = self._own(node)
+        if not isinstance(name, str) or not name:
+            raise ConfigError(f"{self.name}: case({name!r}): give the name of a case, which {node.id} may give")
+        found = self._cases.get((number, name))
+        if found is None:
+            made = own_call(CHOOSE, node.out, name, [])
+            found = Node(self, self._insert(made, f"{node.id}={name}", (number,)))
+            self._cases[number, name] = found
+            # Each knows all of them, so that a name which is none is noticed.
+            cases = [name for of, name in self._cases if of == number]
+            for case in cases:
+                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases)
+        return found
+
+    def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:
+        number = self._own(node)
+        if number in self._makers:
+            raise ConfigError(
+                f"{self.name}: {node} yields items, so it waits for what it was added with: add(…, after=[…])"
+            )
+        more = self._dependencies(node.id, others, number)
+        self._adjacency = None
+        before = self._needs[number]
+        self._needs[number] = (*before, *(other for other in more if other not in before))
+        if max(more, default=0) > number and (cycle := self._connected().cycle()) is not None:
+            self._needs[number], self._adjacency = before, None
+            way = " waits for ".join(self._ids[each] for each in cycle)
+            raise ConfigError(f"{self.name}: {node.id} cannot wait for these: {way}")
+
+    # keeping the books
+
+    def _check_call(self, verb: str, call: object) -> None:
+        if not isinstance(call, Call):
+            raise ConfigError(f"{self.name}: {verb}() takes a call, and was given {instead_of_call(call)}")
+        if call.group.hold is not Hold.LABEL:
+            raise ConfigError(
+                f"{self.name}: {call!r}: a node is there once in its run, so it takes no once() and no unique()"
+            )
+        for blank, _ in call.blanks() if isinstance(call, ReferringCall) else ():
+            if isinstance(blank.source, Param) and self._params.get(blank.source.name) is not blank.source:
+                raise ConfigError(f"{self.name}: {call.kind} takes the {blank!r}, which is one of another DAG")
+
+    def _append(self, call: Call[Any], kind: str, id: str | None, after: Iterable[Node[Any]], when: str) -> int:
+        if when not in RULES:
+            raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
+        if id is None:
+            id = key_text(call.label) or self._free_id(kind)
+        references = [each for each, _ in call.slots()] if isinstance(call, ReferringCall) else ()
+        taken = [self._source_of(kind, each) for each in references]
+        more = self._dependencies(id, after, None)
+        needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
+        if not needs and when != "done":
+            raise ConfigError(f"{self.name}: {id} waits for nothing, so when={when!r} says nothing; give after=[…]")
+        number = self._insert(call, id, needs)
+        self._rules[number] = RULES[when]
+        return number
+
+    def _insert(self, call: Call[Any], id: str, needs: tuple[int, ...]) -> int:
+        if not isinstance(id, str) or not id:
+            raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
+        if id in self._numbers:
+            raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
+        number = self._numbers[id] = len(self._calls)
+        self._ids.append(id)
+        self._calls.append(call)
+        self._needs.append(needs)
+        self._rules.append(Rule.ALL_DONE)
+        self._adjacency = None
+        return number
+
+    def _free_id(self, kind: str) -> str:
+        while True:
+            count = self._alike[kind] = self._alike.get(kind, 0) + 1
+            id = kind if count == 1 else f"{kind}#{count}"
+            if id not in self._numbers:
+                return id
+
+    def _source_of(self, kind: str, reference: Reference) -> int:
+        node = reference.source
+        if isinstance(node, Node) and node._number in node._dag._makers:
+            raise ConfigError(
+                f"{self.name}: {kind} takes the {reference!r}, which yields its items one by one; "
+                f"nobody keeps them: use map(…) with {node.id}.each"
+            )
+        if not isinstance(node, Node) or node._dag is not self:
+            raise ConfigError(
+                f"{self.name}: {kind} takes the {reference!r}, which is no node of this DAG; include() it"
+            )
+        return node._number
+
+    def _dependencies(self, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
+        if isinstance(nodes, Node | str):
+            raise ConfigError(f"{self.name}: {id}: give after=[…] a list of nodes")
+        found: list[int] = []
+        for node in nodes:
+            number = self._own(node)
+            if number in self._makers:
+                raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which yields items; wait for its map")
+            if number == itself:
+                raise ConfigError(f"{self.name}: {id} cannot wait for itself")
+            if number in found:
+                raise ConfigError(f"{self.name}: {id} was told twice to wait for {node}")
+            found.append(number)
+        return found
+
+    def _own(self, node: Node[Any] | str) -> int:
+        """The number of a node, which may be named by its id."""
+        if isinstance(node, Node) and node._dag is self:
+            return node._number
+        if isinstance(node, str) and node in self._numbers:
+            return self._numbers[node]
+        if isinstance(node, Node):
+            raise ConfigError(f"{self.name}: {node.id} is a node of another DAG ({node._dag.name}); include() it first")
+        hint = nearest(node, self._numbers) if isinstance(node, str) else "give nodes, or their ids"
+        raise ConfigError(f"{self.name}: it has no node {node!r}; {hint}")
+
+    def _nodes(self, numbers: Iterable[int]) -> list[Node[Any]]:
+        return [Node(self, number) for number in numbers]
+
+    def _connected(self) -> Adjacency:
+        if self._adjacency is None:
+            self._adjacency = Adjacency(tuple(self._needs))
+        return self._adjacency
+
+
+def _moved(reference: Reference, moved: Mapping[int, Node[Any]]) -> Reference:
+    source = reference.source
+    if isinstance(source, Node):
+        return Reference(
+            moved[source._number], stream=reference.stream, size=reference.size, gathered=reference.gathered
+        )
+    return reference
+
+
+def _numbers_of(needs: Sequence[int], moved: Mapping[int, Node[Any]]) -> tuple[int, ...]:
+    return tuple(moved[each]._number for each in needs)

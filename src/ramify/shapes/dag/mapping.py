@@ -1,0 +1,81 @@
+"""Maps: a call that is made once for each item of a node, as the task of ours that makes them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from ramify.errors import ConfigError
+from ramify.kernel.handler import Calling, Handler
+from ramify.model.call import Call, Extra, ReferringCall
+from ramify.model.codec import annotations_of
+from ramify.shapes.dag.node import Item, Node, Param
+from ramify.shapes.dag.own import EXPAND, EXPAND_GENERATOR, EXPAND_STREAM, Expansion, own_call
+from ramify.shapes.dag.packed import PackedCall
+
+
+def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
+    """The node whose items a call takes; ConfigError when that is not one."""
+    blanks = [blank for blank, _ in call.blanks()] if isinstance(call, ReferringCall) else []
+    sources = {blank.source.node: None for blank in blanks if isinstance(blank.source, Item)}
+    if len(sources) != 1 or not isinstance(call, ReferringCall):
+        given = " and ".join(f"{node.id}.each" for node in sources) or "none"
+        raise ConfigError(f"{dag}: map({call.kind}) is over the items of one node, node.each; it was given {given}")
+    if streamed := next((each for each, _ in call.slots() if each.stream), None):
+        raise ConfigError(
+            f"{dag}: map({call.kind}) takes the {streamed!r}, which are many, for each of its items; collect them in a "
+            "node of their own first"
+        )
+    return next(iter(sources))
+
+
+def yielded(call: Call[Any]) -> Any:
+    """The annotation of the items that a call yields, as a generator of values; None when it is no such call."""
+    handler = call.group.handler
+    if not isinstance(handler, Handler) or handler.calling is not Calling.GENERATOR:
+        return None
+    of = get_args(annotations_of(handler.fn).get("return"))
+    return of[0] if of and (get_origin(of[0]) or of[0]) is not Call else None
+
+
+def mapping(
+    call: Call[Any], source: Node[Any], is_mapped: bool, maker: Call[Any] | None, most: int | None, *, spare: bool
+) -> Call[Any]:
+    """The call that makes the tasks of a map, once its source is known. `maker` is the call that yields its items."""
+    assert isinstance(call, ReferringCall)
+    blanks = list(call.blanks())
+    how = Expansion(
+        PackedCall.of(call),
+        tuple(place for blank, place in blanks if isinstance(blank.source, Item)),
+        tuple(place for blank, place in blanks if isinstance(blank.source, Param)),
+        source.id,
+        most,
+        spare,
+    )
+    params = [blank for blank, _ in blanks if isinstance(blank.source, Param)]
+    results = [each for each, _ in call.slots()]
+    if maker is None:
+        return own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+    # It is called where its items are made tasks, with all that was chosen for it.
+    made = list(maker.blanks()) if isinstance(maker, ReferringCall) else []
+    taken = [each for each, _ in maker.slots()] if isinstance(maker, ReferringCall) else []
+    how = msgspec.structs.replace(
+        how,
+        maker=PackedCall.of(maker),
+        maker_params=tuple(place for _, place in made),
+        maker_results=len(taken),
+    )
+    expanding = own_call(EXPAND_GENERATOR, how, [*(blank for blank, _ in made), *params], [*taken, *results])
+    group = dataclasses.replace(expanding.group, queue=maker.group.queue, priority=maker.group.priority)
+    return msgspec.structs.replace(expanding, group=group, extra=_extra(maker), in_lane=maker.in_lane)
+
+
+def _extra(maker: Call[Any]) -> bytes | None:
+    """What was chosen for a call, or else for its task."""
+    extra, handler = Extra.decode(maker.extra), maker.group.handler
+    assert isinstance(handler, Handler)
+    retries = handler.policy.retries if extra.retries is None else extra.retries
+    timeout = handler.policy.timeout if extra.timeout is None else extra.timeout
+    return msgspec.structs.replace(extra, retries=retries, timeout=timeout).encode()

@@ -1,0 +1,99 @@
+"""Nodes: what `dag.add` and `dag.map` give back, to be passed on to other calls.
+
+To type checkers `node.out` is the result of the node and `node.each` one of its items, so that calls that take them
+are checked as if the results were there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
+
+from ramify.model.join import Rule
+from ramify.model.reference import Blank, Reference
+
+if TYPE_CHECKING:
+    from ramify.shapes.dag.dag import Dag
+
+R_co = TypeVar("R_co", covariant=True)
+T = TypeVar("T")
+
+When = Literal["done", "none-failed", "any-done", "failed", "always"]
+
+#: When a node runs, once all that it waits for have ended.
+RULES: dict[str, Rule] = {
+    "done": Rule.ALL_DONE,
+    "none-failed": Rule.NONE_FAILED,
+    "any-done": Rule.ANY_DONE,
+    "failed": Rule.ANY_FAILED,
+    "always": Rule.ALWAYS,
+}
+
+
+class Param(NamedTuple):
+    """A value that each run of a DAG is given."""
+
+    name: str
+    annotation: Any
+    #: Sealed; None when there is none, and each run has to be given a value.
+    default: bytes | None
+
+    def __str__(self) -> str:
+        return f"param {self.name}"
+
+
+class Item(NamedTuple):
+    """One item of what a node gives, whichever it is."""
+
+    node: Node[Any]
+
+    def __str__(self) -> str:
+        return f"each of {self.node.id}"
+
+
+class Node(Generic[R_co]):
+    """A call of a DAG. Pass `node.out` to other calls, or `node` itself to `after=`."""
+
+    # Very many of them are made, and each is known to its DAG by its number.
+    __slots__ = ("_dag", "_number")
+
+    def __init__(self, dag: Dag, number: int) -> None:
+        self._dag = dag
+        self._number = number
+
+    @property
+    def id(self) -> str:
+        """Its name within the DAG."""
+        return self._dag._ids[self._number]
+
+    @property
+    def out(self) -> R_co:
+        """Its result, for the arguments of other calls, also inside lists and dicts; they wait for it."""
+        of = self._dag._gives(self._number)
+        return cast("R_co", Reference(self, gathered=self._number in self._dag._maps, of=of))
+
+    @property
+    def each(self: Node[Iterable[T]]) -> T:
+        """One item of its result, for the arguments of a call that `dag.map` makes once for each."""
+        of = self._dag._gives(self._number)
+        if not self._dag._has_items(self._number):
+            items = get_args(of)
+            of = items[0] if len(items) == 1 else Any
+        return cast("T", Blank(Item(self), of=of))
+
+    def case(self, name: str) -> Node[None]:
+        """For `after=`: the node runs only if this one gives that name, or a list with it; otherwise it is skipped.
+
+        What gives a name that is no case of it fails.
+        """
+        return self._dag._case(self, name)
+
+    def after(self, *others: Node[Any]) -> None:
+        """Let it wait for these as well."""
+        self._dag._link(self, others)
+
+    def __repr__(self) -> str:
+        return f"<node {self.id}>"
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,168 @@
+"""The tasks of ours that DAGs have beside those of users: they expand maps, gather them, choose cases and close runs.
+
+They are ordinary tasks: kept, tried and shown like any other, and made of nothing but what every task can do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ramify.kernel.control import Defer, Fatal, Skip
+from ramify.kernel.current import Current, current
+from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.stream import Stream
+from ramify.model.call import Call, Extra, Group, ReferringCall
+from ramify.model.codec import Signature
+from ramify.model.codec.escape import filled
+from ramify.model.codec.limits import shown
+from ramify.model.codec.wire import write
+from ramify.model.join import Gathered, Rule
+from ramify.model.task import OWN
+from ramify.shapes.dag.packed import PackedCall
+
+
+class Expansion(msgspec.Struct, frozen=True):
+    """What a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
+
+    More than `most` items are a failure. With `spare`, an item whose task fails is left out. Items that a generator
+    yields come from its call, the `maker`, to which the first params and results belong.
+    """
+
+    call: PackedCall
+    blanks: tuple[int, ...]
+    params: tuple[int, ...]
+    source: str
+    most: int | None = None
+    spare: bool = False
+    maker: PackedCall | None = None
+    maker_params: tuple[int, ...] = ()
+    maker_results: int = 0
+
+
+class AtEnd(msgspec.Struct, frozen=True):
+    """A call that follows the end of a run, if its tasks ended as the rule says."""
+
+    call: PackedCall
+    rule: int
+
+
+def expand(how: Expansion, params: list[Any], results: list[Any], items: Any) -> None:
+    """Make a task for each item of a list."""
+    if not isinstance(items, list):
+        raise Fatal(f"{how.source} gave {shown(items)}, which is no list; a map is over the items of one")
+    _expand(how, params, results, items)
+
+
+def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: Stream[Any]) -> None:
+    """Make a task for each result of a map."""
+    _expand(how, params, results, items)
+
+
+def expand_generator(how: Expansion, params: list[Any], results: list[Any]) -> None:
+    """Make a task for each item that a generator yields, while it does."""
+    assert how.maker is not None
+    handler = current()._surroundings.library.handler(how.maker.kind)
+    if handler is None:
+        raise Defer(UNKNOWN_PAUSE)
+    own = len(how.maker_params)
+    body = _filled(how.maker, how.maker_params, params[:own], results[: how.maker_results])
+    args, kwargs = handler.signature.decode(body)
+    _expand(how, params[own:], results[how.maker_results :], handler.fn(*args, **kwargs))
+
+
+def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterable[Any]) -> None:
+    me = current()
+    group = _group(me, how.call)
+    extra = Extra.decode(None if how.call.extra is None else how.call.extra.encode())
+    if how.spare:
+        extra = msgspec.structs.replace(extra, spare=True)
+    packed = msgspec.structs.replace(how.call, extra=None if (raw := extra.encode()) is None else raw.decode())
+    body = _filled(packed, how.params, params, results)
+
+    def each() -> Iterator[Call[Any]]:
+        for count, item in enumerate(items, 1):
+            if how.most is not None and count > how.most:
+                raise Fatal(f"{how.source} gave more than {how.most:,} items, its max_items")
+            value = write(item)
+            yield packed.call(group, filled(body, dict.fromkeys(how.blanks, value)))
+
+    then = Call[Any](Group(GATHER, HANDLERS[GATHER].signature, handler=HANDLERS[GATHER]), b"[]").key(f"{me.key}[]")
+    me.spawn(each(), then=then.always() if how.spare else then)
+
+
+def _filled(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
+    """The arguments of a packed call with these values in them; those of items stay blank."""
+    given = {place: write(value) for place, value in zip(blanks, params, strict=True)}
+    return filled(packed.body.encode(), given, {slot: write(value) for slot, value in enumerate(results)})
+
+
+def gather(members: Stream[Any] = Stream()) -> Gathered:
+    """What a map came to, by name: whoever wants the results reads them from there."""
+    return Gathered(current().task)
+
+
+def choose(chosen: Any, case: str, cases: list[str]) -> None:
+    """Skip what hangs on a case that was not chosen."""
+    names = chosen if isinstance(chosen, list) else [chosen]
+    for name in names:
+        if name not in cases:
+            raise Fatal(f"{shown(name)} was chosen, and the cases are {', '.join(cases)}")
+    if case not in names:
+        raise Skip(f"{shown(chosen)} was chosen, not {case}")
+
+
+def give(value: Any, failure: str | None = None) -> Any:
+    """A result that is taken from elsewhere, or a failure."""
+    if failure is not None:
+        raise Fatal(failure)
+    return value
+
+
+def close(at_end: list[AtEnd]) -> None:
+    """The last task of a run: it joins all ends, and starts what follows."""
+    me = current()
+    ends = me.run.ends
+    following = [each.call for each in at_end if Rule(each.rule).allows(ends)]
+    me.spawn([packed.call(_group(me, packed), packed.body.encode()) for packed in following])
+
+
+def _group(me: Current, packed: PackedCall) -> Group:
+    handler = me._surroundings.library.handler(packed.kind)
+    # Of a kind that nobody here knows tasks are made all the same: they wait for somebody who does.
+    return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)
+
+
+EXPAND, EXPAND_STREAM, EXPAND_GENERATOR = f"{OWN}map", f"{OWN}map-stream", f"{OWN}map-generator"
+GATHER = f"{OWN}gather"
+#: How long a map waits for a process that knows its generator, in seconds.
+UNKNOWN_PAUSE = 5.0
+CHOOSE, GIVE, CLOSE = f"{OWN}case", f"{OWN}given", f"{OWN}close"
+
+
+def _handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
+    signature = Signature.of(fn, streams or {})
+    return Handler(kind, fn, signature, Calling.PLAIN, stream=stream, streams=streams or {})
+
+
+HANDLERS: Mapping[str, Handler] = {
+    each.kind: each
+    for each in (
+        _handler(EXPAND, expand),
+        _handler(EXPAND_STREAM, expand_stream, streams={"items": Any}),
+        _handler(EXPAND_GENERATOR, expand_generator),
+        _handler(GATHER, gather, stream="members", streams={"members": Any}),
+        _handler(CHOOSE, choose),
+        _handler(GIVE, give),
+        _handler(CLOSE, close),
+    )
+}
+
+
+def own_call(kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
+    """A call of one of these, which may refer to results."""
+    handler = HANDLERS[kind]
+    body, references = handler.signature.encode_referring(args, kwargs)
+    return ReferringCall(Group(kind, handler.signature, handler=handler), body, None, None, None, references)

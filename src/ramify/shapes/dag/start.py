@@ -1,0 +1,224 @@
+"""How a DAG becomes a run: its nodes as tasks, level by level, what they wait for as joins, and a task that closes it.
+
+Promises: everything that a run of it needs is in its rows, so that the program may change while it runs. Nodes of one
+level and kind lie next to each other, so that what becomes ready together is claimed together. Two starts are the same
+when nodes, what they wait for, and all arguments are.
+
+A task has the id of its node as its key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import chain
+from types import CodeType, MappingProxyType
+from typing import Any
+
+import msgspec
+
+from ramify.errors import ConfigError
+from ramify.kernel.offspring import Brood, new_tasks, rows_of
+from ramify.model.call import Call, Group, ReferringCall, label_of
+from ramify.model.codec.escape import filled
+from ramify.model.codec.wire import tree_in
+from ramify.model.join import NewJoins, NewWaiters, Rule
+from ramify.model.key import key_text
+from ramify.model.run import Order
+from ramify.model.task import NewTasks, Row, is_own
+from ramify.shapes.dag.adjacency import Adjacency
+from ramify.shapes.dag.node import Node, Param
+from ramify.shapes.dag.own import CLOSE, AtEnd, own_call
+from ramify.shapes.dag.part import Given, chosen, given_call
+from ramify.shapes.dag.words import named, nearest
+from ramify.shapes.plan import Beginning
+
+#: The id of the task that closes a run.
+CLOSING = "(end)"
+
+
+@dataclass(frozen=True, slots=True)
+class DagPlan:
+    """A run of a DAG to be. Node i has `ids[i]`, is `nodes[i]`, and runs when what it waits for ended as `rules[i]`."""
+
+    name: str
+    ids: Sequence[str]
+    nodes: Sequence[Call[Any]]
+    graph: Adjacency
+    rules: Sequence[Rule]
+    at_end: Sequence[tuple[AtEnd, Call[Any]]]
+    params: Mapping[str, bytes]
+    #: Of the maps: the calls that they make.
+    maps: Mapping[int, Call[Any]]
+
+    def part(
+        self,
+        *,
+        only: Iterable[Node[Any] | str] = (),
+        upto: Node[Any] | str | None = None,
+        given: Given = MappingProxyType({}),
+    ) -> DagPlan:
+        """Run a part of it: `only` these nodes, or all that are needed for `upto`.
+
+        Results of nodes that do not run but are needed are taken from `given`: values by the ids of nodes, or an
+        earlier run. What is given as a value does not run, nor does what only it needs; an exception is a failure.
+        """
+        if isinstance(only, str | Node):
+            raise ConfigError(f"{self.name}: part(only={only!r}): give a list of nodes")
+        numbers = {id: number for number, id in enumerate(self.ids)}
+
+        def number_of(node: Node[Any] | str) -> int:
+            id = node.id if isinstance(node, Node) else node
+            if id not in numbers:
+                raise ConfigError(f"{self.name}: it has no node {id!r}; {nearest(id, numbers)}")
+            return numbers[id]
+
+        named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
+        last = [] if upto is None else [number_of(upto)]
+        runs, needed = chosen(self.graph, self.ids, [*map(number_of, only)], last, named)
+        makers = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
+        return self._reduced(sorted([*runs, *needed]), makers)
+
+    def without(self, nodes: Collection[int]) -> DagPlan:
+        """All but these, for which nobody waits."""
+        return self._reduced([n for n in range(len(self.nodes)) if n not in nodes], {})
+
+    def _reduced(self, kept: Sequence[int], makers: Mapping[int, Call[Any]]) -> DagPlan:
+        """These nodes, some of them made by another call, which waits for nothing."""
+        place = {number: at for at, number in enumerate(kept)}
+        needs = [() if n in makers else tuple(place[m] for m in self.graph.needs[n] if m in place) for n in kept]
+        return replace(
+            self,
+            ids=[self.ids[n] for n in kept],
+            nodes=[makers.get(n, self.nodes[n]) for n in kept],
+            graph=Adjacency(needs),
+            rules=[Rule.ALL_DONE if n in makers else self.rules[n] for n in kept],
+            maps={place[n]: call for n, call in self.maps.items() if n in place},
+        )
+
+    @property
+    def calls(self) -> Sequence[Call[Any]]:
+        """Those of users."""
+        return [call for call in chain(self.nodes, (call for _, call in self.at_end)) if not is_own(call.kind)]
+
+    @property
+    def size(self) -> int:
+        """Each node is a task, and there is one that closes the run."""
+        return len(self.nodes) + 1
+
+    @property
+    def order(self) -> Order:
+        """Nothing waits but for what it is told to."""
+        return Order.ANY
+
+    def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
+        """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
+        ages = max((len(older.get(call.kind, ())) for call in self.nodes), default=0)
+        bodies = [self._identity(call) for call in self.nodes]
+        end = [msgspec.json.encode(each) for each, _ in self.at_end]
+        for age in range(ages + 1):
+            digest = blake2b(digest_size=16)
+            for id, call, body, needs, rule in zip(
+                self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
+            ):
+                names = (call.kind, *older.get(call.kind, ()))
+                kind = names[min(age, len(names) - 1)]
+                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, kind, rule, needs, len(body)))
+                digest.update(body)
+            for each in (
+                *end,
+                msgspec.json.encode(sorted((name, value.decode()) for name, value in self.params.items())),
+            ):
+                digest.update(b"%d " % len(each))
+                digest.update(each)
+            yield b"%b\0%b" % (self.name.encode(), digest.digest())
+
+    def difference(self, rows: Iterable[Row]) -> str:
+        """Which nodes are new, gone or changed."""
+        before = {key_text(row.key): (row.kind, row.body) for row in rows if row.kind != CLOSE}
+        now = {id: (call.kind, self._body(call)) for id, call in zip(self.ids, self.nodes, strict=True)}
+        found: dict[str, list[str | None]] = {
+            "new": [id for id in now if id not in before],
+            "gone": [id for id in before if id not in now],
+            "changed": [id for id in now if id in before and now[id] != before[id]],
+        }
+        told = [f"{what}: {named(ids)}" for what, ids in found.items() if ids]
+        return f" ({'; '.join(told) or 'its nodes wait for others than before'})"
+
+    def beginning(self, first: int, now: int) -> Beginning:
+        """Nodes level by level with ids from `first` on; then the task that joins all ends."""
+        graph, closing = self.graph, first + len(self.nodes)
+        numbers = [0] * len(self.nodes)
+        tasks: list[NewTasks] = []
+        joins: list[NewJoins] = []
+        for level in graph.levels:
+            alike: dict[tuple[Group, Rule, bool], list[int]] = {}
+            for node in level:
+                call = self.nodes[node]
+                brings = isinstance(call, ReferringCall) and bool(graph.needs[node])
+                alike.setdefault((call.group, self.rules[node], brings), []).append(node)
+            for (group, rule, brings), nodes in alike.items():
+                brood = self._brood(nodes)
+                waits = bool(graph.needs[nodes[0]])
+                for positions in rows_of(group, brood):
+                    ids = range(first, first + len(positions))
+                    chosen = [nodes[at] for at in positions]
+                    row = new_tasks(group, first, brood.chosen(positions), now, waits=waits, awaited=True)
+                    tasks.append(msgspec.structs.replace(row, parents=None))
+                    if waits:
+                        joins.append(NewJoins(ids, [len(graph.needs[node]) for node in chosen], rule, brings=brings))
+                    for node, id in zip(chosen, ids, strict=True):
+                        numbers[node] = id
+                    first += len(positions)
+        tasks.append(self._closing(closing))
+        joins.append(NewJoins.one(closing, len(graph.ends), rule=Rule.ALWAYS))
+        return Beginning(tasks, joins, self._waiters(numbers, closing))
+
+    def _brood(self, nodes: Sequence[int]) -> Brood:
+        brood = Brood()
+        for node in nodes:
+            call = self.nodes[node]
+            brood.add(
+                node, msgspec.structs.replace(call, body=self._body(call), label=label_of(call.kind, self.ids[node]))
+            )
+        return brood
+
+    def _body(self, call: Call[Any]) -> bytes:
+        """The arguments of a call with the params of this run in them."""
+        blanks = {place: blank.source for blank, place in call.blanks()} if isinstance(call, ReferringCall) else {}
+        values = {place: self.params[each.name] for place, each in blanks.items() if isinstance(each, Param)}
+        return filled(call.body, values) if values else call.body
+
+    def _identity(self, call: Call[Any]) -> bytes:
+        # Where results go is written in one way only.
+        return call.body if isinstance(call, ReferringCall) else call.group.signature.identity(call.body)
+
+    def _closing(self, id: int) -> NewTasks:
+        at_end = [
+            msgspec.structs.replace(each, call=msgspec.structs.replace(each.call, body=self._body(call).decode()))
+            for each, call in self.at_end
+        ]
+        call = own_call(CLOSE, at_end)
+        brood = Brood()
+        brood.add(0, msgspec.structs.replace(call, label=label_of(CLOSE, CLOSING)))
+        return msgspec.structs.replace(new_tasks(call.group, id, brood, 0, waits=True), parents=None)
+
+    def _waiters(self, numbers: Sequence[int], closing: int) -> list[NewWaiters]:
+        graph = self.graph
+        tasks = [numbers[each] for needs in graph.needs for each in needs]
+        joins = [numbers[node] for node, needs in enumerate(graph.needs) for _ in needs]
+        slots = [slot for needs in graph.needs for slot in range(len(needs))]
+        tasks += (numbers[node] for node in graph.ends)
+        joins += [closing] * len(graph.ends)
+        slots += range(len(graph.ends))
+        return [NewWaiters(tasks, joins, slots)]
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{name}={tree_in(value)!r}" for name, value in self.params.items())
+        return f"{self.name}({given}), {len(self.nodes):,} nodes"
+
+
+def plan_of(root: object, functions: Container[CodeType]) -> DagPlan | None:
+    """A run of a DAG is its own plan."""
+    return root if isinstance(root, DagPlan) else None

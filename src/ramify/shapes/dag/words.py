@@ -1,0 +1,39 @@
+"""What definitions of DAGs say to people, and values that people give them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from ramify.errors import ConfigError
+from ramify.model.codec.refusal import explain
+from ramify.model.codec.wire import Wire
+from ramify.shapes.dag.node import Param
+
+#: How many ids stand in one text.
+_NAMED = 5
+
+
+def sealed(dag: str, param: Param, value: object) -> bytes:
+    """A value for a param as it is stored; ConfigError when it does not fit."""
+    try:
+        return Wire(param.annotation).seal(value)
+    except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
+        raise ConfigError(f"{dag}: {explain([(param.name, param.annotation, value)], error)}") from None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What was perhaps meant by a name that is not known."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else "look at its nodes with list(dag)"
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Some names, as they are written."""
+    return " or ".join(f'"{name}"' for name in names)
+
+
+def named(ids: Sequence[str | None]) -> str:
+    """The first of some ids, and how many more there are."""
+    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+    return ", ".join(map(str, ids[:_NAMED])) + more
