@@ -107,7 +107,7 @@ def test_a_commit_of_this_process_is_heard_at_once_and_once(listening: CommitWai
     sleeper = Sleeper(listening)
     wait_until(lambda: listening._sensor is not None)
     commits.appear()
-    listening.committed()
+    listening.outcome(None)
     assert sleeper.is_woken()
     seen = listening.wait(0, 0)
     assert listening.wait(0, seen) == seen
@@ -125,7 +125,7 @@ def test_a_commit_costs_nothing_when_nobody_waits(listening: CommitWait) -> None
     keeper = threading.Thread(target=keep)
     keeper.start()
     assert taken.wait(LIMIT)
-    announcing = threading.Thread(target=listening.committed)
+    announcing = threading.Thread(target=listening.outcome, args=(None,))
     announcing.start()
     announcing.join(LIMIT)
     assert not announcing.is_alive()
@@ -233,7 +233,7 @@ def test_when_the_one_who_listens_fails_the_others_do_not_sleep_on(commits: Comm
         thread.start()
     wait_until(lambda: len(listening._told._waiters) == 4 and listening._sensor is not None)  # type: ignore[attr-defined]
     failing.set()
-    listening.committed()
+    listening.outcome(None)
     wait_until(lambda: len(raised) == 5)
     listening.close()
 

@@ -3,6 +3,7 @@
 import stat
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,6 +104,16 @@ def test_waiting_ends_when_another_client_commits(store: SqliteStore, tmp_path: 
     assert not waiting.is_alive()
     assert time.monotonic() - began < 30
     other.close()
+
+
+def test_a_store_that_nobody_holds_any_more_is_let_go_of_at_once(tmp_path: Path) -> None:
+    """Its locks say that a process lives."""
+    store = SqliteStore(tmp_path / "walk.db")
+    store.wait(0.001, store.wait(0, 0))
+    started(store)
+    link = weakref.ref(store._link)
+    del store
+    assert link() is None
 
 
 def test_waiting_ends_when_another_thread_commits_without_asking_the_file_system(

@@ -14,10 +14,8 @@ from ramify.inspect.follow import Followed, Follower
 from ramify.inspect.history import TaskHistory, history_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import SECOND, moment, stamp
+from ramify.kernel.tuning import LONGEST_REST
 from ramify.model.run import StoredRun
-
-#: Seconds between looks when nothing is new.
-WAIT_SECONDS = 1.0
 
 
 @click.command()
@@ -99,7 +97,7 @@ def _follow(visit: Visit, run: StoredRun, after: int) -> None:
                 _show(visit, followed)
         if ended:
             return
-        seen = visit.store.wait(WAIT_SECONDS, seen)
+        seen = visit.store.wait(LONGEST_REST, seen)
 
 
 def _show(visit: Visit, followed: Followed) -> None:

@@ -10,11 +10,10 @@ from ramify.cli.numbers import SEQUENCE, TASK
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, stamp
+from ramify.kernel.tuning import LONGEST_REST
 from ramify.model.log import StoredLine
 from ramify.model.run import StoredRun
 
-#: Seconds between looks when nothing is new.
-WAIT_SECONDS = 1.0
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -41,7 +40,7 @@ def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: s
         shown = shown or some
         if ended:
             break
-        seen = visit.store.wait(WAIT_SECONDS, seen)
+        seen = visit.store.wait(LONGEST_REST, seen)
     if not shown and not visit.out.as_json:
         visit.out.say("nothing was logged")
 

@@ -54,10 +54,10 @@ class CommitWait:
             self._told.notify_all()
             self._call()
 
-    def committed(self) -> None:
-        """This process has committed; costs nothing when nobody waits."""
+    def outcome(self, trouble: str | None) -> None:
+        """This process has committed, or could not; costs nothing when nobody waits."""
         # Asked without the lock: whoever begins to listen after this asks for the token only then.
-        if self._listener is not None:
+        if trouble is None and self._listener is not None:
             with self._lock:
                 self._call()
 

@@ -79,8 +79,8 @@ class Link:
         check_sqlite_version(apsw.sqlite_lib_version())
         #: Hears when this link gets the write lock (True) and when it lets it go (False).
         self.on_writing: Callable[[bool], None] | None = None
-        #: Hears why nothing can be written, and None when something was.
-        self.on_outcome: Callable[[str | None], None] | None = None
+        #: Those who hear why nothing can be written, and None when something was.
+        self.on_outcome: list[Callable[[str | None], None]] = []
         #: Says in words who is writing, for the text of a time-out.
         self.holder: Callable[[], str | None] | None = None
         self._prepare, self._vfs = on_first_open, vfs
@@ -375,8 +375,8 @@ class Link:
         return told
 
     def _tell_outcome(self, why: str | None) -> None:
-        if self.on_outcome is not None and not self._orphaned:
-            self.on_outcome(why)
+        for hear in () if self._orphaned else self.on_outcome:
+            hear(why)
 
     def _waited(self) -> str:
         who = None

@@ -10,6 +10,7 @@ It does not work on network file systems and says so.
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -81,21 +82,18 @@ class SqliteStore:
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
-        self._link.on_writing, self._link.on_outcome = self._noting.writing, self._heard
+        # Weak, so that a store that nobody holds any more lets go of its locks at once.
+        link = weakref.proxy(self._link)
+        self._commit_wait = CommitWait(lambda: int(link.changed()), f"{self._link.path}-wal")
+        self._link.on_writing = self._noting.writing
+        self._link.on_outcome += [self._commit_wait.outcome, self._noting.outcome]
         self._turn, self._idle = 0, True
-        self._commit_wait = CommitWait(self._link.changed, f"{self._link.path}-wal")
         self.reads = SqliteReads(self._link, self._liveness)
 
     def _consume(self, db: Db, stamp: Stamp, answer: Answer) -> None:
         """Use a stamp up with its answer; once that is committed, the lock file tells of it."""
         processes.consume(db, stamp, answers.remember(answer))
         self._noting.consumed(*stamp)
-
-    def _heard(self, trouble: str | None) -> None:
-        """Something was committed, or could not be written, and why."""
-        if trouble is None:
-            self._commit_wait.committed()
-        self._noting.outcome(trouble)
 
     def describe(self) -> Description:
         """Say what this store is."""
