@@ -26,8 +26,15 @@ from ramify.store.sqlite.db import Db
 WIDTH = 19
 #: None in a column of fixed width.
 NOBODY = b"0" * WIDTH
-#: The integer of row `rowid` in a column of fixed width; ids are positive, so 0 stands for none.
-CUT = f"CAST(substr(?1, rowid * {WIDTH} - {WIDTH - 1}, {WIDTH}) AS INTEGER)"
+
+
+def cut(n: int) -> str:
+    """The integer of row `rowid` in a column of fixed width, which is the nth value bound."""
+    return f"CAST(substr(?{n}, rowid * {WIDTH} - {WIDTH - 1}, {WIDTH}) AS INTEGER)"
+
+
+#: Ids are positive, so 0 stands for none.
+CUT = cut(1)
 
 TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, {body}, {key} FROM carray(?3)"
 TASKS = (

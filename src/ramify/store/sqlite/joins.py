@@ -6,6 +6,7 @@ members ended in which way. Everything is read and written for many joins at onc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from ramify.model.links import Sizes, check_links, older_tasks
 from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState, bounds, full, is_unbroken, mask_of, trim, unpack
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import bulk, rows
 from ramify.store.sqlite.db import Db
 
 #: `size` is that of the bits in the row itself, and NULL where they are in parts.
@@ -26,11 +27,16 @@ JOINS_AT = (
     " failed, skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 )
 INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-INSERT_SMALL = "INSERT INTO joins VALUES (?,?,?,NULL,0,?,?,?,1,0,1,0,?,0,0,0,0)"
+#: The size of each is one byte of a column, as a character.
+INSERT_SMALL = (
+    "INSERT INTO joins SELECT value, ?2, value, NULL, 0, ?3, ?4, size, 1, 0, 1, 0, size, 0, 0, 0, 0 FROM"
+    " (SELECT value, unicode(substr(?5, rowid, 1)) AS size FROM carray(?1))"
+)
 UPDATE_JOIN = (
     "UPDATE joins SET needs = ?, parts = ?, filled = ?, instance = ?, fired = ?, size = ?, arrived = ?, failed = ?,"
     " skipped = ?, cancelled = ? WHERE id = ?"
 )
+SETTLE = "UPDATE joins SET filled = ?, fired = ?, arrived = ?"
 PART = "SELECT size, arrived, failed, skipped, cancelled FROM join_part WHERE id = ? AND number = ?"
 WRITE_PART = "INSERT OR REPLACE INTO join_part VALUES (?,?,?,?,?,?,?)"
 SIZES_AT = (
@@ -40,6 +46,10 @@ SIZES_AT = (
 WAITERS_OF_RANGE = "SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?"
 SLOTS_OF_RANGE = "SELECT id, slot FROM waiter WHERE task BETWEEN ? AND ?"
 WAITERS_OF = "SELECT task, id, slot FROM carray(?) AS ended CROSS JOIN waiter ON task = ended.value"
+INSERT_WAITER = "INSERT OR IGNORE INTO waiter VALUES (?,?,?)"
+INSERT_WAITERS = f"INSERT OR IGNORE INTO waiter SELECT {bulk.CUT}, value, {bulk.cut(2)} FROM carray(?3)"
+#: Fewer rows than this are written one by one: a statement for all of them at once pays only for more.
+FEW = 8
 #: A range is read whole when at least this share of it is wanted.
 DENSE = 0.25
 NOBODY = Bits(0)
@@ -69,8 +79,7 @@ def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int,
     for new in joins:
         # All alike and without parts, as in most graphs: they need not be made first.
         if new.tasks and new.outers is None and new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
-            shared, both = (int(new.rule), new.brings), zip(new.ids, new.needs, strict=True)
-            db.executemany(INSERT_SMALL, ((join, run, join, *shared, needs, needs) for join, needs in both))
+            db.execute(INSERT_SMALL, (rows.ids(new.ids), run, new.rule, new.brings, bytes(new.needs)))
             continue
         for join in created(run, new):
             db.execute(INSERT_JOIN, _columns(join))
@@ -143,16 +152,22 @@ def save(db: Db, changed: Sequence[Standing]) -> None:
 
 
 def _save_settled(db: Db, changed: Sequence[Standing]) -> None:
-    """Write joins back after arrivals. Of most only few columns have changed: all of their members are done."""
-    plain: list[tuple[int, bool, int, int]] = []
+    """Write joins back after arrivals. Most have few slots, all of whose members are done, so that many look alike."""
+    alike: dict[tuple[int, bool, int], list[int]] = defaultdict(list)
     others: list[Standing] = []
     for join in changed:
         bits = join.parts.get(0)
         if bits is None or not _is_small(join) or bits.failed or bits.skipped or bits.cancelled:
             others.append(join)
         else:
-            plain.append((join.full, join.fired, bits.arrived, join.id))
-    db.executemany("UPDATE joins SET filled = ?, fired = ?, arrived = ? WHERE id = ?", plain)
+            alike[join.full, join.fired, bits.arrived].append(join.id)
+    few: list[tuple[int, bool, int, int]] = []
+    for state, some in alike.items():
+        if len(some) < FEW:
+            few += ((*state, join) for join in some)
+        else:
+            db.execute(f"{SETTLE} FROM carray(?) AS settled WHERE id = settled.value", (*state, rows.ids(sorted(some))))
+    db.executemany(f"{SETTLE} WHERE id = ?", few)
     save(db, others)
 
 
@@ -199,7 +214,10 @@ def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became:
     arrivals: list[Arrival] = []
     for some in waiters:
         tasks = [became.get(task, task) for task in some.tasks] if became else some.tasks
-        db.executemany("INSERT OR IGNORE INTO waiter VALUES (?,?,?)", zip(tasks, some.joins, some.slots, strict=True))
+        if len(tasks) < FEW:
+            db.executemany(INSERT_WAITER, zip(tasks, some.joins, some.slots, strict=True))
+        else:
+            db.execute(INSERT_WAITERS, (bulk.fixed_width(tasks), bulk.fixed_width(some.slots), rows.ids(some.joins)))
         if ended:
             arrivals += (
                 (join, slot, ended[task])
