@@ -12,6 +12,7 @@ from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, Ends, NewJoins, Rule
 
 AT = (7, 3)
+ENDS = [status for status in Status if status.is_end]
 
 
 class Shelf:
@@ -51,6 +52,15 @@ def test_members_are_told_apart_by_how_they_ended() -> None:
     assert shelf.joins[1].ends == Ends(1, 2, 1, 1)
 
 
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from([0, 1, PART_SLOTS]), st.sampled_from(ENDS))))
+def test_members_that_are_known_to_be_done_arrive_like_others(members: list[tuple[int, int, Status]]) -> None:
+    told, known = (Shelf(NewJoins((1, 2, 3), (1, 2, PART_SLOTS + 1))) for _ in range(2))
+    done = [(join, slot) for join, slot, status in members if status is Status.DONE]
+    others = [each for each in members if each[2] is not Status.DONE]
+    fired = settle([Arrivals(*AT, others, done)], {}, known.load).fired
+    assert (fired, known.joins) == (told.arrive(*members), told.joins)
+
+
 def test_what_fires_goes_to_the_latest_round_of_those_that_filled_it() -> None:
     shelf = Shelf(NewJoins.one(1, 2))
     late, early = Arrivals(7, 5, [(1, 0, Status.DONE)]), Arrivals(7, 4, [(1, 1, Status.DONE)])
@@ -83,7 +93,7 @@ def test_arrivals_at_a_join_that_is_not_there_or_has_fired_change_nothing() -> N
     assert (list(settled.changed), settled.fired) == ([], {})
 
 
-@given(st.lists(st.sampled_from([status for status in Status if status.is_end]), min_size=1, max_size=40))
+@given(st.lists(st.sampled_from(ENDS), min_size=1, max_size=40))
 def test_a_large_join_of_which_only_some_parts_are_here_knows_how_all_ended(ends: list[Status]) -> None:
     whole = Bits(len(ends))
     whole.arrive(0, list(enumerate(ends)))

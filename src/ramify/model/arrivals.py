@@ -6,28 +6,35 @@ what fires together is published together.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
+
+import msgspec
 
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, Ends, NewJoins, Rule, part_sizes
 
 NOBODY = Ends()
+#: A join and a slot of it.
+Slot = tuple[int, int]
 #: A join, a slot of it, and how its member ended.
 Arrival = tuple[int, int, Status]
 
 
 class Arrivals(NamedTuple):
-    """Members ended. What fires because of them goes to round `round` of `run`."""
+    """Members ended: those of `done` are known to be. What fires because of them goes to round `round` of `run`."""
 
     run: int
     round: int
-    members: Sequence[Arrival]
+    members: Sequence[Arrival] = ()
+    done: Sequence[Slot] = ()
 
 
-@dataclass(slots=True)
-class Bits:
+class Bits(msgspec.Struct, gc=False):
     """Some slots of a join: who arrived, and who of them not as done."""
 
     size: int
@@ -36,8 +43,10 @@ class Bits:
     skipped: int = 0
     cancelled: int = 0
 
-    def arrive(self, slots: int, others: Iterable[tuple[int, Status]] = ()) -> None:
-        """Set the bits of slots. Members are done, but for the others; one that had arrived stays as it first did."""
+    def arrive(self, slots: int, others: Iterable[tuple[int, Status]] = ()) -> bool:
+        """Set the bits of slots; whether everybody arrived. Members are done, but for the others; one that had arrived
+        stays as it first did.
+        """
         for slot, status in others:
             bit = 1 << slot & ~self.arrived
             match status:
@@ -51,6 +60,7 @@ class Bits:
                     self.failed |= bit
             self.arrived |= bit
         self.arrived |= slots
+        return self.is_full
 
     def forget(self, slot: int) -> None:
         """Clear the bit of a slot."""
@@ -72,8 +82,7 @@ class Bits:
         return Ends(self.arrived.bit_count() - failed - skipped - cancelled, failed, skipped, cancelled)
 
 
-@dataclass(slots=True)
-class Standing:
+class Standing(msgspec.Struct, gc=False):
     """A join while it is worked on. Of its `total` parts only those that are needed are in `parts`; `full` counts the
     full ones, also among the others, and `elsewhere` is how members ended whose parts are not here.
     """
@@ -90,7 +99,7 @@ class Standing:
     full: int = 0
     instance: int = 1
     fired: bool = False
-    parts: dict[int, Bits] = field(default_factory=dict)
+    parts: dict[int, Bits] = msgspec.field(default_factory=dict)
     elsewhere: Ends = NOBODY
 
     @property
@@ -103,12 +112,12 @@ class Standing:
         """Whether everybody arrived."""
         return self.full == self.total
 
-    def arrive(self, number: int, slots: int, others: Iterable[tuple[int, Status]] = ()) -> None:
-        """Members arrived in slots of a part; slots that the join does not have are nobody's."""
+    def arrive(self, number: int, slots: int, others: Iterable[tuple[int, Status]] = ()) -> bool:
+        """Members arrived in slots of a part; whether everybody has. Slots that the join does not have are nobody's."""
         bits = self.parts.get(number)
-        if bits is not None and not bits.is_full:
-            bits.arrive(slots, others)
-            self.full += bits.is_full
+        if bits is not None and not bits.is_full and bits.arrive(slots, others):
+            self.full += 1
+        return self.full == self.total
 
     def set_back(self, slot: int) -> None:
         """Forget who arrived in a slot; a join that has fired becomes a new instance, which will fire again."""
@@ -158,17 +167,17 @@ def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], l
     fired: dict[int, tuple[int, int]] = {}
     queue, firing = list(arrivals), dict(empty)
     while queue or firing:
-        masks, others, where = _by_part(queue)
+        masks, others = _by_part(queue)
+        latest = _latest(queue)
         _fetch(masks, firing, known, load)
         for part, slots_of in masks.items():
             for number, slots in slots_of.items():
                 join = known.get(number)
                 if join is None or join.fired:
                     continue
-                join.arrive(part, slots, others.get((number, part), ()) if others else ())
                 changed[number] = join
-                if join.is_full:
-                    firing[number] = where[number]
+                if join.arrive(part, slots, others.get((number, part), ()) if others else ()):
+                    firing[number] = latest[number]
         queue = []
         for number, at in firing.items():
             join = known[number]
@@ -188,25 +197,32 @@ Masks = dict[int, dict[int, int]]
 Others = dict[tuple[int, int], list[tuple[int, Status]]]
 
 
-def _by_part(arrivals: Sequence[Arrivals]) -> tuple[Masks, Others, Mapping[int, tuple[int, int]]]:
-    """Members by part, and where what fires goes: to the latest round."""
-    masks: Masks = {}
-    others: Others = {}
-    where: dict[int, tuple[int, int]] = {}
-    for run, round, members in arrivals:
+def _by_part(arrivals: Iterable[Arrivals]) -> tuple[Masks, Others]:
+    """Members by part."""
+    masks: Masks = defaultdict(dict)
+    others: Others = defaultdict(list)
+    for _, _, members, done in arrivals:
         for join, slot, status in members:
-            part, slot = (0, slot) if slot < PART_SLOTS else divmod(slot, PART_SLOTS)
-            if (slots_of := masks.get(part)) is None:
-                slots_of = masks[part] = {}
-            if status is Status.DONE:
-                slots_of[join] = slots_of.get(join, 0) | 1 << slot
+            if status is not Status.DONE:
+                part, slot = divmod(slot, PART_SLOTS)
+                masks[part].setdefault(join, 0)
+                others[join, part].append((slot, status))
+        first = masks[0]
+        for join, slot in chain(done, (member[:2] for member in members if member[2] is Status.DONE)):
+            if slot < PART_SLOTS:
+                first[join] = first.get(join, 0) | 1 << slot
             else:
-                slots_of.setdefault(join, 0)
-                others.setdefault((join, part), []).append((slot, status))
-        at = (run, round)
-        for join in {join for join, _, _ in members}:
-            where[join] = max(at, where.get(join, at))
-    return masks, others, where
+                part, slot = divmod(slot, PART_SLOTS)
+                masks[part][join] = masks[part].get(join, 0) | 1 << slot
+    return masks, others
+
+
+def _latest(arrivals: Iterable[Arrivals]) -> Mapping[int, tuple[int, int]]:
+    """By join, the run and round to which it goes when it fires: the latest of those that arrived."""
+    latest: dict[int, tuple[int, int]] = {}
+    for run, round, members, done in sorted(arrivals, key=itemgetter(0, 1)):
+        latest.update(dict.fromkeys(map(itemgetter(0), chain(members, done)), (run, round)))
+    return latest
 
 
 def _fetch(masks: Masks, new: Iterable[int], known: dict[int, Standing], load: Load) -> None:

@@ -61,7 +61,7 @@ class Rooms:
         return sum(self.of(run, tasks) for run, tasks in many.items())
 
 
-class Details(msgspec.Struct, frozen=True):
+class Details(msgspec.Struct, frozen=True, gc=False):
     """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule.
 
     `results` are those of its members by slot, if the join brings them, all ended well, and they are not too large.

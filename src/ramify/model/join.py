@@ -25,7 +25,7 @@ SMALL = 62
 MOST_BROUGHT = 4 * 1024 * 1024
 
 
-class Ends(msgspec.Struct, frozen=True):
+class Ends(msgspec.Struct, frozen=True, gc=False):
     """How the members of a join ended, as numbers. Those put into quarantine count as failed."""
 
     done: int = 0

@@ -68,8 +68,13 @@ def end_of(scope: bytes) -> bytes:
 def digests(hold: Hold, run: int, kind: str, keys: Iterable[bytes]) -> list[bytes]:
     """The bytes by which each key is found: scoped to (run, kind) for labels and ONCE, to the kind for the rest."""
     begin = scope(hold, run)
-    salt = b"%d/%b/%b\0" % (hold, begin, kind.encode())
-    return [begin + blake2b(salt + key, digest_size=HASH).digest() for key in keys]
+    salted = blake2b(b"%d/%b/%b\0" % (hold, begin, kind.encode()), digest_size=HASH).copy
+    found: list[bytes] = []
+    for key in keys:
+        hashed = salted()
+        hashed.update(key)
+        found.append(begin + hashed.digest())
+    return found
 
 
 def digest(hold: Hold, run: int, kind: str, key: bytes) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from ramify.errors import BadPayload
 from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, part_sizes
+from ramify.model.segment import bounds
 from ramify.model.task import NewTasks
 
 #: The sizes of the parts of joins, by id.
@@ -32,7 +33,8 @@ def check_links(
     check_once(new_joins)
     for new in new_joins:
         _check_joins(new)
-    fresh = {join: part_sizes(needs) for new in new_joins for join, needs in zip(new.ids, new.needs, strict=True)}
+    parts_of = {needs: part_sizes(needs) for new in new_joins for needs in set(new.needs)}
+    fresh = {join: parts_of[needs] for new in new_joins for join, needs in zip(new.ids, new.needs, strict=True)}
     named = {join for join, _, _ in _named_slots(groups, new_joins)}
     named.update(*(waiters_of.joins for waiters_of in waiters))
     known = stored({*fresh, *named})
@@ -111,9 +113,22 @@ def _check_awaited(
         raise BadPayload(f"task {min(unknown)} is not in the log; nobody can wait for it")
 
 
-def older_tasks(groups: Iterable[NewTasks], waiters: Iterable[NewWaiters]) -> set[int]:
+def older_tasks(groups: Iterable[NewTasks], waiters: Sequence[NewWaiters]) -> set[int]:
     """The tasks that somebody waits for and that are not among these new ones."""
-    awaited = {task for some in waiters for task in some.tasks}
-    for tasks in groups:
-        awaited.difference_update(tasks.ids)
-    return awaited
+    ends = [end for some in waiters if some.tasks for end in bounds(some.tasks)]
+    new = _merged(tasks.ids for tasks in groups)
+    # A graph is added together with all that it waits for: then nobody need be looked at one by one.
+    if not ends or any(min(ends) in ids and max(ends) in ids for ids in new):
+        return set()
+    return {task for some in waiters for task in some.tasks}.difference(*new)
+
+
+def _merged(ranges: Iterable[range]) -> list[range]:
+    """Ranges of ids in their order, as one where they follow on each other."""
+    found: list[range] = []
+    for ids in sorted(ranges, key=lambda ids: ids.start):
+        if found and found[-1].stop == ids.start:
+            found[-1] = range(found[-1].start, ids.stop)
+        else:
+            found.append(ids)
+    return found

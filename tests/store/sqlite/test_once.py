@@ -33,13 +33,13 @@ def test_every_key_is_found_on_its_way_through_the_levels(
     seen: set[tuple[bool, ...]] = set()
     for _ in range(200):
         fresh = sorted(seed.randbytes(16) for _ in range(seed.randrange(1, 30)))
-        assert once.find(db, fresh) == {}
+        assert once.find(db, fresh) == [None] * len(fresh)
         tasks = [len(held) + i + 1 for i in range(len(fresh))]
-        once.add(db, dict(zip(fresh, tasks, strict=True)))
+        once.add(db, fresh, tasks)
         held.update(zip(fresh, tasks, strict=True))
         seen.add(tuple(size > 0 for size in sizes(db)))
         asked = sorted(seed.sample(sorted(held), min(len(held), 40)))
-        assert once.find(db, asked) == {digest: held[digest] for digest in asked}
+        assert once.find(db, asked) == [held[digest] for digest in asked]
     assert sum(sizes(db)) == len(held)
     assert (True, True, True) in seen
     (first, second, _) = db.execute("SELECT * FROM once_sizes").fetchall()[0]
@@ -54,16 +54,15 @@ def test_the_keys_of_many_runs_are_moved_from_the_first_to_the_last(
     monkeypatch.setattr(once, "SLICE", 4)
     runs = [0, 1, 255, 256, 2**62, 2**63 - 1]
     edges = sorted(scope(Hold.ONCE, run) + end for run in runs for end in (b"\0" * HASH, b"\xff" * HASH))
-    held = dict(zip(edges, range(1, 1 + len(edges)), strict=True))
-    once.add(db, held)
+    once.add(db, edges, range(1, 1 + len(edges)))
     for n in range(40):
-        once.add(db, {digest(Hold.ONCE, 7, "page", b"%d" % n): 100 + n})
-    assert once.find(db, edges) == held
+        once.add(db, [digest(Hold.ONCE, 7, "page", b"%d" % n)], [100 + n])
+    assert once.find(db, edges) == list(range(1, 1 + len(edges)))
     moved = {digest for (digest,) in db.execute("SELECT digest FROM once_2")}
     assert moved >= set(edges)
     assert len(moved) >= 40
 
 
 def test_nothing_offered_is_nothing_found(db: apsw.Connection) -> None:
-    once.add(db, {})
-    assert once.find(db, []) == {}
+    once.add(db, [], [])
+    assert not once.find(db, [])

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 import apsw
+import msgspec
 
 from ramify.model.commit import NO_TIMES
 from ramify.model.event import Status
@@ -26,8 +27,15 @@ from ramify.store.sqlite.db import Db
 WIDTH = 19
 #: None in a column of fixed width.
 NOBODY = b"0" * WIDTH
-#: The integer of row `rowid` in a column of fixed width; ids are positive, so 0 stands for none.
-CUT = f"CAST(substr(?1, rowid * {WIDTH} - {WIDTH - 1}, {WIDTH}) AS INTEGER)"
+
+
+def cut(n: int) -> str:
+    """The integer of row `rowid` in a column of fixed width, which is the nth value bound."""
+    return f"CAST(substr(?{n}, rowid * {WIDTH} - {WIDTH - 1}, {WIDTH}) AS INTEGER)"
+
+
+#: Ids are positive, so 0 stands for none.
+CUT = cut(1)
 
 TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, {body}, {key} FROM carray(?3)"
 TASKS = (
@@ -35,6 +43,7 @@ TASKS = (
 )
 ONE_TASK = "INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?)"
 PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
+KEY_AND_BODY = b"%07d%b%b".__mod__
 KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
 KEYED = {"body": f"CAST(substr(value, 8 + {KEY_BYTES}) AS TEXT)", "key": f"substr(value, 8, {KEY_BYTES})"}
 
@@ -43,6 +52,7 @@ RANGE_OF_EVENTS = f"{EVENT} SELECT ?1 + rowid, ?2, ?3, ?4, {{value}} FROM carray
 EVENTS = f"{EVENT} SELECT {CUT}, ?2, ?3, ?4, {{value}} FROM carray(?5)"
 TIMED_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?)"
 VALUE = "CAST(value AS TEXT)"
+INTEGERS = msgspec.json.Decoder(list[int | None])
 INT32 = apsw.SQLITE_CARRAY_INT32
 
 
@@ -86,7 +96,7 @@ def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
         db.execute(statement.format(**PLAIN), (parents, first - 1, apsw.carray(columns.bodies)))
     elif not has_more and keys is not None and None not in keys:
         # Key and body travel as one value, with the length of the key before them.
-        both = tuple(map(_key_and_body, keys, columns.bodies))
+        both = tuple(map(KEY_AND_BODY, zip(map(len, keys), keys, columns.bodies, strict=True)))  # type: ignore[arg-type]
         db.execute(statement.format(**KEYED), (parents, first - 1, apsw.carray(both)))
     else:
         db.executemany(ONE_TASK, _row_by_row(first, columns))
@@ -101,11 +111,6 @@ def insert_all(db: Db, ranges: Iterable[tuple[int, TaskColumns]]) -> None:
         else:
             insert_tasks(db, first, columns)
     db.executemany(ONE_TASK, single)
-
-
-def _key_and_body(key: bytes | None, body: bytes) -> bytes:
-    assert key is not None
-    return b"%07d%b%b" % (len(key), key, body)
 
 
 def _row_by_row(first: int, columns: TaskColumns) -> Iterable[tuple[object, ...]]:
@@ -170,6 +175,17 @@ def _insert_alike(
         db.execute(RANGE_OF_EVENTS.format(value=value), (tasks[0] - 1, n, seq, status, column))
     else:
         db.execute(EVENTS.format(value=value), (fixed_width(tasks), n, seq, status, column))
+
+
+def look_up(db: Db, statement: str, names: Sequence[bytes], *values: object) -> Sequence[int | None]:
+    """What a statement finds for each `value` of a column, None for nothing. Best sorted: then a table is walked once
+    from front to back.
+    """
+    if not names:
+        return ()
+    # All in one row, which is read much quicker than a row for each; an array is walked from front to back.
+    found = db.execute(f"SELECT json_group_array(({statement})) FROM carray(?1)", (apsw.carray(tuple(names)), *values))
+    return INTEGERS.decode(found.fetchall()[0][0])
 
 
 def fixed_width(numbers: Sequence[int | None]) -> bytes:

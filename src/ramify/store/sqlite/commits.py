@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby, repeat
 
 from ramify.errors import BadPayload
-from ramify.model.arrivals import Arrival, Arrivals
+from ramify.model.arrivals import Arrival, Arrivals, Slot
 from ramify.model.commit import NO_HEIRS, Part, check_part
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
@@ -180,8 +180,12 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
         adding.discard(db, adding.staged(db, first, part.token))
     for first in part.publish:
         arrivals += adding.publish(db, log, run, adding.staged(db, first, part.token), process, now)
-    arrivals += arrivals_of(db, span, ended, part.withheld, part.heirs)
-    commit.arrivals.append(Arrivals(row.run, below, arrivals))
+    done: Sequence[Slot] = ()
+    if ended.all_done and not part.withheld and not part.heirs:
+        done = joins.slots_of(db, span, ended.tasks)
+    else:
+        arrivals += arrivals_of(db, span, ended, part.withheld, part.heirs)
+    commit.arrivals.append(Arrivals(row.run, below, arrivals, done))
     _shrink(db, row, part, ended, highest)
 
 
@@ -269,9 +273,7 @@ def arrivals_of(
         join, shift = span.join, span.shift
         found += ((join, task + shift, status) for task, status in ended if task not in withheld and task not in heirs)
     waiting = joins.waiters_of(db, ended.tasks)
-    if waiting and ended.all_done and not heirs:
-        found += ((join, slot, Status.DONE) for _, join, slot in waiting)
-    elif waiting:
+    if waiting:
         status_of = dict(ended)
         found += ((join, slot, status_of[task]) for task, join, slot in waiting if task not in heirs)
     return found

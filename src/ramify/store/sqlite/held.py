@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -61,7 +62,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     tasks_of = [tasks_in(row.first, row.last, row.left) for row in held]
     near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
-    joins_of_near = {join: rest for join, *rest in db.execute(JOINS_AT, (rows.ids(near),))} if near else {}
+    joins_of_near = {row[0]: row[1:] for row in db.execute(JOINS_AT, (rows.ids(near),)).fetchall()} if near else {}
     for row, tasks in zip(held, tasks_of, strict=True):
         plain, laned, awaited = spans[row.span]
         if _is_narrow(row):
@@ -71,7 +72,8 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
             if row.left is not None:
                 found = [found[task - row.first] for task in tasks]
-            known = {join: rest for join, *rest in db.execute(RANGE_OF_JOINS, (row.first, row.last))}
+            joined = db.execute(RANGE_OF_JOINS, (row.first, row.last)).fetchall()
+            known = {join[0]: join[1:] for join in joined}
             if known and row.left is not None:
                 known = {task: known[task] for task in tasks if task in known}
         columns = list(zip(*found, strict=True))
@@ -108,20 +110,25 @@ def _is_narrow(row: SqliteSegment) -> bool:
 
 def _join_details(
     tasks: Iterable[int],
-    known: Mapping[int, Sequence[Any]],
+    known: Mapping[int, tuple[Any, ...]],
     results: Mapping[int, tuple[bytes | None, ...]],
     details: dict[int, Details],
 ) -> dict[int, Details]:
     """What goes along with the tasks of a row, with what the joins that published them say."""
-    found: dict[int, Details] = {}
-    for task in tasks:
-        if (bits := known.get(task)) is not None:
-            other = details.get(task, NO_DETAILS)
-            found[task] = Details(other.key, other.extra, joins.ends_of(bits[2:]), RULES[bits[0]], results.get(task))
+
+    # Most say the same as many others, and nothing else goes along with their tasks.
+    @cache
+    def told(bits: tuple[Any, ...]) -> Details:
+        return Details(members=joins.ends_of(bits[2:]), rule=RULES[bits[0]])
+
+    found = {task: told(known[task]) for task in tasks if task in known}
+    for task in found.keys() & (details.keys() | results.keys()):
+        just, other = found[task], details.get(task, NO_DETAILS)
+        found[task] = Details(other.key, other.extra, just.members, just.rule, results.get(task))
     return {**details, **found}
 
 
-def _results(db: Db, known: Mapping[int, Sequence[Any]]) -> dict[int, tuple[bytes | None, ...]]:
+def _results(db: Db, known: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[bytes | None, ...]]:
     """What the members of small joins came to, by slot, for those that bring it along and of which all ended well."""
     wanted = [join for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)]
     if not wanted:

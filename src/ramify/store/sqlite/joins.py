@@ -6,18 +6,19 @@ members ended in which way. Everything is read and written for many joins at onc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, Standing, created, settle
+from ramify.model.arrivals import Arrival, Arrivals, Bits, Slot, Standing, created, settle
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
 from ramify.model.run import StoredRun
-from ramify.model.segment import SegmentState, bounds, full, mask_of, trim, unpack
+from ramify.model.segment import SegmentState, bounds, full, is_unbroken, mask_of, trim, unpack
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import bulk, rows
 from ramify.store.sqlite.db import Db
 
 #: `size` is that of the bits in the row itself, and NULL where they are in parts.
@@ -26,11 +27,16 @@ JOINS_AT = (
     " failed, skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 )
 INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-INSERT_SMALL = "INSERT INTO joins VALUES (?,?,?,NULL,0,?,?,?,1,0,1,0,?,0,0,0,0)"
+#: The size of each is one byte of a column, as a character.
+INSERT_SMALL = (
+    "INSERT INTO joins SELECT value, ?2, value, NULL, 0, ?3, ?4, size, 1, 0, 1, 0, size, 0, 0, 0, 0 FROM"
+    " (SELECT value, unicode(substr(?5, rowid, 1)) AS size FROM carray(?1))"
+)
 UPDATE_JOIN = (
     "UPDATE joins SET needs = ?, parts = ?, filled = ?, instance = ?, fired = ?, size = ?, arrived = ?, failed = ?,"
     " skipped = ?, cancelled = ? WHERE id = ?"
 )
+SETTLE = "UPDATE joins SET filled = ?, fired = ?, arrived = ?"
 PART = "SELECT size, arrived, failed, skipped, cancelled FROM join_part WHERE id = ? AND number = ?"
 WRITE_PART = "INSERT OR REPLACE INTO join_part VALUES (?,?,?,?,?,?,?)"
 SIZES_AT = (
@@ -38,7 +44,12 @@ SIZES_AT = (
     " CROSS JOIN joins ON joins.id = wanted.value LEFT JOIN join_part ON join_part.id = joins.id ORDER BY number"
 )
 WAITERS_OF_RANGE = "SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?"
+SLOTS_OF_RANGE = "SELECT id, slot FROM waiter WHERE task BETWEEN ? AND ?"
 WAITERS_OF = "SELECT task, id, slot FROM carray(?) AS ended CROSS JOIN waiter ON task = ended.value"
+INSERT_WAITER = "INSERT OR IGNORE INTO waiter VALUES (?,?,?)"
+INSERT_WAITERS = f"INSERT OR IGNORE INTO waiter SELECT {bulk.CUT}, value, {bulk.cut(2)} FROM carray(?3)"
+#: Fewer rows than this are written one by one: a statement for all of them at once pays only for more.
+FEW = 8
 #: A range is read whole when at least this share of it is wanted.
 DENSE = 0.25
 NOBODY = Bits(0)
@@ -68,8 +79,7 @@ def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int,
     for new in joins:
         # All alike and without parts, as in most graphs: they need not be made first.
         if new.tasks and new.outers is None and new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
-            shared, both = (int(new.rule), new.brings), zip(new.ids, new.needs, strict=True)
-            db.executemany(INSERT_SMALL, ((join, run, join, *shared, needs, needs) for join, needs in both))
+            db.execute(INSERT_SMALL, (rows.ids(new.ids), run, new.rule, new.brings, bytes(new.needs)))
             continue
         for join in created(run, new):
             db.execute(INSERT_JOIN, _columns(join))
@@ -116,15 +126,13 @@ def load(db: Db, wanted: Mapping[int, Collection[int]]) -> dict[int, Standing]:
     """Joins by id, with the parts that are named; those that do not exist are left out."""
     found: dict[int, Standing] = {}
     for row in db.execute(JOINS_AT, (rows.ids(sorted(wanted)),)).fetchall() if wanted else ():
-        if row[12] is not None:
-            # `size` is 0 for a join that waits for nobody, and has no part.
-            join = Standing(*row[:12])
-            join.parts = {0: Bits(*row[12:])} if row[12] else {}
-        else:
-            join = Standing(*row[:12])
+        join = found[row[0]] = Standing(*row[:12])
+        if row[12] is None:
             join.parts = dict(_parts(db, join.id, wanted[join.id]))
             join.elsewhere = ends_of(row[12:]) - sum((bits.ends for bits in join.parts.values()), Ends())
-        found[join.id] = join
+        elif row[12]:
+            # `size` is 0 for a join that waits for nobody, and has no part.
+            join.parts = {0: Bits(*row[12:])}
     return found
 
 
@@ -144,16 +152,22 @@ def save(db: Db, changed: Sequence[Standing]) -> None:
 
 
 def _save_settled(db: Db, changed: Sequence[Standing]) -> None:
-    """Write joins back after arrivals. Of most only few columns have changed: all of their members are done."""
-    plain: list[tuple[int, bool, int, int]] = []
+    """Write joins back after arrivals. Most have few slots, all of whose members are done, so that many look alike."""
+    alike: dict[tuple[int, bool, int], list[int]] = defaultdict(list)
     others: list[Standing] = []
     for join in changed:
         bits = join.parts.get(0)
         if bits is None or not _is_small(join) or bits.failed or bits.skipped or bits.cancelled:
             others.append(join)
         else:
-            plain.append((join.full, join.fired, bits.arrived, join.id))
-    db.executemany("UPDATE joins SET filled = ?, fired = ?, arrived = ? WHERE id = ?", plain)
+            alike[join.full, join.fired, bits.arrived].append(join.id)
+    few: list[tuple[int, bool, int, int]] = []
+    for state, some in alike.items():
+        if len(some) < FEW:
+            few += ((*state, join) for join in some)
+        else:
+            db.execute(f"{SETTLE} FROM carray(?) AS settled WHERE id = settled.value", (*state, rows.ids(sorted(some))))
+    db.executemany(f"{SETTLE} WHERE id = ?", few)
     save(db, others)
 
 
@@ -200,7 +214,10 @@ def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became:
     arrivals: list[Arrival] = []
     for some in waiters:
         tasks = [became.get(task, task) for task in some.tasks] if became else some.tasks
-        db.executemany("INSERT OR IGNORE INTO waiter VALUES (?,?,?)", zip(tasks, some.joins, some.slots, strict=True))
+        if len(tasks) < FEW:
+            db.executemany(INSERT_WAITER, zip(tasks, some.joins, some.slots, strict=True))
+        else:
+            db.execute(INSERT_WAITERS, (bulk.fixed_width(tasks), bulk.fixed_width(some.slots), rows.ids(some.joins)))
         if ended:
             arrivals += (
                 (join, slot, ended[task])
@@ -232,6 +249,14 @@ def memberships(db: Db, span: rows.SqliteSpan, tasks: Sequence[int]) -> list[tup
     return own + waiters_of(db, tasks)
 
 
+def slots_of(db: Db, span: rows.SqliteSpan, tasks: Sequence[int]) -> list[Slot]:
+    """The join slots that the ends of tasks of one span fill."""
+    if not tasks or not is_unbroken(tasks):
+        return [(join, slot) for _, join, slot in memberships(db, span, tasks)]
+    found: list[Slot] = db.execute(SLOTS_OF_RANGE, bounds(tasks)).fetchall()
+    return found if span.join is None else [(span.join, task + span.shift) for task in tasks] + found
+
+
 def ending(db: Db, task: int) -> Status | None:
     """How a task ended, sweeps included; None while it is unfinished. A sweep ends the life that was present then."""
     row = db.execute("SELECT status, seq FROM event WHERE task = ? ORDER BY n DESC LIMIT 1", (task,)).fetchone()
@@ -253,7 +278,7 @@ def _is_swept(db: Db, task: int, since: int) -> bool:
 
 def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
-    arrivals = [some for some in arrivals if some.members]
+    arrivals = [some for some in arrivals if some.members or some.done]
     if not arrivals and not empty:
         return
     settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
@@ -267,20 +292,26 @@ def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
     found: dict[int, rows.SqliteSegment] = {}
     runs: dict[int, StoredRun] = {}
     row: rows.SqliteSegment | None = None
-    for task, (run, round) in sorted(fired.items()):
-        if row is None or not row.covers(task):
+    at: tuple[int, int] | None = None
+    members: list[int] = []
+    for task in sorted(fired):
+        # Neighbours mostly lie in one row and fire in one round.
+        if row is None or fired[task] != at or not row.covers(task):
             row = next((known for known in found.values() if known.covers(task)), None) or rows.covering(db, task)
-        if row is None or row.state is not SegmentState.WAITING:
-            continue
-        found[row.id] = row
-        if row.run not in runs:
-            runs[row.run] = rows.run_row(db, row.run)
-        alike.setdefault((row.id, round if row.run == run else runs[row.run].round + 1), []).append(task)
+            at = run, round = fired[task]
+            members = []
+            if row is not None and row.state is SegmentState.WAITING:
+                found[row.id] = row
+                if row.run not in runs:
+                    runs[row.run] = rows.run_row(db, row.run)
+                members = alike.setdefault((row.id, round if row.run == run else runs[row.run].round + 1), members)
+        members.append(task)
     offered = []
     for (number, round), members in alike.items():
         row = found[number]
-        take_out(db, row, members)
-        first, last, left = trim(row.first, mask_of(members, row.first))
+        mask = mask_of(members, row.first)
+        _clear(db, row, mask)
+        first, last, left = trim(row.first, mask)
         state = rows.state_for(runs[row.run], round)
         offered.append(replace(row, round=round, first=first, last=last, left=left, due=None, state=state))
     db.executemany(rows.INSERT_SEGMENT, (each.column_values() for each in offered))
@@ -288,5 +319,9 @@ def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
 
 def take_out(db: Db, row: rows.SqliteSegment, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
+    _clear(db, row, mask_of(tasks, row.first))
+
+
+def _clear(db: Db, row: rows.SqliteSegment, mask: int) -> None:
     left = full(row.last - row.first + 1) if row.left is None else row.left
-    rows.set_left(db, row, left & ~mask_of(tasks, row.first))
+    rows.set_left(db, row, left & ~mask)

@@ -7,19 +7,20 @@ that are held for ever have tables of their own, see `once.py`; those that are r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import apsw
 
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest, digests, end_of, kept_until, scope
-from ramify.store.sqlite import once, rows
+from ramify.store.sqlite import bulk, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
 
+#: Who holds the offered digest `value` now.
 HELD = (
-    "SELECT key.digest, key.task FROM carray(?) AS offered CROSS JOIN key ON key.digest = offered.value"
-    " WHERE (key.expires IS NULL OR key.expires > ?) AND (SELECT state FROM run WHERE id ="
-    " (SELECT run FROM span WHERE first <= key.task ORDER BY first DESC LIMIT 1)) IS NOT 'forgotten'"
+    "SELECT task FROM key WHERE digest = value AND (expires IS NULL OR expires > ?2) AND (SELECT state FROM run WHERE"
+    " id = (SELECT run FROM span WHERE first <= key.task ORDER BY first DESC LIMIT 1)) IS NOT 'forgotten'"
 )
 FORGET = "DELETE FROM {} WHERE digest IN (SELECT value FROM carray(?)) AND task BETWEEN ? AND ?"
 FORGET_RUN = (
@@ -32,72 +33,79 @@ EXPIRE = "UPDATE key SET expires = ? WHERE digest = ? AND task = ?"
 
 
 class Offer:
-    """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same."""
+    """Keys of one group on offer. A position is kept unless its key is held, or an earlier position has the same.
+
+    Everything goes by positions in the order of the digests: equal ones are neighbours there, the earlier one first.
+    """
 
     def __init__(self, db: Db, span: SqliteSpan, keys: Sequence[bytes | None], now: int) -> None:
         self._db, self._span, self._keys = db, span, keys
         self.kept: Sequence[int] = range(len(keys))
+        self._order: Sequence[int] = ()
+        self._held: Sequence[int | None] = ()
         if span.hold is Hold.LABEL:
             return
         self._names = names = self._digests(span.hold)
-        offered = [name for name in names if name is not None]
-        self._held = held = find(db, span.hold, offered, now)
-        if len(set(offered)) < len(offered):
-            first = self._first()
-            self.kept = [i for i, name in enumerate(names) if name is None or first[name] == i]
-        if held:
-            self.kept = [i for i in self.kept if names[i] not in held]
+        self._order = order = _in_order(names)
+        self._held = find(db, span.hold, [names[i] for i in order], now)
+        free = [i for i, holder in zip(order, self._held, strict=True) if holder is None]
+        self._free = free[:1] + [i for before, i in pairwise(free) if names[before] != names[i]]
+        if len(self._free) < len(order):
+            lost = set(order).difference(self._free)
+            self.kept = [i for i in range(len(keys)) if i not in lost]
 
-    def _digests(self, hold: Hold) -> Sequence[bytes | None]:
-        """The digest of each position, None without a key."""
+    def _digests(self, hold: Hold) -> Sequence[bytes]:
+        """The digest of each position, b"" without a key."""
         given = [key for key in self._keys if key is not None]
         found = digests(hold, self._span.run, self._span.kind, given)
         if len(given) == len(self._keys):
             return found
         each = iter(found)
-        return [None if key is None else next(each) for key in self._keys]
-
-    def _first(self) -> dict[bytes | None, int]:
-        """The first position of each digest: the last one written wins, so they are written from the end."""
-        return dict(zip(reversed(self._names), reversed(range(len(self._names))), strict=True))
+        return [b"" if key is None else next(each) for key in self._keys]
 
     def lost(self, placed: Mapping[int, int]) -> dict[int, int]:
         """The positions that were not kept, with the task that holds their key; `placed` are the tasks of the kept."""
-        if self._span.hold is Hold.LABEL:
-            return {}
-        held, first = self._held, self._first()
-        lost = ((i, name) for i, name in enumerate(self._names) if name is not None and i not in placed)
-        return {i: held[name] if name in held else placed[first[name]] for i, name in lost}
+        lost: dict[int, int] = {}
+        holder = 0
+        for i, held in zip(self._order, self._held, strict=True):
+            if i in placed:
+                holder = placed[i]
+            else:
+                lost[i] = holder = holder if held is None else held
+        return dict(sorted(lost.items()))
 
     def take(self, tasks: Sequence[int]) -> None:
         """Give the keys of the kept positions to their tasks, in parallel, and make the tasks findable."""
-        hold = self._span.hold
-        if hold is Hold.ONCE:
-            once.add(self._db, dict(self._taken(self._names, tasks)))
-            return
+        hold, db = self._span.hold, self._db
+        task_of = dict(zip(self.kept, tasks, strict=True))
         if hold is not Hold.LABEL:
-            taken = sorted(self._taken(self._names, tasks))
-            self._db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", taken)
-        labels = sorted(self._taken(self._digests(Hold.LABEL), tasks))
-        self._db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", labels)
+            taken, theirs = [self._names[i] for i in self._free], [task_of[i] for i in self._free]
+            if hold is Hold.ONCE:
+                once.add(db, taken, theirs)
+                return
+            db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", zip(taken, theirs, strict=True))
+        labels = self._digests(Hold.LABEL)
+        named = ((labels[i], task_of[i]) for i in _in_order(labels) if i in task_of)
+        db.executemany("INSERT OR IGNORE INTO label VALUES (?, ?)", named)
 
-    def _taken(self, names: Sequence[bytes | None], tasks: Sequence[int]) -> list[tuple[bytes, int]]:
-        """The digests of the kept positions that have one, with their tasks."""
-        return [(name, task) for i, task in zip(self.kept, tasks, strict=True) if (name := names[i]) is not None]
+
+def _in_order(names: Sequence[bytes]) -> list[int]:
+    """The positions that have a digest, in the order of the digests."""
+    return sorted(filter(names.__getitem__, range(len(names))), key=names.__getitem__)
 
 
 def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None], now: int) -> dict[bytes, int]:
     """Which of these keys are held now, and by whom."""
     given = [key for key in keys if key is not None]
-    named = dict(zip(digests(hold, run, kind, given), given, strict=True))
-    return {named[name]: task for name, task in find(db, hold, list(named), now).items()}
+    key_of = dict(zip(digests(hold, run, kind, given), given, strict=True))
+    names = sorted(key_of)
+    found = zip(names, find(db, hold, names, now), strict=True)
+    return {key_of[name]: task for name, task in found if task is not None}
 
 
-def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> dict[bytes, int]:
-    """Of these digests, those that are held now, with their tasks."""
-    if hold is Hold.ONCE:
-        return once.find(db, names)
-    return dict(db.execute(HELD, (apsw.carray(tuple(sorted(names))), now)).fetchall()) if names else {}
+def find(db: Db, hold: Hold, names: Sequence[bytes], now: int) -> Sequence[int | None]:
+    """The task that holds each of these digests now; they come in their order."""
+    return once.find(db, names) if hold is Hold.ONCE else bulk.look_up(db, HELD, names, now)
 
 
 def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int) -> None:
@@ -121,7 +129,7 @@ def retake(db: Db, span: SqliteSpan, task: int, now: int) -> int | None:
     name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
     if name is None:
         return None
-    holder = find(db, span.hold, [name], now).get(name)
+    (holder,) = find(db, span.hold, [name], now)
     if holder is not None and holder != task:
         return holder
     if span.hold is not Hold.ONCE:

@@ -11,11 +11,11 @@ be called the same again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Sequence
 
 import apsw
 
-from ramify.store.sqlite.bulk import CUT, fixed_width
+from ramify.store.sqlite.bulk import CUT, fixed_width, look_up
 from ramify.store.sqlite.db import Db
 
 TABLES = ("once_0", "once_1", "once_2")
@@ -28,31 +28,23 @@ SLICE = 12_500
 #: What comes after every digest.
 PAST_ALL = b"\xff"
 
-#: Offered digests come sorted, so that the join walks each table once from front to back.
-FIND = "SELECT once_{0}.digest, task FROM carray(?) AS offered CROSS JOIN once_{0} ON digest = offered.value"
 #: What is found in the largest level need not be looked for in the others.
 LARGEST_FIRST = (2, 1, 0)
+#: Who holds the offered digest `value`.
+HELD = f"SELECT coalesce({', '.join(f'(SELECT task FROM once_{n} WHERE digest = value)' for n in LARGEST_FIRST)})"
 ADD = f"INSERT INTO once_0 SELECT value, {CUT} FROM carray(?2)"
 
 
-def find(db: Db, digests: Iterable[bytes]) -> dict[bytes, int]:
-    """Of these digests, those that are held, with their tasks."""
-    found: dict[bytes, int] = {}
-    offered = sorted(digests)
-    for level in LARGEST_FIRST:
-        if offered:
-            held = dict(db.execute(FIND.format(level), (apsw.carray(tuple(offered)),)).fetchall())
-            offered = [digest for digest in offered if digest not in held] if held else offered
-            found |= held
-    return found
+def find(db: Db, digests: Sequence[bytes]) -> Sequence[int | None]:
+    """The task that holds each of these digests; they come in their order."""
+    return look_up(db, HELD, digests)
 
 
-def add(db: Db, taken: Mapping[bytes, int]) -> None:
-    """Hold new digests, each for its task; and move older ones on."""
-    if not taken:
+def add(db: Db, digests: Sequence[bytes], tasks: Sequence[int]) -> None:
+    """Hold new digests, which come in their order, each for its task; and move older ones on."""
+    if not digests:
         return
-    digests = sorted(taken)
-    db.execute(ADD, (fixed_width([taken[digest] for digest in digests]), apsw.carray(tuple(digests))))
+    db.execute(ADD, (fixed_width(tasks), apsw.carray(tuple(digests))))
     first, second, at = db.execute("SELECT first, second, at FROM once_sizes").fetchone()
     first += len(digests)
     if first >= FIRST_LIMIT:

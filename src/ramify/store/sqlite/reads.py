@@ -174,12 +174,12 @@ class SqliteReads:
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
         with self._link.read() as db:
-            held = once.find(db, [digest(Hold.ONCE, run, kind, key)]).values()
+            held = once.find(db, [digest(Hold.ONCE, run, kind, key)])
             found = db.execute(
                 "SELECT task FROM label WHERE digest = ? ORDER BY task LIMIT ?",
                 (digest(Hold.LABEL, run, kind, key), page_size(limit)),
             )
-            return sorted({*held, *(task for (task,) in found)})[: page_size(limit)]
+            return sorted({*filter(None, held), *(task for (task,) in found)})[: page_size(limit)]
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""
