@@ -92,6 +92,14 @@ class Node(Generic[R_co]):
         """Let it wait for these as well."""
         self._dag._link(self, others)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self._dag is other._dag and self._number == other._number
+
+    def __hash__(self) -> int:
+        return hash((id(self._dag), self._number))
+
     def __repr__(self) -> str:
         return f"<node {self.id}>"
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import islice
 
 from ramify.errors import ConfigError
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.shapes.dag.node import Param
+
+#: How many names are listed.
+_NAMED = 8
 
 
 def sealed(dag: str, param: Param, value: object) -> bytes:
@@ -19,12 +23,19 @@ def sealed(dag: str, param: Param, value: object) -> bytes:
         raise ConfigError(f"{dag}: {explain([(param.name, param.annotation, value)], error)}") from None
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Collection[str]) -> str:
     """What was perhaps meant by a name that is not known."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {near[0]!r}?" if near else "look at its nodes with list(dag)"
+    near = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"it has {_a_few(known)}"
 
 
 def quoted(names: Iterable[str]) -> str:
     """Some names, as they are written."""
     return " or ".join(f'"{name}"' for name in names)
+
+
+def _a_few(names: Collection[str]) -> str:
+    few = list(islice(names, _NAMED))
+    if len(names) > len(few):
+        few[-1:] = [f"{len(names) - len(few) + 1:,} more"]
+    return " and ".join((", ".join(few[:-1]), few[-1]) if few[1:] else few) or "none"
