@@ -26,7 +26,7 @@ from tests.shapes.drawn_judge import complaints
 POINTS = {
     "entered": 1, "before-claim": 2, "after-claim": 2, "leased": 9, "before-attempt": 9, "after-attempt": 9,
     "before-stage": 1, "after-stage": 1, "before-commit": 5, "after-commit": 5, "before-advance": 1, "after-advance": 1,
-    "before-reserve": 2, "after-reserve": 2, "before-leave": 1, "after-leave": 1,
+    "before-reserve": 1, "after-reserve": 1, "before-leave": 1, "after-leave": 1,
 }  # fmt: skip
 
 
