@@ -114,6 +114,23 @@ def test_crawl_goes_on_after_a_kill(example: Find) -> None:
     assert "continued run" in out
 
 
+# a DAG
+
+
+def test_etl_dag_leaves_out_what_cannot_be_read_and_publishes(example: Find) -> None:
+    lines = example("etl_dag").run("2026-02-01").splitlines()
+    expected = sum(sum(range(number)) for number in range(40) if number != 7)
+    assert lines == [f"2026-02-01: {expected} in 39 files", "2 tasks were skipped", "48 tasks; new run"]
+
+
+def test_etl_dag_goes_on_after_a_kill(example: Find) -> None:
+    etl = example("etl_dag")
+    etl.kill_in_the_middle("2026-02-02", when=lambda store: sum(done(store)) >= 1 and is_open(store))
+    lines = etl.run("2026-02-02").splitlines()
+    assert lines[0].endswith("in 39 files")
+    assert lines[-1].endswith("tasks; continued run")
+
+
 # compare trees
 
 

@@ -7,7 +7,9 @@ from ramify import (
     AsyncResource,
     AsyncSpawns,
     Call,
+    DagPlan,
     Engine,
+    Node,
     Resource,
     ResultRow,
     Return,
@@ -26,6 +28,11 @@ jobs = Tasks()
 @engine.task
 def plain(path: str, depth: int = 0) -> int:
     return len(path) + depth
+
+
+@engine.task
+def split(path: str) -> list[str]:
+    return path.split("/")
 
 
 @engine.task(retries=1)
@@ -129,6 +136,20 @@ assert_type(sum(engine.run(grow.of("x")).results()), int)
 assert_type(engine.run(grow.of("x")).results(rows=True, after="7-1"), Iterator[ResultRow[int]])
 assert_type(engine.run(grow.of("x")).results(plain_with_options, rows=True, partial=True), Iterator[ResultRow[str]])
 assert_type([row.result for row in engine.run(grow.of("x")).results(rows=True)], list[int])
+
+# A node stands for what its call gives, a map for a stream of that.
+dag = engine.dag("typed")
+one = dag.add(plain.of(dag.param("path", str)))
+assert_type(one, Node[int])
+assert_type(one.out, int)
+several = dag.add(split.of("x"))
+assert_type(several.each, str)
+mapped = dag.map(plain.of(several.each), on_failed="skip")
+assert_type(mapped, Node[Stream[int]])
+assert_type(mapped.out, Stream[int])
+assert_type(mapped.each, int)
+assert_type(one.case("x"), Node[None])
+assert_type(dag.of(path="x"), DagPlan)
 
 assert_type(engine.find("f"), Run[Any] | None)
 assert_type(list(engine.runs()), list[Run[Any]])

@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
 
 WRONG = """
-from ramify import Engine, Spawns
+from datetime import date
+from ramify import Engine, Spawns, Stream
 
 engine = Engine()
 
@@ -42,6 +43,26 @@ text: str = sum(engine.run(grow.of("x")).results())  # wrong
 
 @engine.task(retry=3)  # wrong
 def other(path: str) -> None: ...
+
+@engine.task
+def listed(day: date) -> list[str]:
+    return [str(day)]
+
+@engine.task
+def total(rows: Stream[int]) -> int:
+    return sum(rows)
+
+dag = engine.dag("typed")
+day = dag.param("day", str)
+dag.add(listed.of(day))  # wrong
+files = dag.add(listed.of(dag.param("on", date)))
+loads = dag.map(plain.of(files.each, 1))
+dag.map(plain.of(loads.each, 1))  # wrong
+dag.add(plain.of(files.out, 1))  # wrong
+dag.add(total.of(loads.out))
+dag.add(total.of(files.out))  # wrong
+dag.add(plain.of("x", 1), when="sometimes")  # wrong
+dag.add(plain)  # wrong
 """
 
 # What both must know of `measure`: it takes a str, and an int comes of it in the end.

@@ -83,13 +83,14 @@ class StoreLibrary:
         }
 
     def ends(self, run: int) -> Ends:
-        """How the tasks of a run ended that have ended by now."""
-        kinds = [counts for kind, counts in self._store.reads.counts(run).items() if not is_own(kind)]
+        """How the tasks of a run ended that have ended by now. Of those that no user wrote only failures count."""
+        kinds = self._store.reads.counts(run)
 
-        def many(*statuses: Status) -> int:
-            return sum(counts.get(status, 0) for counts in kinds for status in statuses)
+        def many(*statuses: Status, own: bool = False) -> int:
+            counted = (counts for kind, counts in kinds.items() if own or not is_own(kind))
+            return sum(counts.get(status, 0) for counts in counted for status in statuses)
 
-        failed = many(Status.FAILED, Status.QUARANTINED)
+        failed = many(Status.FAILED, Status.QUARANTINED, own=True)
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
 
     def handler(self, kind: str) -> Handler | None:

@@ -77,9 +77,7 @@ class _Checking:
         self._function = function
 
     def settle(self, given: Options) -> CheckedOptions:
-        kind = self._name("name", self._function if given.name is None else given.name)
-        if is_own(kind):
-            self._refuse("name", kind, f"names that begin with {OWN!r} are those of tasks that come with DAGs")
+        kind = self._kind("name", self._function if given.name is None else given.name)
         if given.key is not None and given.once:
             self._refuse("key", given.key, "give `key` or `once`, not both: a key given as `once` is a label too")
         policy = Policy(
@@ -104,10 +102,16 @@ class _Checking:
         except BadPayload as error:
             self._refuse(option, value, str(error))
 
+    def _kind(self, option: str, value: object) -> str:
+        kind = self._name(option, value)
+        if is_own(kind):
+            self._refuse(option, kind, f"names that begin with {OWN!r} are those of tasks that come with DAGs")
+        return kind
+
     def _aliases(self, kind: str, value: object) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Iterable):
             self._refuse("aliases", value, "give a list of the older names of this task")
-        names = tuple(self._name("aliases", each) for each in value)
+        names = tuple(self._kind("aliases", each) for each in value)
         if kind in names or len(set(names)) != len(names):
             self._refuse("aliases", value, f"give each older name once, and not {kind!r}, which is its name now")
         return names

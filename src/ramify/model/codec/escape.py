@@ -35,7 +35,7 @@ _KEY = "~k"
 _SLOT = "~r"
 _BLANK = "~b"
 #: No string of a value begins so, because its own `~` would be spelled out.
-_A_SLOT = b'"~r'
+_A_SLOT = re.compile(b'"~[rb]')
 _SINGLE_SLOT = re.compile(b'"~r([0-9]+)\\*?"')
 _TO_FILL = re.compile(b'"~([rb])([0-9]+)"')
 _UNSAFE = re.compile("[~\ud800-\udfff]")
@@ -81,8 +81,8 @@ def blank_text(place: int) -> str:
 
 
 def has_slots(raw: bytes) -> bool:
-    """Whether results go into these bytes before they are a value."""
-    return raw.startswith(MARK) and _A_SLOT in raw
+    """Whether results, or values for blanks, go into these bytes before they are a value."""
+    return raw.startswith(MARK) and _A_SLOT.search(raw) is not None
 
 
 def single_slots(raw: bytes) -> list[int]:

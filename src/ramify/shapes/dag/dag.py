@@ -9,7 +9,7 @@ Does not start anything, and does not know stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
@@ -18,13 +18,13 @@ from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.stream import Stream
 from ramify.model.call import Call, ReferringCall
 from ramify.model.join import Rule
-from ramify.model.key import Hold, key_text
+from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
-from ramify.model.task import check_name
+from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
-from ramify.shapes.dag.node import RULES, Item, Node, Param, When
+from ramify.shapes.dag.node import RULES, Item, Node, Param, When, moved_to
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.start import DagPlan
@@ -62,17 +62,19 @@ class Dag:
         self._at_end: list[tuple[Call[Any], Rule]] = []
         self._alike: dict[str, int] = {}
         self._adjacency: Adjacency | None = None
+        #: Whether something waits for what was added after it.
+        self._points_ahead = False
 
     # defining
 
     def param(self, name: str, of: type[T], default: T = _UNSET) -> T:
         """A value that each run is given: `etl.of(day=...)`. Pass it on to calls as if it were the value."""
-        if name in self._params:
-            raise ConfigError(f"{self.name}: it has a param {name!r} already")
         if not isinstance(name, str) or not name.isidentifier():
             raise ConfigError(
                 f"{self.name}: param({name!r}): give a name that can be written as {self.name}.of(name=…)"
             )
+        if name in self._params:
+            raise ConfigError(f"{self.name}: it has a param {name!r} already")
         found = Param(name, of, None)
         if default is not _UNSET:
             found = found._replace(default=sealed(self.name, found, default))
@@ -138,8 +140,9 @@ class Dag:
         It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
         """
         self._check_call("on_end", call)
-        for reference, _ in call.slots() if isinstance(call, ReferringCall) else ():
-            raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
+        for reference in call.references if isinstance(call, ReferringCall) else ():
+            if not isinstance(reference.source, Param):
+                raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
         if when not in _END_RULES:
             raise ConfigError(f"{self.name}: on_end(when={when!r}): give {quoted(_END_RULES)}")
         self._at_end.append((call, _END_RULES[when]))
@@ -152,15 +155,21 @@ class Dag:
         if other is self:
             raise ConfigError(f"{self.name}: a DAG cannot include itself")
         for name, param in other._params.items():
-            known = self._params.setdefault(name, param)
-            if known.annotation != param.annotation:
+            if self._params.get(name, param).annotation != param.annotation:
                 raise ConfigError(f"{self.name}: include({other.name}): both have a param {name!r}, of different types")
+        for id in other._ids:
+            self._check_id(prefix + id)
+        self._params = {**other._params, **self._params}
         moved: dict[int, Node[Any]] = {}
         for number in other._connected().order:
             call = other._calls[number]
             if isinstance(call, ReferringCall):
-                call = msgspec.structs.replace(call, references=tuple(_moved(each, moved) for each in call.references))
-            new = self._insert(call, prefix + other._ids[number], _numbers_of(other._needs[number], moved))
+                call = msgspec.structs.replace(
+                    call, references=tuple(moved_to(each, moved) for each in call.references)
+                )
+            new = self._insert(
+                call, prefix + other._ids[number], tuple(moved[each]._number for each in other._needs[number])
+            )
             self._rules[new] = other._rules[number]
             if number in other._maps:
                 self._maps[new] = other._maps[number]
@@ -282,13 +291,15 @@ class Dag:
                 f"{self.name}: {node} yields items, so it waits for what it was added with: add(…, after=[…])"
             )
         more = self._dependencies(node.id, others, number)
-        self._adjacency = None
         before = self._needs[number]
-        self._needs[number] = (*before, *(other for other in more if other not in before))
-        if max(more, default=0) > number and (cycle := self._connected().cycle()) is not None:
+        self._needs[number], self._adjacency = (*before, *(other for other in more if other not in before)), None
+        # While everything waits for what was added before it, there is no way round.
+        points_ahead = self._points_ahead or max(more, default=0) > number
+        if points_ahead and (cycle := self._connected().cycle()) is not None:
             self._needs[number], self._adjacency = before, None
             way = " waits for ".join(self._ids[each] for each in cycle)
             raise ConfigError(f"{self.name}: {node.id} cannot wait for these: {way}")
+        self._points_ahead = points_ahead
 
     # keeping the books
 
@@ -306,23 +317,20 @@ class Dag:
     def _append(self, call: Call[Any], kind: str, id: str | None, after: Iterable[Node[Any]], when: str) -> int:
         if when not in RULES:
             raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
-        if id is None:
-            id = key_text(call.label) or self._free_id(kind)
+        id = key_text(call.label) if id is None else id
+        said = kind if id is None else id
         references = [each for each, _ in call.slots()] if isinstance(call, ReferringCall) else ()
         taken = [self._source_of(kind, each) for each in references]
-        more = self._dependencies(id, after, None)
+        more = self._dependencies(said, after, None)
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
-            raise ConfigError(f"{self.name}: {id} waits for nothing, so when={when!r} says nothing; give after=[…]")
-        number = self._insert(call, id, needs)
+            raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")
+        number = self._insert(call, self._free_id(kind) if id is None else id, needs)
         self._rules[number] = RULES[when]
         return number
 
     def _insert(self, call: Call[Any], id: str, needs: tuple[int, ...]) -> int:
-        if not isinstance(id, str) or not id:
-            raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
-        if id in self._numbers:
-            raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
+        self._check_id(id)
         number = self._numbers[id] = len(self._calls)
         self._ids.append(id)
         self._calls.append(call)
@@ -330,6 +338,14 @@ class Dag:
         self._rules.append(Rule.ALL_DONE)
         self._adjacency = None
         return number
+
+    def _check_id(self, id: str) -> None:
+        if not isinstance(id, str) or not id:
+            raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
+        if id in self._numbers:
+            raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
+        if len(key_bytes(id)) > MAX_KEY:
+            raise ConfigError(f"{self.name}: id={id[:40]!r}…: an id may take {MAX_KEY:,} bytes")
 
     def _free_id(self, kind: str) -> str:
         while True:
@@ -384,16 +400,3 @@ class Dag:
         if self._adjacency is None:
             self._adjacency = Adjacency(tuple(self._needs))
         return self._adjacency
-
-
-def _moved(reference: Reference, moved: Mapping[int, Node[Any]]) -> Reference:
-    source = reference.source
-    if isinstance(source, Node):
-        return Reference(
-            moved[source._number], stream=reference.stream, size=reference.size, gathered=reference.gathered
-        )
-    return reference
-
-
-def _numbers_of(needs: Sequence[int], moved: Mapping[int, Node[Any]]) -> tuple[int, ...]:
-    return tuple(moved[each]._number for each in needs)

@@ -11,6 +11,7 @@ from ramify.errors import ConfigError
 from ramify.kernel.handler import Calling, Handler
 from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.codec import annotations_of
+from ramify.model.codec.fitting import fits, in_code
 from ramify.shapes.dag.node import Item, Node, Param
 from ramify.shapes.dag.own import EXPAND, EXPAND_GENERATOR, EXPAND_STREAM, Expansion, own_call
 from ramify.shapes.dag.packed import PackedCall
@@ -23,12 +24,19 @@ def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
     if len(sources) != 1 or not isinstance(call, ReferringCall):
         given = " and ".join(f"{node.id}.each" for node in sources) or "none"
         raise ConfigError(f"{dag}: map({call.kind}) is over the items of one node, node.each; it was given {given}")
-    if streamed := next((each for each, _ in call.slots() if each.stream), None):
+    streamed = next((each for each, _ in call.slots() if each.stream), None)
+    if streamed is not None:
         raise ConfigError(
             f"{dag}: map({call.kind}) takes the {streamed!r}, which are many, for each of its items; collect them in a "
             "node of their own first"
         )
-    return next(iter(sources))
+    source = next(iter(sources))
+    gives = source._dag._gives(source._number)
+    if not source._dag._has_items(source._number) and not fits(gives, list[Any]):
+        raise ConfigError(
+            f"{dag}: map({call.kind}) is over the items of {source}, which gives {in_code(gives)}, and that is no list"
+        )
+    return source
 
 
 def yielded(call: Call[Any]) -> Any:

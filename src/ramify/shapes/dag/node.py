@@ -6,7 +6,7 @@ are checked as if the results were there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
 from ramify.model.join import Rule
@@ -92,8 +92,25 @@ class Node(Generic[R_co]):
         """Let it wait for these as well."""
         self._dag._link(self, others)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Node):
+            return NotImplemented
+        return self._dag is other._dag and self._number == other._number
+
+    def __hash__(self) -> int:
+        return hash((id(self._dag), self._number))
+
     def __repr__(self) -> str:
         return f"<node {self.id}>"
 
     def __str__(self) -> str:
         return self.id
+
+
+def moved_to(reference: Reference, nodes: Mapping[int, Node[Any]]) -> Reference:
+    """A reference to a node that has become another one, by its number."""
+    source = reference.source
+    if not isinstance(source, Node):
+        return reference
+    node = nodes[source._number]
+    return Reference(node, stream=reference.stream, size=reference.size, gathered=reference.gathered, of=reference.of)

@@ -16,7 +16,7 @@ from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.stream import Stream
 from ramify.model.call import Call, Extra, Group, ReferringCall
 from ramify.model.codec import Signature
-from ramify.model.codec.escape import filled
+from ramify.model.codec.escape import filled, unescaped
 from ramify.model.codec.limits import shown
 from ramify.model.codec.wire import write
 from ramify.model.join import Gathered, Rule
@@ -40,6 +40,14 @@ class Expansion(msgspec.Struct, frozen=True):
     maker: PackedCall | None = None
     maker_params: tuple[int, ...] = ()
     maker_results: int = 0
+
+
+def of_kind(map_body: bytes, kind: str) -> bytes:
+    """What tells a map from others, as if the calls that it makes were of this kind."""
+    tree: Any = unescaped(map_body)
+    how = tree["how"] if isinstance(tree, dict) else tree[0]
+    how["call"]["kind"] = kind
+    return b"%a" % (tree,)
 
 
 class AtEnd(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ from ramify.model.run import Order
 from ramify.model.task import NewTasks, Row, is_own
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.node import Node, Param
-from ramify.shapes.dag.own import CLOSE, AtEnd, own_call
+from ramify.shapes.dag.own import CLOSE, AtEnd, of_kind, own_call
 from ramify.shapes.dag.part import Given, chosen, given_call
 from ramify.shapes.dag.words import named, nearest
 from ramify.shapes.plan import Beginning
@@ -100,7 +100,8 @@ class DagPlan:
     @property
     def calls(self) -> Sequence[Call[Any]]:
         """Those of users."""
-        return [call for call in chain(self.nodes, (call for _, call in self.at_end)) if not is_own(call.kind)]
+        ours = chain(self.nodes, self.maps.values(), (call for _, call in self.at_end))
+        return [call for call in ours if not is_own(call.kind)]
 
     @property
     def size(self) -> int:
@@ -114,22 +115,24 @@ class DagPlan:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
-        ages = max((len(older.get(call.kind, ())) for call in self.nodes), default=0)
+        ages = max((len(older.get(kind, ())) for kind in {call.kind for call in self.calls}), default=0)
         bodies = [self._identity(call) for call in self.nodes]
-        end = [msgspec.json.encode(each) for each, _ in self.at_end]
+        params = msgspec.json.encode(sorted((name, value.decode()) for name, value in self.params.items()))
         for age in range(ages + 1):
+
+            def at_that_age(kind: str, age: int = age) -> str:
+                names = (kind, *older.get(kind, ()))
+                return names[min(age, len(names) - 1)]
+
+            for number, call in self.maps.items():
+                bodies[number] = of_kind(self.nodes[number].body, at_that_age(call.kind))
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
             ):
-                names = (call.kind, *older.get(call.kind, ()))
-                kind = names[min(age, len(names) - 1)]
-                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, kind, rule, needs, len(body)))
+                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, at_that_age(call.kind), rule, needs, len(body)))
                 digest.update(body)
-            for each in (
-                *end,
-                msgspec.json.encode(sorted((name, value.decode()) for name, value in self.params.items())),
-            ):
+            for each in (*(_of_kind(at_end, at_that_age(call.kind)) for at_end, call in self.at_end), params):
                 digest.update(b"%d " % len(each))
                 digest.update(each)
             yield b"%b\0%b" % (self.name.encode(), digest.digest())
@@ -217,6 +220,11 @@ class DagPlan:
     def __str__(self) -> str:
         given = ", ".join(f"{name}={tree_in(value)!r}" for name, value in self.params.items())
         return f"{self.name}({given}), {len(self.nodes):,} nodes"
+
+
+def _of_kind(at_end: AtEnd, kind: str) -> bytes:
+    replace = msgspec.structs.replace
+    return msgspec.json.encode(replace(at_end, call=replace(at_end.call, kind=kind)))
 
 
 def plan_of(root: object, functions: Container[CodeType]) -> DagPlan | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
+from itertools import islice
 
 from ramify.errors import ConfigError
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.shapes.dag.node import Param
 
-#: How many ids stand in one text.
-_NAMED = 5
+#: How many names are listed.
+_NAMED = 8
 
 
 def sealed(dag: str, param: Param, value: object) -> bytes:
@@ -22,10 +23,10 @@ def sealed(dag: str, param: Param, value: object) -> bytes:
         raise ConfigError(f"{dag}: {explain([(param.name, param.annotation, value)], error)}") from None
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, known: Collection[str]) -> str:
     """What was perhaps meant by a name that is not known."""
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {near[0]!r}?" if near else "look at its nodes with list(dag)"
+    near = difflib.get_close_matches(name, known, 1)
+    return f"did you mean {near[0]!r}?" if near else f"it has {named(known)}"
 
 
 def quoted(names: Iterable[str]) -> str:
@@ -33,7 +34,9 @@ def quoted(names: Iterable[str]) -> str:
     return " or ".join(f'"{name}"' for name in names)
 
 
-def named(ids: Sequence[str | None]) -> str:
-    """The first of some ids, and how many more there are."""
-    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
-    return ", ".join(map(str, ids[:_NAMED])) + more
+def named(names: Collection[str | None]) -> str:
+    """Some names: the first ones, and how many more there are."""
+    few = list(map(str, islice(names, _NAMED)))
+    if len(names) > len(few):
+        few[-1:] = [f"{len(names) - len(few) + 1:,} more"]
+    return " and ".join((", ".join(few[:-1]), few[-1]) if few[1:] else few) or "none"
