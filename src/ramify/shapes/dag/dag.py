@@ -84,8 +84,7 @@ class Dag:
 
         Without an `id` it is called like its task; the second of them `load#2`, and so on.
         """
-        self._check_call("add", call)
-        for blank, _ in call.blanks() if isinstance(call, ReferringCall) else ():
+        for blank in self._checked("add", call):
             if isinstance(blank.source, Item):
                 raise ConfigError(
                     f"{self.name}: {call.kind} was added with {blank!r}, which is a different one for each: use "
@@ -108,7 +107,7 @@ class Dag:
         What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
         that failed is left out, and does not make the run fail. More than `max_items` items make the map fail.
         """
-        self._check_call("map", call)
+        self._checked("map", call)
         if on_failed not in ("fail", "skip"):
             raise ConfigError(f'{self.name}: on_failed={on_failed!r}: give "fail" or "skip"')
         if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
@@ -125,7 +124,7 @@ class Dag:
 
         It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
         """
-        self._check_call("on_end", call)
+        self._checked("on_end", call)
         for reference, _ in call.slots() if isinstance(call, ReferringCall) else ():
             raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
         if when not in _END_RULES:
@@ -267,25 +266,30 @@ class Dag:
 
     # keeping the books
 
-    def _check_call(self, verb: str, call: object) -> None:
+    def _checked(self, verb: str, call: object) -> Sequence[Blank]:
+        """The blanks of what can be a node here."""
         if not isinstance(call, Call):
             raise ConfigError(f"{self.name}: {verb}() takes a call, and was given {instead_of_call(call)}")
         if call.group.hold is not Hold.LABEL:
             raise ConfigError(
                 f"{self.name}: {call!r}: a node is there once in its run, so it takes no once() and no unique()"
             )
-        for blank, _ in call.blanks() if isinstance(call, ReferringCall) else ():
+        if not isinstance(call, ReferringCall):
+            return ()
+        blanks = [each for each in call.references if isinstance(each, Blank)]
+        for blank in blanks:
             if isinstance(blank.source, Param) and self._params.get(blank.source.name) is not blank.source:
                 raise ConfigError(f"{self.name}: {call.kind} takes the {blank!r}, which is one of another DAG")
+        return blanks
 
     def _append(self, call: Call[Any], kind: str, id: str | None, after: Iterable[Node[Any]], when: str) -> int:
         if when not in RULES:
             raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
         if id is None:
             id = key_text(call.label) or self._free_id(kind)
-        references = [each for each, _ in call.slots()] if isinstance(call, ReferringCall) else ()
-        taken = [self._source_of(kind, each) for each in references]
-        more = self._dependencies(id, after, None)
+        references = call.references if isinstance(call, ReferringCall) else ()
+        taken = [self._source_of(kind, each) for each in references if not isinstance(each, Blank)]
+        more = self._dependencies(id, after, None) if after != () else ()
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
             raise ConfigError(f"{self.name}: {id} waits for nothing, so when={when!r} says nothing; give after=[…]")
