@@ -17,6 +17,7 @@ from typing import TypeVar, assert_never
 import msgspec
 
 from bench import bare, deque, pool
+from bench.dag_play import play_fan_in, play_nodes
 from bench.frontier_idle import watch
 from bench.frontier_small import start_all
 from bench.frontier_tasks import (
@@ -40,10 +41,12 @@ from bench.frontier_turn import (
     Chain,
     Compute,
     Deque,
+    FanIn,
     Forks,
     Grow,
     Lanes,
     Nap,
+    Nodes,
     Ping,
     Pool,
     Report,
@@ -89,6 +92,10 @@ def play(turn: Turns) -> Report:
             if FORK**turn.depth not in run.results(add_up):
                 raise AssertionError("the continuations did not add up")
             return report
+        case Nodes():
+            return msgspec.structs.replace(play_nodes(turn), peak_mb=peak_mb())
+        case FanIn():
+            return msgspec.structs.replace(play_fan_in(turn), peak_mb=peak_mb())
         case Small():
             return _small(turn)
         case Bare():

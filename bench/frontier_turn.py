@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -102,6 +103,20 @@ class Small(Turn, frozen=True):
     steps: int
 
 
+class Nodes(Turn, frozen=True):
+    """The engine over a DAG of this shape (`graph.py`), of about so many nodes; with `starts` it is only started."""
+
+    shape: Literal["layers", "chain", "diamonds"]
+    count: int
+    starts: bool = False
+
+
+class FanIn(Turn, frozen=True):
+    """The engine over maps of so many items, whose results are added up."""
+
+    count: int
+
+
 class Bare(Turn, frozen=True):
     """Durable transactions of one small row each, on a file with the settings of the store."""
 
@@ -115,7 +130,9 @@ class Ping(Turn, frozen=True):
     idle: float
 
 
-Turns = Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Small | Bare | Ping
+Turns = (
+    Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Nodes | FanIn | Small | Bare | Ping
+)
 
 
 class Report(msgspec.Struct, frozen=True):
@@ -123,7 +140,8 @@ class Report(msgspec.Struct, frozen=True):
 
     `tasks` and `seconds` are what the rate is made of. `working` is the time from the first start of a waiting task to
     the last end, without the starting of worker processes, and `shared` how many each process ran. `starting` is the
-    time in which runs were started. `same` and `other` are in seconds.
+    time in which runs were started. `same` and `other` are in seconds. `defining` is the time in which a DAG was
+    defined, and `defined_kb` the memory that it took.
     """
 
     tasks: int
@@ -137,6 +155,8 @@ class Report(msgspec.Struct, frozen=True):
     same: list[float] = []
     other: list[float] = []
     idle_cpu: float = 0.0
+    defining: float = 0.0
+    defined_kb: float = 0.0
 
     @property
     def rate(self) -> float:

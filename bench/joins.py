@@ -9,7 +9,6 @@ A bare loop claims, and commits each claim with the next one, as `store_loop.py`
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
+from bench.graph import Graph, layers
 from bench.race import sqlite_core
 from bench.scratch import KEEPS, sqlite_store
 from bench.store_loop import KIND, Session
@@ -30,25 +30,11 @@ from ramify.model.task import NewTasks
 
 NAME = "store/joins-100k"
 NODES = 100_000
-#: Nodes that depend on nobody, and the width of each level.
-WIDTH = 2_000
-EDGES = 3
 CLAIM = 8_192
 REPEAT = 3
 
 
-def graph(nodes: int) -> list[list[int]]:
-    """For each node in level order the nodes it waits for, by number: three of the level before."""
-    chance = random.Random(7)
-    width = min(WIDTH, max(EDGES, nodes // 10))
-    found: list[list[int]] = [[] for _ in range(width)]
-    while len(found) < nodes:
-        begin = len(found) - width
-        found += (chance.sample(range(begin, begin + width), EDGES) for _ in range(min(width, nodes - len(found))))
-    return found
-
-
-def run_graph(needs: list[list[int]], folder: Path) -> float:
+def run_graph(needs: Graph, folder: Path) -> float:
     """Nodes a second, from the start of the run to its end."""
     with sqlite_store(folder) as (store, _):
         session = Session(store)
@@ -94,7 +80,7 @@ def run_graph(needs: list[list[int]], folder: Path) -> float:
 def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """The large graph, the small one and the bare tree in turns."""
     nodes = setting.sized(NODES, least=1_000)
-    large, small = graph(nodes), graph(nodes // 10)
+    large, small = layers(nodes), layers(nodes // 10)
     contenders: dict[str, Contender] = {
         "graph": partial(run_graph, large, setting.folder),
         "a tenth": partial(run_graph, small, setting.folder),

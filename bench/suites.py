@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bench import (
+    dag_chain,
+    dag_diamond,
+    dag_fan_in,
+    dag_random,
     frontier_adapt,
     frontier_forks,
     frontier_growth,
@@ -39,6 +43,10 @@ SUITES: tuple[Suite, ...] = (
     frontier_lanes.SUITE,
     frontier_forks.SUITE,
     frontier_small_runs.SUITE,
+    dag_random.SUITE,
+    dag_chain.SUITE,
+    dag_diamond.SUITE,
+    dag_fan_in.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )

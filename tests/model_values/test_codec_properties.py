@@ -120,15 +120,17 @@ SIGNATURES = [(function([annotation], 1), annotation, values) for annotation, va
 typed = st.sampled_from(SIGNATURES).flatmap(lambda case: st.tuples(st.just(case[0]), st.just(case[1]), case[2]))
 
 
-def both_tiers(*strategies: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Run a property with 500 examples, and with 5,000 in the full tier."""
+def both_tiers(
+    *strategies: st.SearchStrategy[Any], quick: int = 500
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a property with `quick` examples, and with 5,000 in the full tier."""
 
     def wrapped(check: Callable[..., None]) -> Callable[..., None]:
         def test(examples: int) -> None:
             settings(max_examples=examples)(given(*strategies)(check))()
 
         test.__name__ = test.__qualname__ = check.__name__
-        return pytest.mark.parametrize("examples", [500, pytest.param(5_000, marks=pytest.mark.full)])(test)
+        return pytest.mark.parametrize("examples", [quick, pytest.param(5_000, marks=pytest.mark.full)])(test)
 
     return wrapped
 

@@ -249,12 +249,14 @@ def _maker(
         return of_referring
 
     if options.key is None and not options.once and options.lane is None:
+        varied = group.varied or group
 
         def of(*args: Any, **kwargs: Any) -> Call[Any]:
             try:
                 return Call(group, encode(args, kwargs) if kwargs else encode_positional(args))
             except Refers:
-                return of_referring(*args, **kwargs)
+                body, references = signature.encode_referring(args, kwargs)
+                return ReferringCall(varied, body, None, None, None, references)
 
         return of
 

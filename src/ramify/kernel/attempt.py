@@ -20,7 +20,7 @@ from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.staging import Staging, Void
-from ramify.kernel.supply import arguments_of
+from ramify.kernel.supply import arguments_of, columns_of
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Forgone, Interrupted, Postponed, Raised, Ran, Verdict
@@ -59,7 +59,7 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
     began, busy = clock(), surroundings.busy()
     over, since = -math.inf, math.inf
     reach("before-retry" if chunk.attempts else "before-attempt")
-    for position, task, body in zip(chunk.positions, *chunk.columns(), strict=True):
+    for position, task, body in zip(chunk.positions, *columns_of(chunk), strict=True):
         # One look at the clock for both: whether this task may begin, and how long the one before it took. While a
         # stretch of as much as is noted is not over, none of those in it took longer.
         now = clock()

@@ -6,7 +6,7 @@ before the handler is called; those of a stream page by page, when it is gone th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk
 from ramify.model.claim import Details
-from ramify.model.codec.escape import has_slots, single_slots
+from ramify.model.codec.escape import has_slots, plainly_filled, single_slots
 from ramify.model.codec.wire import Wire
 from ramify.model.join import SMALL, Gathered
 from ramify.model.task import MAX_PAYLOAD
@@ -34,12 +34,29 @@ def arguments_of(chunk: Chunk, position: int, surroundings: Surroundings) -> tup
         return handler.signature.decode(body)
     supply = JoinResults(task, more, handler.streams, surroundings)
     if has_slots(body):
+        if (plain := _with_results(body, more)) is not body:
+            return handler.signature.decode(plain)
         supply.collect(single_slots(body))
         return handler.signature.decode(body, supply)
     args, kwargs = handler.signature.decode(body)
     if handler.stream is not None:
         kwargs = {**kwargs, handler.stream: supply.stream(handler.stream, 0, None)}
     return args, kwargs
+
+
+def columns_of(chunk: Chunk) -> tuple[Sequence[int], Iterable[bytes]]:
+    """Its tasks and their arguments, with the results that came along where these make a call like any other."""
+    tasks, bodies = chunk.columns()
+    details = chunk.claim.details
+    if not details:
+        return tasks, bodies
+    return tasks, (_with_results(body, details.get(task)) for task, body in zip(tasks, bodies, strict=True))
+
+
+def _with_results(body: bytes, more: Details | None) -> bytes:
+    if more is None or more.results is None:
+        return body
+    return plainly_filled(body, more.results) or body
 
 
 class JoinResults:

@@ -205,7 +205,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             raise BadPayload(f"{changes!a} holds text that cannot be stored (a lone surrogate)") from None
 
 
-class ReferringCall(Call[R_co], frozen=True, gc=False):
+class ReferringCall(Call[R_co], frozen=True, gc=True):  # what its references name may lead back to it
     """A call that takes results of others: only a shape that knows what `references` mean can start it.
 
     The first of them goes into slot 0 of the join that its task waits on, and each of the others behind the one before.

@@ -14,7 +14,7 @@ Does not know types: it works on trees of lists, dicts and strings.
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Self
 
@@ -38,6 +38,8 @@ _BLANK = "~b"
 _A_SLOT = re.compile(b'"~[rb]')
 _SINGLE_SLOT = re.compile(b'"~r([0-9]+)\\*?"')
 _TO_FILL = re.compile(b'"~([rb])([0-9]+)"')
+#: How a call by position begins that takes results.
+_BY_POSITION = MARK + b"["
 _UNSAFE = re.compile("[~\ud800-\udfff]")
 _SPELLED = re.compile("~([0-9a-f]{4})")
 _encode = msgspec.json.Encoder().encode
@@ -75,6 +77,16 @@ def slot_text(first: int, size: int = 1, *, stream: bool = False, gathered: bool
     return f"{RESULT}{first}" + ("*" if gathered else f"+{size}" if stream else "")
 
 
+def written_slot(slot: int) -> str:
+    """The same as it is written, for a tree that needs no other escapes (`as_escaped`)."""
+    return f"{_SLOT}{slot}"
+
+
+def as_escaped(plain: bytes, slots: int) -> bytes | None:
+    """Plain JSON as the escaped form, if nothing in it but this many slots has to be written otherwise."""
+    return b"%b%b}" % (MARK, plain) if plain.count(b"~") == slots else None
+
+
 def blank_text(place: int) -> str:
     """The text that stands for a blank in a tree that is to be escaped."""
     return f"{BLANK}{place}"
@@ -103,6 +115,20 @@ def filled(raw: bytes, blanks: Mapping[int, bytes], results: Mapping[int, bytes]
     whole = _TO_FILL.sub(part, raw)
     # What needs no escapes any more is plain again: each value has one form.
     return whole if b"~" in whole[len(MARK) :] else whole[len(MARK) : -1]
+
+
+def plainly_filled(raw: bytes, results: Sequence[bytes | None]) -> bytes | None:
+    """A call by position with its results, by slot, in plain JSON; None where something in it has to be escaped."""
+    if not raw.startswith(_BY_POSITION):
+        return None
+    whole = raw[len(MARK) : -1]
+    for slot, value in enumerate(results):
+        if value is None:
+            value = b"null"
+        elif b"~" in value:  # it could look like a slot, or is escaped itself
+            return None
+        whole = whole.replace(b'"~r%d"' % slot, value)
+    return None if b"~" in whole else whole
 
 
 def _escaped_tree(raw: bytes) -> bytes:

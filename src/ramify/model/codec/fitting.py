@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import lru_cache
 from pathlib import PurePath
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, NewType, Union, get_args, get_origin, is_typeddict
@@ -51,6 +52,14 @@ _KINDS: tuple[tuple[type, frozenset[str]], ...] = (
 
 def fits(result: Any, parameter: Any) -> bool:
     """Whether some value of `result` may be read as a `parameter`."""
+    try:
+        return _fits(result, parameter)
+    except TypeError:  # an annotation that cannot be hashed
+        return _fits.__wrapped__(result, parameter)
+
+
+@lru_cache(maxsize=1_024)
+def _fits(result: Any, parameter: Any) -> bool:
     written, read = _kinds(result), _kinds(parameter)
     if written is None or read is None:
         return True

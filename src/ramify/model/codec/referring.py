@@ -11,20 +11,24 @@ Does not know where results are kept.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
-from itertools import islice
+from collections.abc import Callable, Hashable, Mapping
+from itertools import islice, takewhile
 from typing import Any, Protocol
 
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.codec.escape import Slot, blank_text, escaped, slot_text, unescaped
+from ramify.model.codec.escape import Slot, as_escaped, blank_text, escaped, slot_text, unescaped, written_slot
 from ramify.model.codec.fitting import fits, in_code
 from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits
 from ramify.model.codec.parameters import Function
+from ramify.model.codec.proofs import holds, proofs_of
 from ramify.model.codec.refusal import explain
-from ramify.model.codec.wire import Wire, flatten_to_escape, tree_in
+from ramify.model.codec.wire import Wire, encoder, flatten_to_escape, tree_in
 from ramify.model.reference import Blank, Reference, Slots
+
+#: Parameters that take many arguments, or none.
+_MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class ResultSource(Protocol):
@@ -48,9 +52,48 @@ class ByReference:
         self._source = inspect.signature(fn)
         self._annotations = annotations
         self._streams = {name: streams[name] for name in self._source.parameters if name in streams}
+        every = self._source.parameters.values()
+        needed = {each.name for each in every if each.default is each.empty and each.kind not in _MANY}
+        #: The first parameters that take arguments by position, and how many of these may be all that is given.
+        self._places = {each.name: proofs_of(annotations[each.name]) for each in takewhile(self._by_position, every)}
+        self._counts = range(len(needed), len(self._places) + 1 if needed <= self._places.keys() else 0)
+
+    def _by_position(self, each: inspect.Parameter) -> bool:
+        return each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD) and each.name not in self._streams
 
     def seal(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, tuple[Reference, ...]]:
         """The payload of a call, and what goes into its slots."""
+        sealed = None if kwargs else self._sealed_at_once(args)
+        return self._sealed_by_name(args, kwargs) if sealed is None else sealed
+
+    def _sealed_at_once(self, args: tuple[Any, ...]) -> tuple[bytes, tuple[Reference, ...]] | None:
+        """The same for bare references, and values that are proven to come back; None for all other calls."""
+        if len(args) not in self._counts:
+            return None
+        tree: list[object] = []
+        slots: dict[Hashable, int] = {}
+        references: list[Reference] = []
+        own = 0
+        for value, (name, proofs) in zip(args, self._places.items(), strict=False):
+            if type(value) is Reference:
+                if value.stream or not fits(value.of, self._annotations[name]):
+                    return None
+                slot = slots.setdefault(value.source, len(slots))
+                if slot == len(references):
+                    references.append(value)
+                tree.append(written_slot(slot))
+                own += 1
+            elif holds(proofs, value):
+                tree.append(value)
+            else:
+                return None
+        try:
+            raw = as_escaped(encoder.encode(tree), own)
+        except ValueError:  # a lone surrogate, or an integer of more digits than Python writes
+            return None
+        return None if raw is None or len(raw) > MAX_BYTES else (raw, tuple(references))
+
+    def _sealed_by_name(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[bytes, tuple[Reference, ...]]:
         given = self._bound(args, kwargs)
         slots = Slots()
         tree: dict[str, object] = {}
@@ -59,22 +102,13 @@ class ByReference:
         streams = {name: self._stream(name, given[name]) for name in self._streams if name in given}
         for name, stream in streams.items():
             tree[name] = slot_text(slots.first(stream), stream.size, stream=True, gathered=stream.gathered)
-        raw = escaped(list(tree.values()) if self._are_first(tree) else tree)
+        is_first = list(tree) == list(islice(self._places, len(tree)))
+        raw = escaped(list(tree.values()) if is_first else tree)
         if len(raw) > MAX_BYTES:
             raise BadPayload(
                 f"{self._name}(): its arguments take {len(raw):,} bytes, and may take {MAX_BYTES:,} (1 MiB)"
             )
         return raw, slots.references
-
-    def _are_first(self, names: Collection[str]) -> bool:
-        """Whether these parameters are the first ones, given by position, and none takes a stream."""
-        first = [*self._source.parameters.values()][: len(names)]
-        return all(
-            each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-            and each.name == name
-            and name not in self._streams
-            for each, name in zip(first, names, strict=True)
-        )
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
         try:

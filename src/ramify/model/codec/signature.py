@@ -29,13 +29,14 @@ from ramify.model.codec.proofs import Table, holds, proofs_of, table_of
 from ramify.model.codec.referring import ByReference, ResultSource
 from ramify.model.codec.refusal import explain, in_words
 from ramify.model.codec.wire import NotStorable, UnknownType, Wire, encoder, tree_in
-from ramify.model.reference import Reference
+from ramify.model.reference import Blank, Reference
 
 #: In fewer bytes than this no argument can be an integer beyond 64 bits: 19 digits and two brackets.
 _ROOM_FOR_A_LONG_INTEGER = 21
 #: Types of which equal values are always written alike.
 _WRITTEN_ONE_WAY = (str, int, bool, NoneType, None)
 
+_REFERENCES = frozenset({Reference, Blank})
 #: No streams.
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _PLACE = re.compile(r"\$\[(\d+)\]")
@@ -223,6 +224,8 @@ class Signature:
             raise self._misfit("call", error) from error
 
     def _seal_by_position(self, args: Positional) -> bytes:
+        if not _REFERENCES.isdisjoint(map(type, args)):
+            raise Refers(f"{self.name}(): a reference is among its arguments")
         if len(args) not in self._by_position.counts:
             return self._seal_by_name(args, {})
         return self._seal(self._by_position.wire(len(args)), args, zip(self._annotations, args, strict=False))

@@ -9,10 +9,8 @@ Does not start anything, and does not know stores.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
-
-import msgspec
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.stream import Stream
@@ -23,8 +21,9 @@ from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
+from ramify.shapes.dag.including import include
 from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
-from ramify.shapes.dag.node import RULES, Item, Node, Param, When, moved_to
+from ramify.shapes.dag.node import RULES, Item, Node, Param, When
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.start import DagPlan
@@ -88,8 +87,7 @@ class Dag:
 
         Without an `id` it is called like its task; the second of them `load#2`, and so on.
         """
-        self._check_call("add", call)
-        for blank, _ in call.blanks() if isinstance(call, ReferringCall) else ():
+        for blank in self._checked("add", call):
             if isinstance(blank.source, Item):
                 raise ConfigError(
                     f"{self.name}: {call.kind} was added with {blank!r}, which is a different one for each: use "
@@ -115,7 +113,7 @@ class Dag:
         What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
         that failed is left out, and does not make the run fail. More than `max_items` items make the map fail.
         """
-        self._check_call("map", call)
+        self._checked("map", call)
         if on_failed not in ("fail", "skip"):
             raise ConfigError(f'{self.name}: on_failed={on_failed!r}: give "fail" or "skip"')
         if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
@@ -139,7 +137,7 @@ class Dag:
 
         It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
         """
-        self._check_call("on_end", call)
+        self._checked("on_end", call)
         for reference in call.references if isinstance(call, ReferringCall) else ():
             if not isinstance(reference.source, Param):
                 raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
@@ -152,34 +150,7 @@ class Dag:
 
         Its params become params of this one; those of the same name must be of the same type.
         """
-        if other is self:
-            raise ConfigError(f"{self.name}: a DAG cannot include itself")
-        for name, param in other._params.items():
-            if self._params.get(name, param).annotation != param.annotation:
-                raise ConfigError(f"{self.name}: include({other.name}): both have a param {name!r}, of different types")
-        for id in other._ids:
-            self._check_id(prefix + id)
-        self._params = {**other._params, **self._params}
-        moved: dict[int, Node[Any]] = {}
-        for number in other._connected().order:
-            call = other._calls[number]
-            if isinstance(call, ReferringCall):
-                call = msgspec.structs.replace(
-                    call, references=tuple(moved_to(each, moved) for each in call.references)
-                )
-            new = self._insert(
-                call, prefix + other._ids[number], tuple(moved[each]._number for each in other._needs[number])
-            )
-            self._rules[new] = other._rules[number]
-            if number in other._maps:
-                self._maps[new] = other._maps[number]
-            if number in other._makers:
-                self._makers[new] = other._makers[number]
-            moved[number] = Node(self, new)
-        for (number, name), _ in other._cases.items():
-            self._cases[moved[number]._number, name] = moved[other._cases[number, name]._number]
-        self._at_end += other._at_end
-        return {other._ids[number]: node for number, node in moved.items()}
+        return include(self, other, prefix)
 
     def of(self, **params: Any) -> DagPlan:
         """A run of it to be, with a value for each param: `engine.run(etl.of(day=today))`."""
@@ -303,25 +274,30 @@ class Dag:
 
     # keeping the books
 
-    def _check_call(self, verb: str, call: object) -> None:
+    def _checked(self, verb: str, call: object) -> Sequence[Blank]:
+        """The blanks of what can be a node here."""
         if not isinstance(call, Call):
             raise ConfigError(f"{self.name}: {verb}() takes a call, and was given {instead_of_call(call)}")
         if call.group.hold is not Hold.LABEL:
             raise ConfigError(
                 f"{self.name}: {call!r}: a node is there once in its run, so it takes no once() and no unique()"
             )
-        for blank, _ in call.blanks() if isinstance(call, ReferringCall) else ():
+        if not isinstance(call, ReferringCall):
+            return ()
+        blanks = [each for each in call.references if isinstance(each, Blank)]
+        for blank in blanks:
             if isinstance(blank.source, Param) and self._params.get(blank.source.name) is not blank.source:
                 raise ConfigError(f"{self.name}: {call.kind} takes the {blank!r}, which is one of another DAG")
+        return blanks
 
     def _append(self, call: Call[Any], kind: str, id: str | None, after: Iterable[Node[Any]], when: str) -> int:
         if when not in RULES:
             raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
         id = key_text(call.label) if id is None else id
         said = kind if id is None else id
-        references = [each for each, _ in call.slots()] if isinstance(call, ReferringCall) else ()
-        taken = [self._source_of(kind, each) for each in references]
-        more = self._dependencies(said, after, None)
+        references = call.references if isinstance(call, ReferringCall) else ()
+        taken = [self._source_of(kind, each) for each in references if not isinstance(each, Blank)]
+        more = self._dependencies(said, after, None) if after != () else ()
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
             raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")

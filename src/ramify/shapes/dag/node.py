@@ -55,11 +55,12 @@ class Node(Generic[R_co]):
     """A call of a DAG. Pass `node.out` to other calls, or `node` itself to `after=`."""
 
     # Very many of them are made, and each is known to its DAG by its number.
-    __slots__ = ("_dag", "_number")
+    __slots__ = ("_dag", "_number", "_out")
 
     def __init__(self, dag: Dag, number: int) -> None:
         self._dag = dag
         self._number = number
+        self._out: Reference | None = None
 
     @property
     def id(self) -> str:
@@ -69,8 +70,11 @@ class Node(Generic[R_co]):
     @property
     def out(self) -> R_co:
         """Its result, for the arguments of other calls, also inside lists and dicts; they wait for it."""
-        of = self._dag._gives(self._number)
-        return cast("R_co", Reference(self, gathered=self._number in self._dag._maps, of=of))
+        out = self._out
+        if out is None:
+            dag, number = self._dag, self._number
+            out = self._out = Reference(self, gathered=number in dag._maps, of=dag._gives(number))
+        return cast("R_co", out)
 
     @property
     def each(self: Node[Iterable[T]]) -> T:

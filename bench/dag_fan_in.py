@@ -1,0 +1,58 @@
+"""Fan-in: a million results that go through one task, and what that costs in memory.
+
+`dag/fan-in-1m`   `dag.map` over 1,000,000 items, and a node that adds their results up from a `Stream`
+
+A list of items is the result of a task, and so at most 1 MiB of JSON: the items are digits, in two lists with a map
+each. Compared with the tree of `frontier/one-process`, in which nobody waits for anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from bench.contest import Contender, hold
+from bench.figure import Bar, Figure, Setting, Suite, significant
+from bench.frontier_race import rate
+from bench.frontier_turn import FanIn, Grow, Report, levels, take
+from bench.scratch import KEEPS
+
+NAME = "dag/fan-in-1m"
+ITEMS = 1_000_000
+REPEAT = 1
+MOST_MB = 300.0
+
+FAN_IN, ONE = "fan-in", "one process"
+
+
+def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
+    """The maps and the tree in turns."""
+    items = 2 * setting.sized(ITEMS // 2, least=500)
+    reports: list[Report] = []
+    contenders: dict[str, Contender] = {
+        FAN_IN: partial(_kept, FanIn(items), setting.folder, reports),
+        ONE: partial(rate, Grow(levels(setting.scale)), setting.folder),
+    }
+    rates = hold(contenders, setting.turns(REPEAT))
+    peak = max(report.peak_mb for report in reports)
+    yield Figure(
+        name=NAME,
+        value=peak,
+        unit="MB",
+        better="less",
+        ratios={f"{ONE}: rate": rates.ratio(FAN_IN, ONE)},
+        durability=dict.fromkeys(contenders, KEEPS["power"]),
+        scale=setting.scale,
+        repeat=len(reports),
+        bar=Bar(f"peak memory under {MOST_MB:g} MB", peak < MOST_MB),
+        more={"items": items, "items_per_s": significant(rates.middle(FAN_IN))},
+    )
+
+
+def _kept(turn: FanIn, folder: Path, reports: list[Report]) -> float:
+    reports.append(take(turn, folder))
+    return reports[-1].rate
+
+
+SUITE = Suite({NAME: "a map over a million items whose results are added up from a stream: peak memory"}, measure)

@@ -1,0 +1,45 @@
+"""Taking the nodes of one DAG into another, by value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ramify.errors import ConfigError
+from ramify.model.call import ReferringCall
+from ramify.shapes.dag.node import Node, moved_to
+
+if TYPE_CHECKING:
+    from ramify.shapes.dag.dag import Dag
+
+
+def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
+    """Take in all nodes of another DAG, with a prefix to their ids; the new ones by the old ids."""
+    if other is into:
+        raise ConfigError(f"{into.name}: a DAG cannot include itinto")
+    for name, param in other._params.items():
+        if into._params.get(name, param).annotation != param.annotation:
+            raise ConfigError(f"{into.name}: include({other.name}): both have a param {name!r}, of different types")
+    for id in other._ids:
+        into._check_id(prefix + id)
+    into._params = {**other._params, **into._params}
+    moved: dict[int, Node[Any]] = {}
+    for number in other._connected().order:
+        call = other._calls[number]
+        if isinstance(call, ReferringCall):
+            call = msgspec.structs.replace(call, references=tuple(moved_to(each, moved) for each in call.references))
+        new = into._insert(
+            call, prefix + other._ids[number], tuple(moved[each]._number for each in other._needs[number])
+        )
+        into._rules[new] = other._rules[number]
+        if number in other._maps:
+            into._maps[new] = other._maps[number]
+        if number in other._makers:
+            into._makers[new] = other._makers[number]
+        moved[number] = Node(into, new)
+    for (number, name), _ in other._cases.items():
+        into._cases[moved[number]._number, name] = moved[other._cases[number, name]._number]
+    into._at_end += other._at_end
+    return {other._ids[number]: node for number, node in moved.items()}
