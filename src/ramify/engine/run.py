@@ -20,12 +20,14 @@ from ramify.engine import deciding
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.given import check_task
+from ramify.engine.lacking import not_whole
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task
+from ramify.engine.timeline import RunSummary, TimelineRow, durations, summary, timeline
 from ramify.engine.wakeups import LONGEST, Naps
-from ramify.errors import ConfigError, RunCancelled, RunFailed
+from ramify.errors import ConfigError
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.model.call import Call
 from ramify.model.event import Status
@@ -35,7 +37,7 @@ from ramify.model.outcome import TaskError
 from ramify.model.run import RunState, StoredRun, Tolerance
 from ramify.shapes.plan import Added
 from ramify.shapes.start import How, add, decode_params
-from ramify.store.reads import ErrorGroup, Table
+from ramify.store.reads import Table
 
 if TYPE_CHECKING:
     from ramify.engine.inside import Inside
@@ -45,8 +47,6 @@ T = TypeVar("T")
 
 #: No result was given, not even None.
 UNRESOLVED: Any = object()
-#: How many groups of errors stand in the text of RunFailed.
-_GROUPS = 3
 
 
 class Run(Generic[R_co]):
@@ -102,6 +102,11 @@ class Run(Generic[R_co]):
     def counts(self) -> Counts:
         """How many tasks there are and how they ended."""
         return sum(counts_of(self._inside.store.reads, self.id).values(), Counts())
+
+    @property
+    def summary(self) -> RunSummary:
+        """The same in a few numbers, with its times."""
+        return summary(self._inside.store, self.id)
 
     @property
     def ended(self) -> bool:
@@ -180,6 +185,14 @@ class Run(Generic[R_co]):
         """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
         return self._reading().errors(self.id)
 
+    def timeline(self) -> Iterator[TimelineRow]:
+        """Each attempt that has ended, by task: start, end, attempt and process, as a stream."""
+        return timeline(self._inside.store.reads, self.id)
+
+    def durations(self) -> dict[str, float]:
+        """Of a run of a DAG: how many seconds each node took that has ended, by id, for `dag.critical_path(...)`."""
+        return durations(self._inside.store.reads, self.id)
+
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
         about = self._inside.store.describe()
@@ -235,7 +248,7 @@ class Run(Generic[R_co]):
         found, counts = self._stored, self.counts
         is_lacking = counts.failures and found.tolerates is Tolerance.NONE
         if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
-            raise _not_whole(found, counts, self._inside.store.reads.errors(self.id).groups)
+            raise not_whole(found, counts, self._inside.store.reads.errors(self.id).groups)
 
     def _reading(self) -> Reading:
         return Reading(self._inside.store.reads, self._inside.handlers())
@@ -354,29 +367,6 @@ class Run(Generic[R_co]):
         """
         store = self._inside.store
         return forget(store, self.id, reason, by) if older is None else forget_older(store, self.id, older, reason, by)
-
-
-def _not_whole(run: StoredRun, counts: Counts, groups: Sequence[ErrorGroup]) -> RunFailed:
-    """What to raise for a run that did not come to all of its results."""
-    shown = "; ".join(map(_in_words, groups[:_GROUPS]))
-    rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
-    failed = f"{counts.failures} of {counts.added} tasks failed{': ' if shown else ''}{shown}{rest}"
-    what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
-    if run.state is RunState.CANCELLED:
-        because = f" ({run.reason})" if run.reason else ""
-        also = f", {failed}" if counts.failures else ""
-        return RunCancelled(
-            f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
-            f"{partial}, retry(cancelled=True) takes up what was cancelled",
-            groups,
-        )
-    why = failed if counts.failures else run.reason
-    return RunFailed(f"{what}: {why}. {partial}, retry() tries them again", groups)
-
-
-def _in_words(group: ErrorGroup) -> str:
-    alike = "" if group.example == group.text else " and the like"
-    return f"{group.count} x {group.kind}: {group.type}: {group.example}{alike}"
 
 
 def _kind_name(kind: object) -> str | None:
