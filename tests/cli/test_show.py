@@ -114,6 +114,7 @@ def test_every_node_is_an_object_for_programs(desk: Desk, engine: Engine) -> Non
         "waits_for": [],
         "parts": {"done": 4},
         "reason": None,
+        "due": None,
     }
     assert (numbers_["needs"], last["needs"]) == ([], ["halves"])
 
@@ -156,6 +157,17 @@ def test_on_a_terminal_lines_are_cut_at_its_edge_and_states_have_colours(desk: D
     assert "\x1b[2mwaiting\x1b[0m" in told
     assert max(columns(line) for line in OURS.sub("", told).splitlines()) <= 80
     assert "\x1b" not in desk.out("show", "wide")
+
+
+def test_what_the_dead_held_is_ready_again(desk: Desk, engine: Engine) -> None:
+    dag = jobs.dag("held")
+    dag.add(report.of())
+    engine.start(dag.of(), name="held")
+    worker = desk.house.worker()
+    worker.take(kinds=["report"])
+    assert desk.json("show", "held")[0]["state"] == "running"
+    worker.store.close()
+    assert desk.json("show", "held")[0]["state"] == "ready"
 
 
 def test_a_picture_and_a_diagram_are_drawn(desk: Desk, engine: Engine) -> None:

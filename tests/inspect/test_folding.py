@@ -6,6 +6,8 @@ import pytest
 from ramify.inspect.folding import EDGES, NODES, Box, boxes_of, remarks_of, state_of, title_of, took_of
 from ramify.inspect.graph import Graph, GraphNode, NodeState, Role
 from ramify.inspect.text import columns
+from ramify.inspect.words import moment
+from ramify.model.policy import PARKED
 
 
 def layered(*widths: int, state: NodeState | None = NodeState.DONE) -> Graph:
@@ -99,7 +101,7 @@ def test_a_node_says_what_matters_about_it() -> None:
 
     plain = GraphNode("load#2", "load", Role.TASK, 1, (0,))
     parts = {NodeState.DONE: 1_200, NodeState.FAILED: 1}
-    name = f"{'x' * 23}…"
+    name = f"{'x' * 12}…{'x' * 11}"
     assert said(plain) == [f"after {name}"]
     assert said(GraphNode("b", "load", Role.MAP, 1, (), parts=parts)) == ["map of load: 1,200 done, 1 failed"]
     assert said(GraphNode("b", "load", Role.MAP, 1, (), parts={})) == ["map of load: none"]
@@ -109,6 +111,9 @@ def test_a_node_says_what_matters_about_it() -> None:
     assert said(
         GraphNode("b", "load", Role.TASK, 1, (0,), "always", 7, NodeState.WAITING, attempts=2, waits_for=(0,))
     ) == ["load", "when always", "2 attempts", f"waits for {name}"]
+    later = GraphNode("load", "load", Role.TASK, 1, (), state=NodeState.WAITING, due=1_700_000_000_000_000)
+    assert said(later) == [f"due {moment(1_700_000_000_000_000)}"]
+    assert said(msgspec.structs.replace(later, due=PARKED)) == ["parked"]
     (reason,) = said(GraphNode("load", "load", Role.TASK, 1, (), reason="日本\n" * 90))
     assert columns(reason) <= 60
     assert "\n" not in reason

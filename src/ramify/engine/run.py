@@ -191,7 +191,7 @@ class Run(Generic[R_co]):
 
     def durations(self) -> dict[str, float]:
         """Of a run of a DAG: how many seconds each node took that has ended, by id, for `dag.critical_path(...)`."""
-        return durations(self._inside.store.reads, self.id)
+        return durations(self._inside.store, self.id)
 
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""

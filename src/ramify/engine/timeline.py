@@ -16,8 +16,8 @@ import msgspec
 
 from ramify.errors import ConfigError
 from ramify.inspect.find import title
-from ramify.inspect.graph import graph_of, has_nodes
 from ramify.inspect.lives import ATTEMPTED, Commits
+from ramify.inspect.run_graph import graph_of, has_nodes
 from ramify.inspect.status import Counts, counts_of
 from ramify.model.event import Event, Status
 from ramify.model.key import key_text
@@ -83,10 +83,10 @@ def summary(store: Store, run: int) -> RunSummary:
     )
 
 
-def durations(reads: Reads, run: int) -> dict[str, float]:
+def durations(store: Store, run: int) -> dict[str, float]:
     """By node, how many seconds it took from the start of its first attempt to its end."""
-    stored = reads.run(run)
-    graph = graph_of(reads, stored)
+    stored = store.reads.run(run)
+    graph = graph_of(store, stored)
     if graph is None:
         raise ConfigError(f"run {title(stored)} is none of a DAG, so it has no nodes; timeline() tells of its tasks")
     return {node.id: node.seconds for node in graph.nodes if node.seconds is not None}

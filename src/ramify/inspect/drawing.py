@@ -14,7 +14,7 @@ from statistics import fmean
 from ramify.inspect.folding import Box, remarks_of, state_of, title_of, took_of
 from ramify.inspect.graph import Graph, Role
 from ramify.inspect.palette import COLOURS
-from ramify.inspect.text import columns, safe_text, shortened
+from ramify.inspect.text import columns, safe_text, shortened, shortened_inside
 
 #: Columns of text that a box has room for.
 _WIDEST = 40
@@ -72,7 +72,7 @@ def svg(graph: Graph, boxes: Sequence[Box], about: str) -> Iterator[str]:
 
 def _label(graph: Graph, box: Box) -> list[str]:
     about = " · ".join(filter(None, [state_of(graph, box), took_of(graph, box), *remarks_of(graph, box)]))
-    return [shortened(safe_text(text), _WIDEST) for text in (title_of(graph, box), about)]
+    return [shortened_inside(safe_text(title_of(graph, box)), _WIDEST), shortened(safe_text(about), _WIDEST)]
 
 
 def _width(label: Sequence[str]) -> float:

@@ -14,8 +14,9 @@ from itertools import groupby
 import msgspec
 
 from ramify.inspect.graph import Graph, NodeState, Role
-from ramify.inspect.text import safe_text, shortened
-from ramify.inspect.words import SECOND, number, plural, took
+from ramify.inspect.text import safe_text, shortened, shortened_inside
+from ramify.inspect.words import SECOND, moment, number, plural, took
+from ramify.model.policy import PARKED
 
 #: A graph with no more nodes and edges than that is shown as it is.
 NODES, EDGES = 100, 500
@@ -109,6 +110,8 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
         said.append(plural(node.attempts, "attempt"))
     if node.reason:
         said.append(shortened(safe_text(node.reason), _REASON))
+    if node.due is not None:
+        said.append(f"due {moment(node.due)}" if node.due < PARKED else "parked")
     if node.waits_for:
         said.append(f"waits for {_some([graph.nodes[place].id for place in node.waits_for])}")
     elif edges and node.needs and node.role is not Role.END:
@@ -186,6 +189,6 @@ def _counted(parts: Mapping[NodeState, int]) -> str:
 
 
 def _some(ids: Sequence[str]) -> str:
-    named = ", ".join(shortened(safe_text(id), 24) for id in ids[:_NAMED])
+    named = ", ".join(shortened_inside(safe_text(id), 24) for id in ids[:_NAMED])
     more = len(ids) - _NAMED
     return named if more <= 0 else f"{named} and {number(more)} more"

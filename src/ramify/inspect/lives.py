@@ -44,14 +44,19 @@ class Commits:
 
 
 class Life(msgspec.Struct, frozen=True):
-    """The present life of a task: how it was tried (what came of it, in which commit, how long it took), how and in
-    which commit it ended if it did, and what its end says unless it is a result.
+    """The present life of a task: how it was tried (what came of it, in which commit, how long it took), and its last
+    event: what it says, in which commit, and its value unless that is a result.
     """
 
     tries: tuple[tuple[Status, int, int], ...] = ()
-    ended: Status | None = None
+    last: Status | None = None
     seq: int | None = None
     value: bytes | None = None
+
+    @property
+    def ended(self) -> Status | None:
+        """How it ended, if it did."""
+        return self.last if self.last is not None and self.last.is_end else None
 
     @property
     def attempts(self) -> int:
@@ -73,16 +78,13 @@ def life_of(events: Sequence[Event]) -> Life:
     """The present life of the task that these are the events of."""
     begins = max((at + 1 for at, event in enumerate(events) if event.status is Status.REOPENED), default=0)
     present = events[begins:]
-    last = present[-1] if present else None
-    ended = last.status if last is not None and last.status.is_end else None
+    if not present:
+        return Life()
+    last = present[-1]
     decided = any(event.status is Status.DECIDED for event in present[-2:])
     tried = (event for event in present if event.status in ATTEMPTED and not (decided and event is last))
-    return Life(
-        tuple((event.status, event.seq, event.took or 0) for event in tried),
-        ended,
-        None if last is None or ended is None else last.seq,
-        None if last is None or ended in (None, Status.DONE) else last.value,
-    )
+    tries = tuple((event.status, event.seq, event.took or 0) for event in tried)
+    return Life(tries, last.status, last.seq, None if last.status is Status.DONE else last.value)
 
 
 def lives_of(reads: Reads, tasks: Sequence[int]) -> Iterator[Life]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ramify.inspect.folding import Box, remarks_of, state_of, title_of, took_of
 from ramify.inspect.graph import Graph, Role
 from ramify.inspect.palette import COLOURS
-from ramify.inspect.text import safe_text, shortened
+from ramify.inspect.text import safe_text, shortened, shortened_inside
 
 #: What Mermaid, Markdown or HTML could take for something else.
 _SPECIAL = re.compile("[!-'*;-@\\[-^`{-~]")
@@ -22,7 +22,8 @@ def lines_of(graph: Graph, boxes: Sequence[Box]) -> Iterator[str]:
     for number, box in enumerate(boxes):
         state = state_of(graph, box)
         about = [state, took_of(graph, box), *remarks_of(graph, box)]
-        lines = [title_of(graph, box), " · ".join(filter(None, about))]
+        title = shortened_inside(safe_text(title_of(graph, box)), _WIDEST)
+        lines = [title, shortened(safe_text(" · ".join(filter(None, about))), _WIDEST)]
         opening, closing = _BRACKETS[graph.nodes[box.nodes[0]].role]
         label = "<br/>".join(map(_escaped, filter(None, lines)))
         yield f'  n{number}{opening}"{label}"{closing}' + (f":::{state}" if state else "")
@@ -35,4 +36,4 @@ def lines_of(graph: Graph, boxes: Sequence[Box]) -> Iterator[str]:
 
 def _escaped(text: str) -> str:
     # As numbers of characters, which mean nothing to anybody on the way.
-    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", shortened(safe_text(text), _WIDEST))
+    return _SPECIAL.sub(lambda found: f"#{ord(found[0])};", text)

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 from ramify.inspect.find import title
-from ramify.inspect.graph import Role, has_nodes, node_rows, role_of
+from ramify.inspect.graph import Role, role_of
 from ramify.inspect.history import UnknownTask
 from ramify.inspect.lives import lives_of
+from ramify.inspect.run_graph import has_nodes, node_rows
 from ramify.inspect.show import key_text
 from ramify.model.event import Status
 from ramify.model.key import key_bytes

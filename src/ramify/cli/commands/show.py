@@ -12,11 +12,13 @@ from ramify.cli.visit import Visit, Wrong, opened
 from ramify.errors import ConfigError
 from ramify.inspect.find import title, typed
 from ramify.inspect.folding import Box, boxes_of, counted_states, remarks_of, state_of, title_of, took_of
-from ramify.inspect.graph import Graph, GraphNode, graph_of
+from ramify.inspect.graph import Graph, GraphNode
 from ramify.inspect.progress import headline
+from ramify.inspect.run_graph import graph_of
 from ramify.inspect.status import status_of
-from ramify.inspect.text import Piece, safe_text, shortened
-from ramify.inspect.words import plural
+from ramify.inspect.text import Piece, safe_text, shortened_inside
+from ramify.inspect.words import plural, stamp
+from ramify.model.policy import PARKED
 
 #: What is no name of a run that anybody gives, or must be written as NAME#1 or by its id.
 _ADDRESS = re.compile(r"(.*\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*")
@@ -55,7 +57,7 @@ def show(
     each by itself. --json has all of them: node (its id), kind, role (task, map, case or end), level, needs (what it
     waits for), when (how those must have ended), and of a run also run, task, state (waiting, ready, running, done,
     failed, skipped, cancelled, quarantined), attempts, seconds, waits_for (what has not ended), parts (of a map: how
-    many items stand how) and reason.
+    many items stand how), reason and due (before when it is not tried).
     """
     if sum((svg is not None, mermaid, as_json)) > 1:
         raise click.UsageError("give one of --svg, --mermaid and --json")
@@ -67,7 +69,7 @@ def show(
         return
     with opened(url or context.obj, reading=True) as store:
         run = Visit(store, out).run(wanted)
-        graph = graph_of(store.reads, run)
+        graph = graph_of(store, run)
         if graph is None:
             raise Wrong(
                 f"{title(run)} is a {run.shape or 'plain'} run and has no nodes to show; "
@@ -126,7 +128,7 @@ def _row(graph: Graph, box: Box, *, is_first: bool) -> list[Piece]:
     style = _STYLES.get(state)
     cells: list[Piece] = [
         ("dim", level if is_first else ""),
-        ("name", shortened(safe_text(title_of(graph, box)), _WIDEST)),
+        ("name", shortened_inside(safe_text(title_of(graph, box)), _WIDEST)),
     ]
     if graph.run is not None:
         cells += [(style, state) if style else state, took_of(graph, box)]
@@ -158,6 +160,7 @@ def _json(graph: Graph, node: GraphNode) -> dict[str, object]:
         "waits_for": named(node.waits_for),
         "parts": node.parts,
         "reason": node.reason,
+        "due": stamp(node.due) if node.due is None or node.due < PARKED else "parked",
     }
 
 
