@@ -1,4 +1,4 @@
-"""What is raised for a run that did not come to all of its results: what failed, in groups, and what to do about it."""
+"""What is said of a run that did not come to all of its results."""
 
 from __future__ import annotations
 

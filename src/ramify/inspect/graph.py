@@ -43,12 +43,9 @@ class Role(StrEnum):
     END = "end"
 
 
-_ROLES = {
-    f"{OWN}map": Role.MAP,
-    f"{OWN}map-stream": Role.MAP,
-    f"{OWN}case": Role.CASE,
-    f"{OWN}close": Role.END,
-}
+#: The kind of the task that closes a run of a DAG.
+CLOSE = f"{OWN}close"
+
 _WHEN = {
     Rule.ALL_DONE: "done",
     Rule.NONE_FAILED: "none-failed",
@@ -101,8 +98,12 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def role_of(kind: str) -> Role:
-    """What tasks of a kind do in a graph."""
-    return _ROLES.get(kind, Role.TASK)
+    """What tasks of a kind do in a graph. There are several kinds of maps."""
+    if kind == f"{OWN}case":
+        return Role.CASE
+    if kind == CLOSE:
+        return Role.END
+    return Role.MAP if kind.startswith(f"{OWN}map") else Role.TASK
 
 
 def when_of(rule: Rule) -> str:

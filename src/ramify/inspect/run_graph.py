@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.graph import Graph, GraphNode, NodeState, Role, level_of, role_of, when_of
+from ramify.inspect.graph import CLOSE, Graph, GraphNode, NodeState, Role, level_of, role_of, when_of
 from ramify.inspect.live import is_alive, rows_of
 from ramify.inspect.lives import Commits, Life, lives_of
 from ramify.inspect.show import because, failure_text, key_text, tree_of
@@ -35,7 +35,6 @@ _PAGE = 1_000
 _ROWS = 1_000_000
 #: How much of an error is kept, in characters.
 _REASON = 500
-_CLOSE = f"{OWN}close"
 _LIVE = {
     SegmentState.WAITING: NodeState.WAITING,
     SegmentState.GATED: NodeState.READY,
@@ -51,7 +50,7 @@ def graph_of(store: Store, run: StoredRun) -> Graph | None:
 
 def has_nodes(reads: Reads, run: int) -> bool:
     """Whether a run is one of a DAG."""
-    return _CLOSE in reads.counts(run)
+    return CLOSE in reads.counts(run)
 
 
 def node_rows(reads: Reads, run: int) -> Iterator[Row]:
@@ -62,7 +61,7 @@ def node_rows(reads: Reads, run: int) -> Iterator[Row]:
         for row in page.rows:
             if row.parent is None and row.key is not None:
                 yield row
-            if row.kind == _CLOSE:
+            if row.kind == CLOSE:
                 return
         after, more = page.after, page.more
 
