@@ -185,14 +185,6 @@ class Run(Generic[R_co]):
         """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
         return self._reading().errors(self.id)
 
-    def timeline(self) -> Iterator[TimelineRow]:
-        """Each attempt that has ended, by task: start, end, attempt and process, as a stream."""
-        return timeline(self._inside.store.reads, self.id)
-
-    def durations(self) -> dict[str, float]:
-        """Of a run of a DAG: how many seconds each node took that has ended, by id, for `dag.critical_path(...)`."""
-        return durations(self._inside.store, self.id)
-
     def sql(self, query: str) -> Table:
         """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
         about = self._inside.store.describe()
@@ -201,6 +193,14 @@ class Run(Generic[R_co]):
         asking: Any = self._inside.store.reads
         answer: Table = asking.sql(query, {"run": self.id})
         return answer
+
+    def timeline(self) -> Iterator[TimelineRow]:
+        """Each attempt that has ended, by task: start, end, attempt and process, as a stream."""
+        return timeline(self._inside.store.reads, self.id)
+
+    def durations(self) -> dict[str, float]:
+        """Of a run of a DAG: how many seconds each node took that has ended, by id, for `dag.critical_path(...)`."""
+        return durations(self._inside.store, self.id)
 
     def _pages(self, kind: str | None, partial: bool) -> Iterator[list[Any]]:
         reading = self._reading()
