@@ -148,6 +148,13 @@ def test_a_node_that_was_opened_again_has_its_present_life(house: House) -> None
     assert (found.state, found.attempts, found.seconds, found.reason) == ("ready", 0, None, None)
 
 
+def test_nodes_of_a_paused_run_wait(house: House) -> None:
+    run = started(house.store, diamond())
+    house.store.pause(run.id)
+    graph = graph_of(house.store, run)
+    assert (node(graph, "a").state, waits(graph, "a")) == ("waiting", [])
+
+
 def test_what_the_cancel_of_its_run_swept_away_is_cancelled(house: House) -> None:
     run = started(house.store, diamond())
     house.store.cancel(run.id, said=Said("enough"))

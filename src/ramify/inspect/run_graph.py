@@ -26,7 +26,7 @@ from ramify.model.join import Join, Rule
 from ramify.model.outcome import Failure
 from ramify.model.run import StoredRun
 from ramify.model.segment import LIVE_STATES, Segment, SegmentState, tasks_in
-from ramify.model.task import OWN, Row, is_own
+from ramify.model.task import OWN, Row
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
@@ -37,7 +37,7 @@ _ROWS = 1_000_000
 _REASON = 500
 _LIVE = {
     SegmentState.WAITING: NodeState.WAITING,
-    SegmentState.GATED: NodeState.READY,
+    SegmentState.GATED: NodeState.WAITING,
     SegmentState.READY: NodeState.READY,
     SegmentState.CLAIMED: NodeState.RUNNING,
 }
@@ -248,11 +248,11 @@ def _bare(row: Row) -> _Bare:
     role, id = role_of(row.kind), key_text(row.key) or ""
     match role:
         case Role.MAP:
-            return _Bare(row.id, id, next(_kinds_in(row.body), ""), role)
+            return _Bare(row.id, id, next(_kinds_in(row.body), "").removeprefix(OWN), role)
         case Role.END:
             return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role)
         case Role.TASK | Role.CASE:
-            return _Bare(row.id, id, row.kind.removeprefix(OWN) if is_own(row.kind) else row.kind, role)
+            return _Bare(row.id, id, row.kind.removeprefix(OWN), role)
 
 
 def _kinds_in(body: bytes) -> Iterator[str]:
