@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ramify.engine.task import Task as Task
     from ramify.engine.task import TaskDecorator as TaskDecorator
     from ramify.engine.tasks import Tasks as Tasks
+    from ramify.engine.timeline import RunSummary as RunSummary
+    from ramify.engine.timeline import TimelineRow as TimelineRow
     from ramify.engine.working import Working as Working
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
@@ -118,6 +120,7 @@ __all__ = [
     "RunForgotten",
     "RunNeeded",
     "RunState",
+    "RunSummary",
     "SchemaTooNew",
     "Settled",
     "Skip",
@@ -138,6 +141,7 @@ __all__ = [
     "TaskState",
     "Tasks",
     "Terminated",
+    "TimelineRow",
     "UnknownRun",
     "UnknownTask",
     "Working",
@@ -165,6 +169,10 @@ _HOMES = {
         "TaskDecorator",
     ),
     "ramify.engine.tasks": ("Tasks",),
+    "ramify.engine.timeline": (
+        "RunSummary",
+        "TimelineRow",
+    ),
     "ramify.engine.working": ("Working",),
     "ramify.errors": (
         "BadPayload",

@@ -11,7 +11,9 @@ from ramify.cli.main import COMMANDS
 from tests.cli.conftest import Desk
 from tests.store.sqlite.real import with_own_mounts
 
-READS = ("status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}")
+READS = (
+    "status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}", "show etl",
+)  # fmt: skip
 CHANGES = (
     "pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum",
     "forget walk",
@@ -20,12 +22,20 @@ CHANGES = (
 #: Makes a store, and is killed or leaves it in order.
 MAKES = """
 import os, sys
+from ramify import Tasks
+from ramify.shapes.start import Ask, begin
 from ramify.testing.conformance import House
 from ramify.store.sqlite import SqliteStore
+jobs = Tasks()
+@jobs.task
+def load(): ...
+etl = jobs.dag("etl")
+etl.add(load.of())
 house = House(lambda clock: SqliteStore(sys.argv[1]), lambda store: store.close())
 run = house.run(house.tasks(3), name="walk")
 worker = house.worker()
 worker.done(worker.take(1))
+house.store.cancel(begin(house.store, Ask("dag", etl.of(), name="etl")).run.id)
 if sys.argv[2] == "killed":
     os._exit(0)
 worker.store.leave(worker.process)

@@ -26,8 +26,10 @@ def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
 
 
 def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
-    looks = {"begun", "counts", "ended", "id", "name", "params", "phase", "reason", "roots", "round", "state"}
-    reads = {"aresults", "errors", "results", "sql", "wait"}
+    looks = {"begun", "counts", "ended", "id", "name", "params", "phase", "reason", "roots", "round", "state"} | {
+        "summary"
+    }
+    reads = {"aresults", "durations", "errors", "results", "sql", "timeline", "wait"}
     steers = {"add", "cancel", "forget", "pause", "resolve", "resume", "retry"}
     assert seen(Run(Engine("memory:")._inside, 1)) == looks | reads | steers
 

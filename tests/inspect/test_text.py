@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.inspect.text import columns, safe_text, shortened
+from ramify.inspect.text import columns, safe_text, shortened, shortened_inside
 from tests.cli.conftest import HOSTILE, RAW
 
 #: Every character there is, lone surrogates included.
@@ -51,3 +51,16 @@ def test_a_cut_text_fits(text: str, limit: int) -> None:
 def test_the_hostile_text_of_the_other_tests_is_as_bad_as_it_says() -> None:
     assert all(raw in HOSTILE for raw in RAW)
     assert not any(raw in safe_text(HOSTILE) for raw in RAW)
+
+
+def test_a_name_is_cut_in_the_middle() -> None:
+    assert shortened_inside("load_orders_part_17", 19) == "load_orders_part_17"
+    assert shortened_inside("load_orders_part_17", 11) == "load_…rt_17"
+    assert shortened_inside("日本語日本語日本語", 9) == "日本…本語"
+
+
+@given(ANYTHING, st.integers(3, 30))
+def test_a_name_that_is_cut_in_the_middle_fits(text: str, limit: int) -> None:
+    shown = shortened_inside(safe_text(text), limit)
+    assert columns(shown) <= limit
+    assert ("…" in shown) or shown == safe_text(text)

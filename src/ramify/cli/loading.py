@@ -1,24 +1,42 @@
-"""From `walk.py:engine` to the engine, for the commands that run user code."""
+"""From `walk.py:engine` to the engine, and from `etl.py:etl` to the DAG, for the commands that import user code."""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
+from typing import TypeVar
 
 import click
 
 from ramify.cli.main import TROUBLE
 from ramify.cli.out import tell
-from ramify.engine.address import load_engine
+from ramify.engine.address import load_dag, load_engine
 from ramify.engine.engine import Engine
 from ramify.engine.importing import importing
 from ramify.errors import RamifyError
+from ramify.shapes.dag.dag import Dag
+
+T = TypeVar("T")
 
 
 def engine_at(address: str, url: str | None) -> Engine:
     """The engine at a place, on another store if one is given; what the user's module raises is shown in full."""
+    engine = _imported(address, load_engine)
+    engine._inside.say = tell
+    if url is not None:
+        engine._inside.url = url
+    return engine
+
+
+def dag_at(address: str) -> Dag:
+    """The DAG at a place."""
+    return _imported(address, load_dag)
+
+
+def _imported(address: str, load: Callable[[str], T]) -> T:
     try:
         with importing(address, by="`ramify`"):
-            engine = load_engine(address)
+            return load(address)
     except RamifyError:
         raise
     except Exception as error:
@@ -26,7 +44,3 @@ def engine_at(address: str, url: str | None) -> Engine:
             tell(line)
         tell(f"ramify: {address.rpartition(':')[0]} could not be imported; its own error is above")
         raise click.exceptions.Exit(TROUBLE) from error
-    engine._inside.say = tell
-    if url is not None:
-        engine._inside.url = url
-    return engine

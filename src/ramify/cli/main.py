@@ -28,6 +28,7 @@ COMMANDS = {
     "run": "Run a task of yours and all it grows into.",
     "worker": "Work on whatever is in the store, until stopped.",
     "status": "How a run is doing; --watch stays with it.",
+    "show": "The graph of a DAG, or of a run of one.",
     "runs": "All runs of the store.",
     "tasks": "Tasks of a run.",
     "errors": "What failed in a run, in groups.",

@@ -1,4 +1,4 @@
-"""The address of an engine: `package.module:engine` or `walk.py:engine`, so that another process can find the same one.
+"""The address of an engine or a DAG: `package.module:engine` or `walk.py:engine`, so that others can find the same one.
 
 Processes are started afresh and import the user's module by themselves. A file is loaded the way Python loads a script,
 with its folder first on the path, but under a name of its own, so that its `if __name__ == "__main__":` part does not
@@ -14,12 +14,15 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ramify.errors import ConfigError
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine
+    from ramify.shapes.dag.dag import Dag
+
+T = TypeVar("T")
 
 
 def folder_now() -> str | None:
@@ -66,16 +69,30 @@ def load_engine(address: str) -> Engine:
     """Import the engine at an address; ConfigError says what is wrong and what there is."""
     from ramify.engine.engine import Engine
 
+    return _load(address, Engine)
+
+
+def load_dag(address: str) -> Dag:
+    """Import the DAG at an address; ConfigError says what is wrong and what there is."""
+    from ramify.shapes.dag.dag import Dag
+
+    return _load(address, Dag)
+
+
+def _load(address: str, wanted: type[T]) -> T:
+    what = wanted.__name__
     where, colon, name = address.rpartition(":")
     if not colon or not where or not name:
-        raise ConfigError(f"{address!r}: write MODULE:ENGINE or FILE.py:ENGINE, such as walk.py:engine")
+        example = f"walk.py:{what.lower()}"
+        raise ConfigError(f"{address!r}: write MODULE:{what.upper()} or FILE.py:{what.upper()}, such as {example}")
     module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
     found = getattr(module, name, None)
-    if isinstance(found, Engine):
+    if isinstance(found, wanted):
         return found
-    engines = sorted(each for each, value in vars(module).items() if isinstance(value, Engine))
-    there = f"there is {', '.join(engines)}" if engines else "there is no Engine in it at all"
-    raise ConfigError(f"no engine {name!r} in {where}; {there}")
+    known = sorted(each for each, value in vars(module).items() if isinstance(value, wanted))
+    there = f"there is {', '.join(known)}" if known else f"there is no {what} in it at all"
+    other = "" if found is None else f", where that is of type {type(found).__name__}"
+    raise ConfigError(f"no {what.lower()} {name!r} in {where}{other}; {there}")
 
 
 def _load_module(name: str) -> ModuleType:

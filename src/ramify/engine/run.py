@@ -26,6 +26,7 @@ from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task
+from ramify.engine.timeline import RunSummary, TimelineRow, durations, summary, timeline
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
@@ -103,6 +104,11 @@ class Run(Generic[R_co]):
     def counts(self) -> Counts:
         """How many tasks there are and how they ended."""
         return sum(counts_of(self._inside.store.reads, self.id).values(), Counts())
+
+    @property
+    def summary(self) -> RunSummary:
+        """The same in a few numbers, with its times."""
+        return summary(self._inside.store, self.id)
 
     @property
     def ended(self) -> bool:
@@ -197,6 +203,14 @@ class Run(Generic[R_co]):
         asking: Any = self._inside.store.reads
         answer: Table = asking.sql(query, {"run": self.id})
         return answer
+
+    def timeline(self) -> Iterator[TimelineRow]:
+        """Each attempt that has ended, by task: start, end, attempt and process, as a stream."""
+        return timeline(self._inside.store.reads, self.id)
+
+    def durations(self) -> dict[str, float]:
+        """Of a run of a DAG: how many seconds each node took that has ended, by id, for `dag.critical_path(...)`."""
+        return durations(self._inside.store, self.id)
 
     def _pages(self, kind: str | None, partial: bool, longest_rest: float = LONGEST_REST) -> Iterator[list[Any]]:
         reading = self._reading()

@@ -12,6 +12,7 @@ import msgspec
 
 from ramify.errors import RamifyError
 from ramify.inspect.find import title
+from ramify.inspect.lives import Commits
 from ramify.inspect.show import call_text, event_text, key_text
 from ramify.model.event import Event, History, Status
 from ramify.model.segment import tasks_in
@@ -64,7 +65,7 @@ def history_of(reads: Reads, task: int) -> TaskHistory:
     run = reads.run(row.run)
     events = list(reads.events(task, task))
     words = _in_words(_with_sweeps(events, reads.sweeps(row.run), task))
-    kept = words[-EVENTS:]
+    kept, commits = words[-EVENTS:], Commits(reads)
     return TaskHistory(
         row,
         title(run),
@@ -72,17 +73,11 @@ def history_of(reads: Reads, task: int) -> TaskHistory:
         key_text(row.key),
         reads.history(task),
         [
-            EventInWords(event.n, event.status.name.lower(), committed_at(reads, event.seq), text, event.took)
+            EventInWords(event.n, event.status.name.lower(), commits.when(event.seq), text, event.took)
             for event, text in kept
         ],
         len(words) - len(kept),
     )
-
-
-def committed_at(reads: Reads, seq: int) -> int | None:
-    """When a commit was written; None when the log does not tell."""
-    commits = reads.tail(seq - 1, limit=1).commits if seq > 0 else ()
-    return commits[0].at if commits and commits[0].seq == seq else None
 
 
 def _with_sweeps(events: list[Event], sweeps: Sequence[Sweep], task: int) -> list[Event]:

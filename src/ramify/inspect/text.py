@@ -63,6 +63,15 @@ def shortened(text: str, limit: int) -> str:
     return "".join(kept) + "…"
 
 
+def shortened_inside(text: str, limit: int) -> str:
+    """The same, cut in the middle: names that begin alike mostly differ at their ends."""
+    if columns(text) <= limit:
+        return text
+    head = shortened(text, limit // 2 + 1)
+    # Its last character is the ellipsis, and so is that of the end, which is looked at backwards.
+    return head + shortened(text[::-1], limit - columns(head) + 1)[-2::-1]
+
+
 def _columns_of(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
         return 0

@@ -6,12 +6,15 @@ from typing import NamedTuple
 
 import click
 
-from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, on_store_to_change, who_and_why
 from ramify.inspect.find import title
+from ramify.inspect.history import UnknownTask
 from ramify.inspect.live import workers
+from ramify.inspect.nodes import tasks_to_retry
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import plural
+from ramify.model.run import StoredRun
+from ramify.model.task import MAX_ID
 
 
 class Scopes(NamedTuple):
@@ -24,7 +27,7 @@ class Scopes(NamedTuple):
 
 @click.command()
 @click.argument("run")
-@click.argument("tasks", type=TASK, nargs=-1)
+@click.argument("wanted", metavar="[NODE|TASK]...", nargs=-1)
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
 @click.option("--cancelled", is_flag=True, help="All tasks that were cancelled, by themselves or with the run.")
@@ -33,7 +36,7 @@ class Scopes(NamedTuple):
 def retry(
     visit: Visit,
     run: str,
-    tasks: tuple[int, ...],
+    wanted: tuple[str, ...],
     failed: bool,
     quarantined: bool,
     cancelled: bool,
@@ -42,20 +45,19 @@ def retry(
 ) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
 
-    A continuation that was skipped because of them, or ran without them, waits for them and runs again. A run that had
-    ended is open again; the tasks run when a process works on the store.
+    A node of a DAG is named by its id, which wins over a number that looks the same; of a map, those of its items are
+    meant that were not done. A continuation that was skipped because of them, or ran without them, waits for them and
+    runs again. A run that had ended is open again; the tasks run when a process works on the store.
     """
     found = visit.run(run)
     scopes = Scopes(failed, quarantined, cancelled)
-    if not tasks and not any(scopes):
+    if not wanted and not any(scopes):
         total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
         raise click.UsageError(
-            f"say which tasks: their ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
+            f"say which tasks: nodes, ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
             f"or --cancelled ({total.cancelled:,})"
         )
-    for task in tasks:
-        if visit.task(task).run != found.id:
-            raise Wrong(f"task {task} is not a task of {title(found)}")
+    tasks = tuple(task for each in wanted for task in _tasks(visit, found, each))
     opened, superseded = _retry(visit, found.id, tasks, scopes, reason, by)
     if visit.out.as_json:
         visit.out.json({"run": found.id, "reopened": opened, "superseded": superseded})
@@ -65,6 +67,19 @@ def retry(
         visit.out.say(("look", f"task {task} stays closed: task {other} has its key now"))
     if opened and not workers(visit.store.reads):
         visit.out.say(("dim", "nobody works on this store now; start your program to run them"))
+
+
+def _tasks(visit: Visit, run: StoredRun, wanted: str) -> list[int]:
+    """The tasks that an argument means: those of a node, or one by its id."""
+    try:
+        return tasks_to_retry(visit.store.reads, run, wanted)
+    except UnknownTask as error:
+        if not wanted.isascii() or not wanted.isdigit():
+            raise Wrong(str(error)) from error
+    task = int(wanted)
+    if task > MAX_ID or visit.task(task).run != run.id:
+        raise Wrong(f"task {task} is not a task of {title(run)}")
+    return [task]
 
 
 def _retry(

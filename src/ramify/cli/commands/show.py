@@ -1,0 +1,168 @@
+"""`ramify show`: the graph of a run of a DAG, or of a definition that never ran."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from ramify.cli.out import Out
+from ramify.cli.visit import Visit, Wrong, opened
+from ramify.errors import ConfigError
+from ramify.inspect.find import title, typed
+from ramify.inspect.folding import Box, boxes_of, counted_states, remarks_of, state_of, title_of, took_of
+from ramify.inspect.graph import Graph, GraphNode
+from ramify.inspect.progress import headline
+from ramify.inspect.run_graph import graph_of
+from ramify.inspect.status import status_of
+from ramify.inspect.text import Piece, safe_text, shortened_inside
+from ramify.inspect.words import plural, stamp
+from ramify.model.policy import PARKED
+
+#: What is no name of a run that anybody gives, or must be written as NAME#1 or by its id.
+_ADDRESS = re.compile(r"(.*\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*")
+#: Columns of a line that an id may take.
+_WIDEST = 28
+
+_STYLES = {
+    "done": "good",
+    "failed": "bad",
+    "quarantined": "bad",
+    "running": "name",
+    "cancelled": "look",
+    "skipped": "look",
+    "waiting": "dim",
+}
+
+
+@click.command()
+@click.argument("wanted", metavar="[RUN|MODULE:DAG]", required=False)
+@click.option("--all", "whole", is_flag=True, help="Every node by itself, however many there are.")
+@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into a file.")
+@click.option("--mermaid", is_flag=True, help="As the text of a Mermaid diagram.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for each node.")
+@click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
+@click.pass_context
+def show(
+    context: click.Context, /, wanted: str | None, whole: bool, svg: Path | None, mermaid: bool, as_json: bool,
+    url: str | None,
+) -> None:  # fmt: skip
+    """Show the graph of a DAG by levels: how each node stands, how long it took, and what it waits for.
+
+    Of a run, or, as etl.py:etl or package.module:etl, of a definition that never ran; a run with such a name is meant
+    by NAME#1 or by its id. Without an argument: the run that is open, or the newest one if none is.
+
+    In a graph of more than 100 nodes those that run the same and stand the same are one line, or one box; --all shows
+    each by itself. --json has all of them: node (its id), kind, role (task, map, case or end), level, needs (what it
+    waits for), when (how those must have ended), and of a run also run, task, state (waiting, ready, running, done,
+    failed, skipped, cancelled, quarantined), attempts, seconds, waits_for (what has not ended), parts (of a map: how
+    many items stand how), reason and due (before when it is not tried).
+    """
+    if sum((svg is not None, mermaid, as_json)) > 1:
+        raise click.UsageError("give one of --svg, --mermaid and --json")
+    out = Out(as_json=as_json)
+    if wanted is not None and _ADDRESS.fullmatch(wanted):
+        from ramify.cli.definition import graph_at
+
+        _show(out, graph_at(wanted), [], whole, svg, mermaid)
+        return
+    with opened(url or context.obj, reading=True) as store:
+        run = Visit(store, out).run(wanted)
+        graph = graph_of(store, run)
+        if graph is None:
+            raise Wrong(
+                f"{title(run)} is a {run.shape or 'plain'} run and has no nodes to show; "
+                f"`ramify status {typed(run)}` tells how it is doing"
+            )
+        _show(out, graph, headline(status_of(store, run.id)), whole, svg, mermaid)
+
+
+def _show(out: Out, graph: Graph, head: list[Piece], whole: bool, svg: Path | None, mermaid: bool) -> None:
+    if out.as_json:
+        for node in graph.nodes:
+            out.json(_json(graph, node))
+        return
+    boxes = boxes_of(graph, whole=whole)
+    if mermaid:
+        from ramify.inspect.mermaid import lines_of
+
+        for line in lines_of(graph, boxes):
+            out.say(line)
+    elif svg is not None:
+        _draw(out, graph, boxes, head, svg)
+    else:
+        _levels(out, graph, boxes, head)
+
+
+def _draw(out: Out, graph: Graph, boxes: list[Box], head: list[Piece], file: Path) -> None:
+    from ramify.inspect.drawing import svg
+
+    about = " · ".join(filter(None, ["".join(map(_plain, head)) or graph.name, _sum(graph)]))
+    try:
+        with open(file, "w", encoding="utf-8") as picture:
+            picture.writelines(f"{line}\n" for line in svg(graph, boxes, about))
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written ({error.strerror})") from error
+    out.say(f"{file}: {_sum(graph)}")
+
+
+def _levels(out: Out, graph: Graph, boxes: list[Box], head: list[Piece]) -> None:
+    out.say(*(head or [("name", graph.name)]))
+    out.say("  ", _sum(graph))
+    if not boxes:
+        return
+    out.say("")
+    level = -1
+    rows: list[list[Piece]] = []
+    for box in boxes:
+        rows.append(_row(graph, box, is_first=box.first != level))
+        level = box.first
+    heads = ["level", "node", "state", "took", "about"] if graph.run is not None else ["level", "node", "about"]
+    out.table(heads, rows, right=frozenset({0, 3}) if graph.run is not None else frozenset({0}))
+
+
+def _row(graph: Graph, box: Box, *, is_first: bool) -> list[Piece]:
+    level = str(box.first + 1) if box.first == box.last else f"{box.first + 1}-{box.last + 1}"
+    state = state_of(graph, box)
+    style = _STYLES.get(state)
+    cells: list[Piece] = [
+        ("dim", level if is_first else ""),
+        ("name", shortened_inside(safe_text(title_of(graph, box)), _WIDEST)),
+    ]
+    if graph.run is not None:
+        cells += [(style, state) if style else state, took_of(graph, box)]
+    return [*cells, " · ".join(remarks_of(graph, box, edges=True))]
+
+
+def _sum(graph: Graph) -> str:
+    many = f"{plural(len(graph.nodes), 'node')} in {plural(len(graph.levels), 'level')}"
+    states = ", ".join(f"{count:,} {state}" for state, count in counted_states(graph))
+    return f"{many}: {states}" if states else many
+
+
+def _json(graph: Graph, node: GraphNode) -> dict[str, object]:
+    def named(places: tuple[int, ...]) -> list[str]:
+        return [graph.nodes[place].id for place in places]
+
+    return {
+        "run": None if graph.run is None else graph.run.id,
+        "node": node.id,
+        "kind": node.kind,
+        "role": node.role,
+        "level": node.level + 1,
+        "needs": named(node.needs),
+        "when": node.when,
+        "task": node.task,
+        "state": node.state,
+        "attempts": node.attempts,
+        "seconds": node.seconds,
+        "waits_for": named(node.waits_for),
+        "parts": node.parts,
+        "reason": node.reason,
+        "due": stamp(node.due) if node.due is None or node.due < PARKED else "parked",
+    }
+
+
+def _plain(piece: Piece) -> str:
+    return piece if isinstance(piece, str) else piece[1]

@@ -1,0 +1,116 @@
+"""Graphs: nodes level by level, how each stands, and what it still waits for.
+
+Those of runs are read from the store (`run_graph.py`). A definition that never ran has the same values, without what
+only a run knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from ramify.model.join import Rule
+from ramify.model.run import StoredRun
+from ramify.model.task import OWN
+
+
+class NodeState(StrEnum):
+    """How a node stands. One that is running may be about to."""
+
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+    QUARANTINED = "quarantined"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing more will come of it by itself."""
+        return self not in (NodeState.WAITING, NodeState.READY, NodeState.RUNNING)
+
+
+class Role(StrEnum):
+    """What a node does: a task of the user's, a map, a case, or what follows the end of the run."""
+
+    TASK = "task"
+    MAP = "map"
+    CASE = "case"
+    END = "end"
+
+
+#: The kind of the task that closes a run of a DAG.
+CLOSE = f"{OWN}close"
+
+_WHEN = {
+    Rule.ALL_DONE: "done",
+    Rule.NONE_FAILED: "none-failed",
+    Rule.ANY_DONE: "any-done",
+    Rule.ANY_FAILED: "failed",
+    Rule.ALWAYS: "always",
+}
+
+
+class GraphNode(msgspec.Struct, frozen=True):
+    """A node. `needs` and `waits_for` are places among the nodes: all it waits for, and those that have not ended.
+
+    `kind` is what it runs; of a map, what it makes for each item, and of the end, what follows it. `parts` are how many
+    of those stand how. `seconds` are from the start of its first attempt to its end, that of all it made included.
+    One that waits for a time has that as `due`, by the store's clock. `reason` is why it ended so, or is tried again.
+    """
+
+    id: str
+    kind: str
+    role: Role
+    level: int
+    needs: tuple[int, ...]
+    when: str = "done"
+    task: int | None = None
+    state: NodeState | None = None
+    attempts: int = 0
+    seconds: float | None = None
+    waits_for: tuple[int, ...] = ()
+    parts: Mapping[NodeState, int] | None = None
+    reason: str | None = None
+    due: int | None = None
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """Nodes, each behind all that it waits for; of a run, or of a definition that has no `run`."""
+
+    name: str
+    nodes: Sequence[GraphNode]
+    run: StoredRun | None = None
+
+    @property
+    def levels(self) -> list[list[int]]:
+        """The places of nodes by the longest way to them."""
+        found: list[list[int]] = []
+        for place, node in enumerate(self.nodes):
+            while node.level >= len(found):
+                found.append([])
+            found[node.level].append(place)
+        return found
+
+
+def role_of(kind: str) -> Role:
+    """What tasks of a kind do in a graph. There are several kinds of maps."""
+    if kind == f"{OWN}case":
+        return Role.CASE
+    if kind == CLOSE:
+        return Role.END
+    return Role.MAP if kind.startswith(f"{OWN}map") else Role.TASK
+
+
+def when_of(rule: Rule) -> str:
+    """A rule as people write it."""
+    return _WHEN[rule]
+
+
+def level_of(needs: Iterable[int], levels: Sequence[int]) -> int:
+    """One more than the last of those it waits for."""
+    return 1 + max((levels[each] for each in needs), default=-1)

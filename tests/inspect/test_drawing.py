@@ -1,0 +1,104 @@
+"""Pictures of graphs: well-formed whatever nodes are called, and nothing lies over anything else."""
+
+import re
+from itertools import pairwise
+from xml.etree import ElementTree
+
+from ramify.cli.out import LONGEST
+from ramify.inspect.drawing import svg
+from ramify.inspect.folding import boxes_of
+from ramify.inspect.graph import Graph, GraphNode, NodeState, Role
+from ramify.inspect.mermaid import lines_of
+from tests.cli.conftest import HOSTILE, RAW
+from tests.inspect.test_folding import chain, layered
+
+SVG = "{http://www.w3.org/2000/svg}"
+NAMES = [
+    HOSTILE,
+    "</text><script>alert(1)</script>",
+    '"]; click n0 "javascript:alert(1)"',
+    "`**x**` #35; &amp;",
+    "日本語" * 20,
+]
+
+
+def named() -> Graph:
+    """A node in each state, with names that mean something to parsers."""
+    states = list(NodeState)
+    nodes = [
+        GraphNode(NAMES[i % len(NAMES)] + str(i), NAMES[0], role, level=i, needs=tuple(range(i)), state=states[i])
+        for i, role in enumerate([*Role, *Role])
+    ]
+    return Graph(HOSTILE, nodes)
+
+
+def drawn(graph: Graph) -> ElementTree.Element:
+    return ElementTree.fromstring("\n".join(svg(graph, boxes_of(graph), graph.name)))
+
+
+def test_whatever_nodes_are_called_a_picture_is_text_and_shapes() -> None:
+    picture = drawn(named())
+    known = {f"{SVG}{name}" for name in ("svg", "title", "rect", "text", "marker", "path", "g")}
+    assert {element.tag for element in picture.iter()} == known
+    assert not [
+        name for element in picture.iter() for name in element.attrib if "href" in name or name.startswith("on")
+    ]
+    texts = "".join(picture.itertext())
+    assert not set(RAW) & set(texts)
+    assert "</text><script>alert(1)</script>1" in texts
+
+
+def test_boxes_lie_apart_and_arrows_go_to_the_right() -> None:
+    graph = layered(3, 5, 2, 4)
+    picture = drawn(graph)
+    boxes = [element for element in picture.iter(f"{SVG}rect") if "x" in element.attrib]
+    assert len(boxes) == 14
+    spots = sorted(
+        (float(box.attrib["x"]), float(box.attrib["y"]), float(box.attrib["width"]), float(box.attrib["height"]))
+        for box in boxes
+    )
+    for (x, y, width, height), (other_x, other_y, _, _) in pairwise(spots):
+        assert other_y >= y + height if x == other_x else other_x > x + width
+    ways = [element.attrib["d"] for element in picture.iter(f"{SVG}path") if "marker-end" in element.attrib]
+    assert len(ways) == 3 * 5 + 5 * 2 + 2 * 4
+    for way in ways:
+        numbers = [float(number) for number in re.findall(r"[\d.]+", way)]
+        assert numbers[-2] > numbers[0]
+    assert float(picture.attrib["height"]) >= max(y + height for _, y, _, height in spots)
+    assert float(picture.attrib["width"]) >= max(x + width for x, _, width, _ in spots)
+
+
+def test_an_arrow_passes_the_columns_between_beside_their_boxes() -> None:
+    nodes = [
+        GraphNode("a", "walk", Role.TASK, 0, ()),
+        GraphNode("b", "walk", Role.TASK, 1, (0,)),
+        GraphNode("c", "walk", Role.TASK, 2, (0, 1)),
+    ]
+    picture = drawn(Graph("g", nodes))
+    box = [element for element in picture.iter(f"{SVG}rect") if "x" in element.attrib][1]
+    top, bottom = float(box.attrib["y"]), float(box.attrib["y"]) + float(box.attrib["height"])
+    (passing,) = [e.attrib["d"] for e in picture.iter(f"{SVG}path") if "H" in e.attrib["d"]]
+    height = float(re.findall(r"([\d.]+)H", passing)[0])
+    assert height < top or height > bottom
+
+
+def test_a_large_graph_is_a_small_picture_and_an_empty_one_is_none_the_worse() -> None:
+    assert len("\n".join(svg(chain(5_000), boxes_of(chain(5_000)), "chain"))) < 5_000
+    assert drawn(Graph("nothing", [])).tag == f"{SVG}svg"
+
+
+def test_whatever_nodes_are_called_a_diagram_has_them_between_quotes() -> None:
+    graph = named()
+    head, *lines = lines_of(graph, boxes_of(graph))
+    assert head == "flowchart LR"
+    boxes = [line for line in lines if '"' in line]
+    assert len(boxes) == len(graph.nodes)
+    for box in boxes:
+        assert re.fullmatch(r'  n\d+[\[({]{1,2}"[^"]*"[\])}]{1,2}:::\w+', box)
+        inside = box.split('"')[1].replace("<br/>", "")
+        assert not set("<>&`[]{}|\\") & set(inside)
+        assert not set(RAW) & set(inside)
+        assert not re.search(r"#(?!\d+;)", inside)
+    assert [line for line in lines if line.endswith("n2")] == ["  n0 --> n2", "  n1 --> n2"]
+    assert max(map(len, lines)) < LONGEST
+    assert sum(line.startswith("  classDef ") for line in lines) == len(NodeState)
