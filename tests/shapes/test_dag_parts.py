@@ -205,7 +205,7 @@ def test_a_changed_dag_under_an_unfinished_name_is_refused_with_what_changed(her
     first = other.add(numbers.of())
     other.map(times.of(first.each, 11), id="tens")
     other.add(words.of(7), id="spare")
-    with pytest.raises(ConfigError, match=re.escape("(new: spare; gone: free, twice, total, words; changed: tens)")):
+    with pytest.raises(ConfigError, match=re.escape("(new: spare; gone: free, twice, total and words; changed: tens)")):
         here.start(other.of(), name="r")
     # The same nodes, of which one waits for another one more.
     again = here.dag("sums")

@@ -94,7 +94,7 @@ class DagPlan:
             nodes=[makers.get(n, self.nodes[n]) for n in kept],
             graph=Adjacency(needs),
             rules=[Rule.ALL_DONE if n in makers else self.rules[n] for n in kept],
-            maps={place[n]: call for n, call in self.maps.items() if n in place},
+            maps={place[n]: call for n, call in self.maps.items() if n in place and n not in makers},
         )
 
     @property
