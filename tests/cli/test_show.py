@@ -250,10 +250,10 @@ def test_retry_of_a_map_takes_those_of_its_items_that_were_not_done(desk: Desk, 
 
 def test_retry_says_which_node_was_perhaps_meant(desk: Desk, engine: Engine) -> None:
     etl(engine)
-    assert "etl has no node 'halvse'; did you mean 'halves'?" in desk.err("retry", "etl", "halvse", code=2)
+    assert "no task with the key 'halvse'; did you mean 'halves'?" in desk.err("retry", "etl", "halvse", code=2)
     assert "no task 123456" in desk.err("retry", "etl", "123456", code=2)
     engine.run(report.of(), name="walk", threads=0)
-    assert "walk has no node 'halves'" in desk.err("retry", "walk", "halves", code=2)
+    assert "no task with the key 'halves'" in desk.err("retry", "walk", "halves", code=2)
 
 
 def test_json_of_a_definition_is_in_ascii(program: Path, desk: Desk) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -21,6 +21,8 @@ from ramify.model.key import key_bytes, key_text
 from ramify.model.outcome import TaskError
 from ramify.model.policy import SECOND
 from ramify.model.segment import SegmentState
+from ramify.model.task import Row, is_own
+from ramify.shapes.dag.own import MAPS
 from ramify.store.reads import Reads
 
 _ITEM = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
@@ -66,6 +68,33 @@ def task_with(reads: Reads, run: int, key: object) -> int:
             f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …); give an id"
         )
     return found[0]
+
+
+def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:
+    """What trying the task with this key again means: it alone; of a map, those of its items that were not done.
+
+    A map whose items were all done is made again; one whose items are on their way is left alone.
+    """
+    task = task_with(reads, run, key)
+    row = reads.task(task)
+    assert row is not None
+    gathering = _with_key(reads, run, f"{key}[]") if row.kind in MAPS else []
+    if not gathering:
+        return [task]
+    is_open = reads.history(gathering[-1]).ended is None
+    return sorted(_not_done(reads, row)) or ([] if is_open else [task])
+
+
+def _not_done(reads: Reads, made_by: Row) -> Iterator[int]:
+    for status in (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED):
+        after, more = 0, True
+        while more:
+            page = reads.results(made_by.run, status=status, after=after)
+            for ended in page.rows:
+                row = reads.task(ended.task)
+                if row is not None and row.parent == made_by.id and not is_own(row.kind):
+                    yield ended.task
+            after, more = page.after, page.more
 
 
 def state_of(reading: Reading, run: int, key: str) -> TaskState:

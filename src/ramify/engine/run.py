@@ -20,7 +20,7 @@ from ramify.engine import deciding
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.given import check_task
-from ramify.engine.keyed import TaskState, results_with, state_of, task_with
+from ramify.engine.keyed import TaskState, results_with, state_of, task_with, tasks_to_retry
 from ramify.engine.lacking import not_whole
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
@@ -362,11 +362,16 @@ class Run(Generic[R_co]):
     ) -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
+        Of a map of a DAG these are its items that were not done, or all when they were.
         A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well,
         and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
-        chosen = TasksToRetry(tuple(map(self._id_of, tasks)), failed, quarantined, cancelled)
+        reads = self._inside.store.reads
+        named = [
+            tasks_to_retry(reads, self.id, each) if isinstance(each, str) else [self._id_of(each)] for each in tasks
+        ]
+        chosen = TasksToRetry(tuple(chain.from_iterable(named)), failed, quarantined, cancelled)
         return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
 
     def _id_of(self, task: int | str) -> int:

@@ -10,7 +10,6 @@ from ramify.cli.visit import Visit, Wrong, on_store_to_change, who_and_why
 from ramify.inspect.find import title
 from ramify.inspect.history import UnknownTask
 from ramify.inspect.live import workers
-from ramify.inspect.nodes import tasks_to_retry
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import plural
 from ramify.model.run import StoredRun
@@ -45,9 +44,10 @@ def retry(
 ) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
 
-    A node of a DAG is named by its id, which wins over a number that looks the same; of a map, those of its items are
-    meant that were not done. A continuation that was skipped because of them, or ran without them, waits for them and
-    runs again. A run that had ended is open again; the tasks run when a process works on the store.
+    A task with a key, such as a node of a DAG, is named by that, which wins over a number that looks the same. Of a
+    map, its items are meant that were not done, or all when they were. A continuation that was skipped because of them,
+    or ran without them, waits for them and runs again. A run that had ended is open again; the tasks run when a process
+    works on the store.
     """
     found = visit.run(run)
     scopes = Scopes(failed, quarantined, cancelled)
@@ -71,8 +71,10 @@ def retry(
 
 def _tasks(visit: Visit, run: StoredRun, wanted: str) -> list[int]:
     """The tasks that an argument means: those of a node, or one by its id."""
+    from ramify.engine.keyed import tasks_to_retry
+
     try:
-        return tasks_to_retry(visit.store.reads, run, wanted)
+        return tasks_to_retry(visit.store.reads, run.id, wanted)
     except UnknownTask as error:
         if not wanted.isascii() or not wanted.isdigit():
             raise Wrong(str(error)) from error

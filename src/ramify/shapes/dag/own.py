@@ -61,11 +61,15 @@ def expand(how: Expansion, params: list[Any], results: list[Any], items: Any) ->
     """Make a task for each item of a list."""
     if not isinstance(items, list):
         raise Fatal(f"{how.source} gave {shown(items)}, which is no list; a map is over the items of one")
+    if how.most is not None and len(items) > how.most:
+        raise Fatal(f"{how.source} gave {len(items):,} items, and max_items is {how.most:,}")
     _expand(how, params, results, items)
 
 
 def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: Stream[Any]) -> None:
     """Make a task for each result of a map."""
+    if how.most is not None and len(items) > how.most:
+        raise Fatal(f"{how.source} gave {len(items):,} results, and max_items is {how.most:,}")
     _expand(how, params, results, items)
 
 
@@ -93,7 +97,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
     def each() -> Iterator[Call[Any]]:
         for count, item in enumerate(items, 1):
             if how.most is not None and count > how.most:
-                raise Fatal(f"{how.source} gave more than {how.most:,} items, its max_items")
+                raise Fatal(f"{how.source} gave more than {how.most:,} items, which is max_items")
             value = write(item)
             yield packed.call(group, filled(body, dict.fromkeys(how.blanks, value)))
 
@@ -144,6 +148,7 @@ def _group(me: Current, packed: PackedCall) -> Group:
 
 
 EXPAND, EXPAND_STREAM, EXPAND_GENERATOR = f"{OWN}map", f"{OWN}map-stream", f"{OWN}map-generator"
+MAPS = frozenset({EXPAND, EXPAND_STREAM, EXPAND_GENERATOR})
 GATHER = f"{OWN}gather"
 #: How long a map waits for a process that knows its generator, in seconds.
 UNKNOWN_PAUSE = 5.0
