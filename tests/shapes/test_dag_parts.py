@@ -115,6 +115,17 @@ def test_a_retried_node_runs_again_and_so_does_what_follows_it(here: Engine) -> 
     assert run.counts.done > before  # maps that are made again have items of their own
 
 
+def test_a_map_that_is_tried_again_takes_those_of_its_items_that_were_not_done(here: Engine) -> None:
+    broken.update({2, 3})
+    run = here.run(dag.of(), name="r")
+    assert run.retry("tens").tasks == 7  # two items, two maps, the sum, the words, and the end
+    # Its items are on their way, so there is nothing to try again, and nothing else is.
+    assert run.retry("tens").tasks == 0
+    broken.clear()
+    assert here.run(dag.of(), name="r").state is RunState.DONE
+    assert run["words"].result == "120 in all"
+
+
 def test_a_node_that_somebody_resolves_lets_those_run_that_were_skipped(here: Engine) -> None:
     broken.add(2)
     run = here.run(dag.of(), name="r")

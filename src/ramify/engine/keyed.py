@@ -8,10 +8,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
 
+from ramify.engine.given import check_task
 from ramify.engine.reading import Members, Reading
 from ramify.errors import ConfigError
 from ramify.inspect.history import UnknownTask
@@ -68,6 +70,20 @@ def task_with(reads: Reads, run: int, key: object) -> int:
             f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …); give an id"
         )
     return found[0]
+
+
+def id_of(reads: Reads, run: int, task: int | str) -> int:
+    """The id of a task that somebody named by that, or by its key."""
+    if isinstance(task, str):
+        return task_with(reads, run, task)
+    check_task("a task named by {}", task)
+    return task
+
+
+def ids_to_retry(reads: Reads, run: int, tasks: Sequence[int | str]) -> tuple[int, ...]:
+    """What trying these again means."""
+    named = (tasks_to_retry(reads, run, task) if isinstance(task, str) else [id_of(reads, run, task)] for task in tasks)
+    return tuple(chain.from_iterable(named))
 
 
 def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:

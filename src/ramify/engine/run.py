@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from ramify.engine import deciding
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
-from ramify.engine.given import check_task
-from ramify.engine.keyed import TaskState, results_with, state_of, task_with, tasks_to_retry
+from ramify.engine.keyed import TaskState, id_of, ids_to_retry, results_with, state_of
 from ramify.engine.lacking import not_whole
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
@@ -332,7 +331,9 @@ class Run(Generic[R_co]):
         store = self._inside.store
         if task is None:
             return deciding.cancel(store, self.id, reason, by)
-        return deciding.cancel_task(store, self.id, self._id_of(task), below=below, reason=reason, by=by)
+        return deciding.cancel_task(
+            store, self.id, id_of(self._inside.store.reads, self.id, task), below=below, reason=reason, by=by
+        )
 
     def resolve(
         self, task: int | str, *, result: Any = UNRESOLVED, skip: bool = False, reason: str = "", by: str | None = None
@@ -344,7 +345,7 @@ class Run(Generic[R_co]):
         """
         if skip == (result is not UNRESOLVED):
             raise ConfigError(f"resolve({task!r}): give result=... or skip=True")
-        task = self._id_of(task)
+        task = id_of(self._inside.store.reads, self.id, task)
         row = self._inside.store.reads.task(task)
         if row is None or row.run != self.id:
             return Resolved(Settled.UNKNOWN)
@@ -367,18 +368,11 @@ class Run(Generic[R_co]):
         and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
         """
-        reads = self._inside.store.reads
-        named = [
-            tasks_to_retry(reads, self.id, each) if isinstance(each, str) else [self._id_of(each)] for each in tasks
-        ]
-        chosen = TasksToRetry(tuple(chain.from_iterable(named)), failed, quarantined, cancelled)
+        named = ids_to_retry(self._inside.store.reads, self.id, tasks)
+        if tasks and not named:
+            return Retried()
+        chosen = TasksToRetry(named, failed, quarantined, cancelled)
         return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
-
-    def _id_of(self, task: int | str) -> int:
-        if isinstance(task, str):
-            return task_with(self._inside.store.reads, self.id, task)
-        check_task("a task named by {}", task)
-        return task
 
     def forget(self, reason: str = "", *, older: timedelta | None = None, by: str | None = None) -> int:
         """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.
