@@ -208,6 +208,30 @@ def test_what_a_call_carries_is_carried_by_each(both: Engine) -> None:
     assert list(both.run(dag.of()).results(listed)) == [[["here", {"trace": "t"}]] * 2]
 
 
+def test_arguments_that_are_too_large_for_one_item_are_a_failure_of_the_map(both: Engine) -> None:
+    dag = both.dag("x")
+    long = dag.param("long", str)
+    dag.map(anything.of([long, long, dag.add(numbers.of(2)).each]), id="map")
+    run = both.run(dag.of(long="x" * 600_000))
+    assert states(run)["map"] == "failed"
+    (error,) = run.errors()
+    assert error.failure.text == "anything: its arguments for 0 take 1,200,011 bytes, and may take 1,048,576 (1 MiB)"
+
+
+def test_whoever_serves_the_queue_of_the_nodes_serves_all_of_the_run(both: Engine) -> None:
+    dag = both.dag("x")
+    items = dag.add(numbers.of(3).queue("mine"))
+    mapped = dag.map(number.of(items.each).queue("mine"))
+    second = dag.map(number.of(mapped.each).queue("mine"))
+    pick = dag.add(anything.of("a").queue("mine"))
+    dag.add(total.of(second.out).queue("mine"), after=[pick.case("a")])
+    dag.on_end(anything.of("end").queue("mine"))
+    with both.working(queues=["mine"]):
+        run = both.start(dag.of())
+        assert run.wait(20)
+    assert (run.state, list(run.results(total))) == (RunState.DONE, [3])
+
+
 def test_a_map_waits_for_others_and_obeys_its_when(both: Engine) -> None:
     dag = both.dag("x")
     items, bad = dag.add(numbers.of(2)), dag.add(number.of(-1), id="bad")

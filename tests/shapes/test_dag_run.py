@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ramify import Backoff, Defer, Engine, Run, RunState, Skip, Tasks, current
+from ramify import Backoff, Defer, Engine, Fatal, Run, RunState, Skip, Tasks, current
 from ramify.testing import oracle, using
-from tests.shapes.dags import add, anything, end, made, number, on_day, seen, states, summary, task_of, tasks
+from tests.shapes.dags import add, anything, end, listed, made, number, on_day, seen, states, summary, task_of, tasks
 
 #: What tasks do or find that no argument can carry, by name.
 DOING: dict[str, Callable[[], object]] = {}
@@ -365,6 +365,25 @@ def test_a_kind_that_is_gone_waits_and_goes_on_after_a_deploy(tmp_path: Path) ->
     after.close()
 
 
+def test_what_failed_is_tried_again_with_all_that_follows_it(both: Engine) -> None:
+    dag = both.dag("x")
+    DOING["fail"] = refuse
+    items = dag.add(anything.of([1, 2]), id="items")
+    loads = dag.map(doing.of("fail", items.each), id="loads")
+    dag.add(anything.of([dag.add(listed.of(loads.out), id="list").out]), id="behind")
+    dag.on_end(summary.of("end"))
+    run = both.run(dag.of(), name="x")
+    assert (run.state, states(run)["behind"]) == (RunState.FAILED, "skipped")
+    DOING["fail"] = lambda: None
+    run.retry()
+    run = both.run(dag.of(), name="x")
+    assert (run.state, states(run)["behind"]) == (RunState.DONE, "done")
+    assert [[1, 2]] in list(run.results(anything))
+    # The run ended twice, and so did what follows its end.
+    assert len(list(run.results(summary))) == 2
+    assert oracle.check(both._inside.store) == []
+
+
 def test_two_runs_of_one_dag_do_not_mix(both: Engine) -> None:
     dag = both.dag("x")
     n = dag.param("n", int)
@@ -431,6 +450,10 @@ def test_a_killed_run_is_gone_on_with_by_the_same_line(tmp_path: Path, name: str
 def test_a_dag_runs_in_worker_processes(tmp_path: Path) -> None:
     (tmp_path / "killed").touch()
     assert program(tmp_path, "nightly", processes=2).stdout.splitlines()[-1] == "new done [3, 4, 5, 6, 7] 12"
+
+
+def refuse() -> None:
+    raise Fatal("not now")
 
 
 def found(engine: Engine) -> Run[Any]:

@@ -251,13 +251,14 @@ class Dag:
             raise ConfigError(f"{self.name}: case({name!r}): give the name of a case, which {node.id} may give")
         found = self._cases.get((number, name))
         if found is None:
+            queue = self._calls[number].group.queue
             made = own_call(CHOOSE, node.out, name, [])
             found = Node(self, self._insert(made, f"{node.id}={name}", (number,)))
             self._cases[number, name] = found
             # Each knows all of them, so that a name which is none is noticed.
             cases = [name for of, name in self._cases if of == number]
             for case in cases:
-                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases)
+                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases).queue(queue)
         return found
 
     def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:

@@ -48,4 +48,6 @@ def mapping(call: Call[Any], source: Node[Any], is_mapped: bool, most: int | Non
     )
     params = [blank for blank, _ in blanks if isinstance(blank.source, Param)]
     results = [each for each, _ in call.slots()]
-    return own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+    made = own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+    # Whoever serves the calls that it makes serves the map as well.
+    return made.queue(call.group.queue)

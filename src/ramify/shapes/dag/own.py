@@ -20,7 +20,7 @@ from ramify.model.codec.escape import filled, unescaped
 from ramify.model.codec.limits import shown
 from ramify.model.codec.wire import write
 from ramify.model.join import Gathered, Rule
-from ramify.model.task import OWN
+from ramify.model.task import MAX_PAYLOAD, OWN
 from ramify.shapes.dag.packed import PackedCall
 
 
@@ -82,10 +82,15 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
 
     def each() -> Iterator[Call[Any]]:
         for item in items:
-            value = write(item)
-            yield packed.call(group, filled(body, dict.fromkeys(how.blanks, value)))
+            whole = filled(body, dict.fromkeys(how.blanks, write(item)))
+            if len(whole) > MAX_PAYLOAD:
+                raise Fatal(
+                    f"{how.call.kind}: its arguments for {shown(item)} take {len(whole):,} bytes, and may take "
+                    f"{MAX_PAYLOAD:,} (1 MiB)"
+                )
+            yield packed.call(group, whole)
 
-    then = Call[Any](Group(GATHER, HANDLERS[GATHER].signature, handler=HANDLERS[GATHER]), b"[]")
+    then = own_call(GATHER).queue(how.call.queue)
     me.spawn(each(), then=then.always() if how.spare else then)
 
 
@@ -148,5 +153,8 @@ HANDLERS: Mapping[str, Handler] = {
 def own_call(kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
     """A call of one of these, which may refer to results."""
     handler = HANDLERS[kind]
+    group = Group(kind, handler.signature, handler=handler)
     body, references = handler.signature.encode_referring(args, kwargs)
-    return ReferringCall(Group(kind, handler.signature, handler=handler), body, None, None, None, references)
+    if not references:
+        return Call(group, handler.signature.encode(args, kwargs))
+    return ReferringCall(group, body, None, None, None, references)

@@ -141,7 +141,8 @@ class DagPlan:
             msgspec.structs.replace(each, call=msgspec.structs.replace(each.call, body=self._body(call).decode()))
             for each, call in self.at_end
         ]
-        call = own_call(CLOSE, at_end)
+        # Whoever serves the last of its nodes serves the end as well.
+        call = own_call(CLOSE, at_end).queue(self.nodes[self.graph.ends[-1]].group.queue)
         brood = Brood()
         brood.add(0, msgspec.structs.replace(call, label=label_of(CLOSE, CLOSING)))
         return msgspec.structs.replace(new_tasks(call.group, id, brood, 0, waits=True), parents=None)
