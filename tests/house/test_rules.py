@@ -187,7 +187,7 @@ def test_the_banned_words_are_those_under_not_used_and_no_others(tmp_path: Path)
 
 
 def test_our_own_glossary_bans_the_words_it_says_it_bans() -> None:
-    words = {"manager", "helper", "util", "base", "message", "execution", "item", "data", "info"}
+    words = {"manager", "helper", "util", "base", "message", "execution", "data", "info"}
     assert banned_words(REPOSITORY) == words
 
 

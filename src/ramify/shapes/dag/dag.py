@@ -27,7 +27,7 @@ from ramify.shapes.dag.mapping import mapped_over, mapping
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
-from ramify.shapes.dag.start import DagPlan
+from ramify.shapes.dag.start import CLOSING, DagPlan
 from ramify.shapes.dag.words import nearest, quoted, sealed
 
 R = TypeVar("R")
@@ -315,7 +315,7 @@ class Dag:
     def _check_id(self, id: str) -> None:
         if not isinstance(id, str) or not id:
             raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
-        if id in self._numbers:
+        if id in self._numbers or id == CLOSING:
             raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
         if len(key_bytes(id)) > MAX_KEY:
             raise ConfigError(f"{self.name}: id={id[:40]!r}…: an id may take {MAX_KEY:,} bytes")
