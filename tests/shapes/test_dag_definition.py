@@ -329,7 +329,7 @@ def test_params_are_given_by_name_and_refused_where_they_do_not_fit() -> None:
     given: Any = etl.of
     refused(lambda: given(), "etl: give day=…: it has no default")
     refused(lambda: given(dya=date(2026, 1, 5)), "etl: it has no param 'dya'; did you mean 'day'?")
-    refused(lambda: given(zzz=1), "etl: it has no param 'zzz'; it has day and depth")
+    refused(lambda: given(zzz=1), "etl: it has no param 'zzz'; it has day, depth")
     refused(lambda: given(day="monday"), "etl: `day` is a str and does not fit its annotation")
     refused(lambda: given(day=date(2026, 1, 5), depth="3"), "etl: `depth` is a str and does not fit")
     assert str(etl.of(day=date(2026, 1, 5))) == "etl(depth=3, day='2026-01-05'), 1 nodes"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable
-from itertools import islice
+from collections.abc import Iterable, Sequence
 
 from ramify.errors import ConfigError
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.shapes.dag.node import Param
 
-#: How many names are listed.
-_NAMED = 8
+#: How many ids stand in one text.
+_NAMED = 5
 
 
 def sealed(dag: str, param: Param, value: object) -> bytes:
@@ -23,10 +22,10 @@ def sealed(dag: str, param: Param, value: object) -> bytes:
         raise ConfigError(f"{dag}: {explain([(param.name, param.annotation, value)], error)}") from None
 
 
-def nearest(name: str, known: Collection[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """What was perhaps meant by a name that is not known."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"it has {_a_few(known)}"
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else f"it has {named(list(known)) or 'none'}"
 
 
 def quoted(names: Iterable[str]) -> str:
@@ -34,8 +33,7 @@ def quoted(names: Iterable[str]) -> str:
     return " or ".join(f'"{name}"' for name in names)
 
 
-def _a_few(names: Collection[str]) -> str:
-    few = list(islice(names, _NAMED))
-    if len(names) > len(few):
-        few[-1:] = [f"{len(names) - len(few) + 1:,} more"]
-    return " and ".join((", ".join(few[:-1]), few[-1]) if few[1:] else few) or "none"
+def named(ids: Sequence[str | None]) -> str:
+    """The first of some ids, and how many more there are."""
+    more = f" and {len(ids) - _NAMED:,} more" if len(ids) > _NAMED else ""
+    return ", ".join(map(str, ids[:_NAMED])) + more
