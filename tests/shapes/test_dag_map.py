@@ -115,9 +115,8 @@ def test_more_items_than_allowed_are_a_failure_before_any_is_made(both: Engine, 
     run = both.run(dag.of())
     assert (states(run)["map"], run.state.value) == (state, state)
     assert made(run, "number") == (3 if state == "done" else 0)
-    assert [error.failure.text for error in run.errors()] == (
-        [] if state == "done" else [f"numbers gave 3 items, and max_items is {most}"]
-    )
+    said = [error.failure.text for error in run.errors()]
+    assert ["numbers gave" in each and "max_items" in each for each in said] == [True] * (state == "failed")
 
 
 def test_results_of_a_map_are_counted_as_items_as_well(both: Engine) -> None:
@@ -125,7 +124,9 @@ def test_results_of_a_map_are_counted_as_items_as_well(both: Engine) -> None:
     first = dag.map(number.of(dag.add(numbers.of(3)).each))
     dag.map(number.of(first.each), max_items=2, id="second")
     run = both.run(dag.of())
-    assert [error.failure.text for error in run.errors()] == ["number gave 3 results, and max_items is 2"]
+    (error,) = run.errors()
+    assert "number gave" in error.failure.text
+    assert "max_items" in error.failure.text
 
 
 def minus_one_for(both: Engine, on_failed: Any) -> Any:

@@ -16,9 +16,9 @@ from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.stream import Stream
 from ramify.model.call import Call, Extra, Group, ReferringCall
 from ramify.model.codec import Signature
-from ramify.model.codec.escape import filled, unescaped
+from ramify.model.codec.escape import filled
 from ramify.model.codec.limits import shown
-from ramify.model.codec.wire import write
+from ramify.model.codec.wire import tree_in, write
 from ramify.model.join import Gathered, Rule
 from ramify.model.task import MAX_PAYLOAD, OWN
 from ramify.shapes.dag.packed import PackedCall
@@ -40,7 +40,7 @@ class Expansion(msgspec.Struct, frozen=True):
 
 def of_kind(map_body: bytes, kind: str) -> bytes:
     """What tells a map from others, as if the calls that it makes were of this kind."""
-    tree: Any = unescaped(map_body)
+    tree: Any = tree_in(map_body)
     how = tree["how"] if isinstance(tree, dict) else tree[0]
     how["call"]["kind"] = kind
     return b"%a" % (tree,)

@@ -27,7 +27,7 @@ from ramify.model.run import Order
 from ramify.model.task import NewTasks, is_own
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.node import Param
-from ramify.shapes.dag.own import CLOSE, AtEnd, of_kind, own_call
+from ramify.shapes.dag.own import CLOSE, EXPAND, AtEnd, of_kind, own_call
 from ramify.shapes.plan import Beginning
 
 #: The id of the task that closes a run.
@@ -76,7 +76,8 @@ class DagPlan:
                 return names[min(age, len(names) - 1)]
 
             for number, call in self.maps.items():
-                bodies[number] = of_kind(self.nodes[number].body, at_that_age(call.kind))
+                if self.nodes[number].kind.startswith(EXPAND):
+                    bodies[number] = of_kind(self.nodes[number].body, at_that_age(call.kind))
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
