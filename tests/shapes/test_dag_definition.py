@@ -101,6 +101,7 @@ def test_a_duplicate_id_is_refused_and_leaves_the_dag_as_it_was() -> None:
     etl = dag()
     etl.add(number.of(1), id="x")
     refused(lambda: etl.add(number.of(2), id="x"), "it has a node 'x' already")
+    refused(lambda: etl.add(number.of(2), id="(end)"), "it has a node '(end)' already")
     assert ids(list(etl)) == ["x"]
 
 

@@ -111,3 +111,29 @@ def test_a_generator_waits_for_what_it_was_added_with(here: Engine) -> None:
     outer.include(dag, "in/")
     run = here.start(outer.of())
     assert (run["in/count"].state, run["in/size"].state) == ("ready", "waiting")
+
+
+def test_a_generator_that_was_renamed_is_the_same_start(tmp_path: Path) -> None:
+    def started(*aliases: str, name: str) -> int:
+        program = Engine(tmp_path / "dag.db", include=[])
+        made = program.task(name=name, aliases=aliases)(rows.fn)
+        taken = program.task(name="size")(size.fn)
+        dag = program.dag("sizes")
+        dag.map(taken.of(dag.add(made.of(2, "x"), id="rows").each, 1))
+        run = program.start(dag.of(), name="r")
+        program.close()
+        return run.id
+
+    first = started(name="rows")
+    assert started("rows", name="lines") == first
+    with pytest.raises(ConfigError, match="other roots"):
+        started(name="others")
+
+
+def test_a_generator_of_another_engine_is_refused(here: Engine) -> None:
+    alone = Engine("memory:")
+    mine = alone.task(name="size")(size.fn)
+    dag = alone.dag("sizes")
+    dag.map(mine.of(dag.add(rows.of(2, "x")).each, 1))
+    with pytest.raises(ConfigError, match="this engine has no task 'rows'"):
+        alone.start(dag.of())

@@ -13,9 +13,23 @@ from typing import Any
 
 import pytest
 
-from ramify import Backoff, Defer, Engine, Run, RunState, Skip, Tasks, current
+from ramify import Backoff, Defer, Engine, Fatal, Run, RunState, Skip, Spawns, Stream, Tasks, current
 from ramify.testing import oracle, using
-from tests.shapes.dags import add, anything, end, made, number, on_day, seen, states, summary, task_of, tasks
+from tests.shapes.dags import (
+    add,
+    anything,
+    end,
+    listed,
+    made,
+    number,
+    numbers,
+    on_day,
+    seen,
+    states,
+    summary,
+    task_of,
+    tasks,
+)
 
 #: What tasks do or find that no argument can carry, by name.
 DOING: dict[str, Callable[[], object]] = {}
@@ -72,6 +86,28 @@ def told(n: int) -> list[Any]:
 @here.task
 def changed(n: int) -> int:
     raise Skip("nothing new")
+
+
+@here.task
+def yields(n: int) -> Spawns[int]:
+    yield number.of(n)
+    raise Skip("nothing new")
+
+
+@here.task
+async def awaits(n: int) -> int:
+    raise Skip("nothing new")
+
+
+@here.task
+def fork(n: int) -> int | None:
+    current().spawn(number.of(n), number.of(n + 1), then=joined.of())
+    return None
+
+
+@here.task
+def joined(parts: Stream[int] = Stream()) -> int:
+    return sum(parts)
 
 
 @here.task
@@ -259,6 +295,18 @@ def test_what_hangs_on_the_chosen_cases_runs_and_the_rest_is_skipped(
     assert found == expected
 
 
+def test_a_case_that_is_not_chosen_is_no_failure_in_a_test() -> None:
+    engine = Engine("memory:", include=[tasks])
+    dag = engine.dag("x")
+    pick = dag.add(anything.of("a"), id="pick")
+    for case in "ab":
+        dag.add(end.of(case), after=[pick.case(case)], id=case)
+    with using(engine) as bench:
+        run = engine.start(dag.of())
+        bench.drain()
+        assert (states(run)["a"], states(run)["b"]) == ("done", "skipped")
+
+
 @pytest.mark.parametrize("chosen", ["shop", None, ["ship", "shop"], 7])
 def test_a_case_that_is_none_is_a_failure(both: Engine, chosen: Any) -> None:
     dag = both.dag("x")
@@ -269,6 +317,23 @@ def test_a_case_that_is_none_is_a_failure(both: Engine, chosen: Any) -> None:
     assert run.state is RunState.FAILED
     assert states(run)["end"] == "skipped"
     assert all("was chosen, and the cases are ship, hold" in error.failure.text for error in run.errors())
+
+
+def test_a_node_that_forks_gives_what_its_continuation_gives(both: Engine) -> None:
+    dag = both.dag("x")
+    dag.add(anything.of(dag.add(fork.of(3)).out))
+    dag.add(listed.of(dag.map(fork.of(dag.add(numbers.of(3)).each)).out))
+    run = both.run(dag.of())
+    assert (list(run.results(anything)), list(run.results(listed))) == ([7], [[1, 3, 5]])
+
+
+@pytest.mark.parametrize("sort", ["plain", "generator", "coroutine"])
+def test_every_sort_of_task_can_skip_itself_whatever_retries_it_has(both: Engine, sort: str) -> None:
+    dag = both.dag("x")
+    dag.add({"plain": changed, "generator": yields, "coroutine": awaits}[sort].of(1).retries(5), id="node")
+    run = both.run(dag.of())
+    assert (run.state, states(run), run.counts.retries) == (RunState.DONE, {"node": "skipped"}, 0)
+    assert made(run, "number") == 0, "what it had made by then does not exist"
 
 
 # decisions and bounds
@@ -365,6 +430,25 @@ def test_a_kind_that_is_gone_waits_and_goes_on_after_a_deploy(tmp_path: Path) ->
     after.close()
 
 
+def test_what_failed_is_tried_again_with_all_that_follows_it(both: Engine) -> None:
+    dag = both.dag("x")
+    DOING["fail"] = refuse
+    items = dag.add(anything.of([1, 2]), id="items")
+    loads = dag.map(doing.of("fail", items.each), id="loads")
+    dag.add(anything.of([dag.add(listed.of(loads.out), id="list").out]), id="behind")
+    dag.on_end(summary.of("end"))
+    run = both.run(dag.of(), name="x")
+    assert (run.state, states(run)["behind"]) == (RunState.FAILED, "skipped")
+    DOING["fail"] = lambda: None
+    run.retry()
+    run = both.run(dag.of(), name="x")
+    assert (run.state, states(run)["behind"]) == (RunState.DONE, "done")
+    assert [[1, 2]] in list(run.results(anything))
+    # The run ended twice, and so did what follows its end.
+    assert len(list(run.results(summary))) == 2
+    assert oracle.check(both._inside.store) == []
+
+
 def test_two_runs_of_one_dag_do_not_mix(both: Engine) -> None:
     dag = both.dag("x")
     n = dag.param("n", int)
@@ -431,6 +515,10 @@ def test_a_killed_run_is_gone_on_with_by_the_same_line(tmp_path: Path, name: str
 def test_a_dag_runs_in_worker_processes(tmp_path: Path) -> None:
     (tmp_path / "killed").touch()
     assert program(tmp_path, "nightly", processes=2).stdout.splitlines()[-1] == "new done [3, 4, 5, 6, 7] 12"
+
+
+def refuse() -> None:
+    raise Fatal("not now")
 
 
 def found(engine: Engine) -> Run[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ramify.model.event import Status
+from ramify.model.join import Ends
 from ramify.model.run import RunState
 from tests.simulation.tree import ENDINGS, SETBACKS, Act, Node
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 #: With up to 64 tasks that run at a time, or 4,096 that are held, one killer kills no more often.
 MOST_DEATHS = 6
 BAD = (Status.FAILED, Status.QUARANTINED)
+OTHERS = (Status.SKIPPED, Status.CANCELLED)
 
 
 def verdict(world: World) -> list[str]:
@@ -65,16 +67,24 @@ class _Judge:
             yield f"node {number} has events {[each.name for each in told]}, not {[each.name for each in planned]}"
         if status is Status.DONE and events[-1].value != node.value:
             yield f"node {number} has the result {events[-1].value!r} instead of {node.value!r}"
-        if number in self._continues and status is not Status.CANCELLED:
-            yield from self._after_members(number, events[0].seq)
+        if (number in self._continues or node.waits) and status is not Status.CANCELLED:
+            yield from self._after_members(node, events[0].seq)
 
     def _wanted(self, node: Node) -> Status:
+        if node.waits and not node.rule.allows(self._ends(node)):
+            return Status.SKIPPED
         split = self._continues.get(node.number)
         if split is None or node.always:
             return ENDINGS[node.end]
         if any(self._outcome(self._nodes[member])[0] is not Status.DONE for member in split.members):
             return Status.SKIPPED
         return ENDINGS[node.end]
+
+    def _ends(self, node: Node) -> Ends:
+        """How those ended that a root waits for."""
+        told = [self._outcome(self._nodes[number])[0] for number in node.waits]
+        failed = sum(status in BAD for status in told)
+        return Ends(told.count(Status.DONE), failed, *map(told.count, OTHERS))
 
     def _outcome(self, node: Node) -> tuple[Status | None, int]:
         """How a member ended in the eyes of whoever waits for it, and when: its continuation speaks for it."""
@@ -84,10 +94,10 @@ class _Judge:
         events = self._world.tables.events.get(self._watch.tasks[node.number], ())
         return status, events[-1].seq if events else 0
 
-    def _after_members(self, number: int, seq: int) -> Iterator[str]:
-        for member in self._continues[number].members:
+    def _after_members(self, node: Node, seq: int) -> Iterator[str]:
+        for member in node.waits or self._continues[node.number].members:
             if self._outcome(self._nodes[member])[1] > seq:
-                yield f"node {number} began before its member {member} had ended"
+                yield f"node {node.number} began before its member {member} had ended"
 
     def _run(self, at: int, run: int) -> Iterator[str]:
         row = self._world.tables.runs[run]

@@ -3,7 +3,8 @@
 Each seed is a story of its own: its processes, settings, tasks and faults. The kernels are real, with loop, workers,
 stand-in, event loop and heartbeat; their time and their threads are made up. After every turn the books of the cores
 and the new contents of the store are checked, and once the faults have stopped the runs must end with exactly the tasks
-that were planned. A seed that fails is told again, aloud, by `python -m tests.simulation SEED`; add it to `seeds.txt`.
+that were planned. In half of the stories roots wait for each other, as nodes of a DAG do. A seed that fails is told
+again, aloud, by `python -m tests.simulation SEED`; add it to `seeds.txt`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from ramify.model.join import Rule
 from tests.simulation.watch import Violation
-from tests.simulation.world import World
+from tests.simulation.world import LINKED, World
 
 #: Stories in one test, so that a failure is near and a hang is found: 8 of them and the first 200 are 1,000 in all.
 BATCH, LARGE_BATCH = 100, 225
-SEEDS = 2**40
+#: In half of them roots wait for each other.
+SEEDS = 2 * LINKED
 KNOWN = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1] != "#"]
 
 
@@ -61,7 +64,14 @@ def test_the_first_stories_of_all_keep_their_promises_and_end(
     live(list(range(200)), record_property)
 
 
-@pytest.mark.parametrize("seed_number", [15, 31])
+def test_in_stories_of_the_second_half_roots_wait_for_each_other_by_every_rule() -> None:
+    nodes = [node for number in range(40) for node in World(LINKED + number).tree.nodes]
+    assert {node.rule for node in nodes if node.waits} == set(Rule)
+    assert max(len(node.waits) for node in nodes) == 3
+    assert not any(node.waits for node in World(LINKED - 1).tree.nodes)
+
+
+@pytest.mark.parametrize("seed_number", [15, 31, LINKED + 17])
 def test_a_story_is_told_the_same_way_every_time(seed_number: int) -> None:
     told: list[list[str]] = [[], []]
     for lines in told:

@@ -18,6 +18,7 @@ from ramify.kernel.tuning import QUICK
 from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
 from ramify.model.event import Status
+from ramify.model.join import Rule
 from ramify.model.policy import Backoff, Rate
 
 #: Retries of a kind with a time limit: a frozen process uses up attempts that nobody planned.
@@ -71,7 +72,10 @@ class Split:
 
 @dataclass(slots=True)
 class Node:
-    """One task. `waited_for`: somebody waits for it, so its continuation takes its place."""
+    """One task. `waited_for`: somebody waits for it, so its continuation takes its place.
+
+    A root may wait for other roots, as nodes of a DAG do, and runs if these ended as its rule says.
+    """
 
     number: int
     run: int
@@ -87,6 +91,8 @@ class Node:
     waited_for: bool = False
     children: list[int] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
+    waits: tuple[int, ...] = ()
+    rule: Rule = Rule.ALL_DONE
 
     @property
     def body(self) -> bytes:
@@ -150,7 +156,13 @@ class Tree:
     """All tasks of all runs of a seed."""
 
     def __init__(
-        self, chance: random.Random, handlers: Mapping[str, Handler], runs: int, size: int, killers: int
+        self,
+        chance: random.Random,
+        handlers: Mapping[str, Handler],
+        runs: int,
+        size: int,
+        killers: int,
+        linked: bool = False,
     ) -> None:
         self._chance = chance
         self._handlers = handlers
@@ -169,13 +181,22 @@ class Tree:
         self.nodes: list[Node] = []
         self.roots: list[list[int]] = []
         for run in range(runs):
-            roots = [self._node(run, None, False) for _ in range(chance.randint(1, 4))]
+            roots = [self._node(run, None, linked) for _ in range(chance.randint(1, 12 if linked else 4))]
             self.roots.append([node.number for node in roots])
+            if linked:
+                self._link(roots)
             self._grow(roots, max(len(roots), size // runs))
         # What kills must be something that ends a branch: whatever it would have made never exists.
         leaves = [node for node in self.nodes if not node.children and not node.splits]
         for node in chance.sample(leaves, min(killers, len(leaves))):
             node.script, node.end, node.value = (), chance.choice((Act.KILL, Act.KILL, Act.KILL_LATER)), None
+
+    def _link(self, roots: list[Node]) -> None:
+        """Let each wait for some of those before it."""
+        for at, node in enumerate(roots):
+            before = self._chance.sample(roots[:at], min(at, self._chance.choice((0, 1, 1, 2, 3))))
+            node.waits = tuple(each.number for each in before)
+            node.rule = self._chance.choice((Rule.ALL_DONE, *Rule))
 
     def _grow(self, frontier: list[Node], size: int) -> None:
         chance, room = self._chance, size - len(frontier)
@@ -213,7 +234,7 @@ class Tree:
             node.retries = chance.randint(0, 3)
         if chance.random() < self._setbacks:
             self._set_back(node)
-        if parent is not None and chance.random() < self._failures:
+        if (parent is not None or waited_for) and chance.random() < self._failures:
             self._fail(node)
         self.nodes.append(node)
         return node

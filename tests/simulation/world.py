@@ -14,9 +14,12 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
+import msgspec
+
 from ramify.errors import Reaped, StaleStamp, StoreUnavailable
 from ramify.kernel.faults import arm, disarm
 from ramify.model.decision import Said
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.mark import Settled
 from ramify.model.process import Stamp
 from ramify.model.run import Follows, NewRun, Order
@@ -34,6 +37,8 @@ from tests.simulation.weather import SUDDEN, Fault, Weather
 
 T = TypeVar("T")
 
+#: In stories with these numbers roots wait for each other, as the nodes of a DAG do.
+LINKED = 2**40
 #: More turns than this and the run will never end: somebody does nothing over and over.
 MOST_TURNS = 150_000
 
@@ -47,7 +52,8 @@ class World:
         self.weather = Weather.of(chance)
         self.faults = set(self.weather.faults)
         self.handlers = handlers_of(chance, self.weather.killers > 0, attempt, attempt_woven)
-        self.tree = Tree(chance, self.handlers, self.weather.runs, self.weather.size, self.weather.killers)
+        weather = self.weather
+        self.tree = Tree(chance, self.handlers, weather.runs, weather.size, weather.killers, linked=seed >= LINKED)
         self.now = 0.0
         self.turns = 0
         self.clock = FakeClock()
@@ -218,12 +224,17 @@ class World:
             follows = Follows(runs[0]) if runs and self.chance.random() < 0.5 else None
             order = Order.ROUNDS if follows is not None else self.chance.choice(list(Order))
             nodes = [self.tree.nodes[number] for number in roots]
-            tasks = []
+            tasks, joins, waiters = [], [], []
+            ids = {node.number: self.store.reserve(1) for node in nodes}
             for node in nodes:
-                first = self.store.reserve(1)
+                first, waits = ids[node.number], [ids[number] for number in node.waits]
                 details = [node.call.extra] if node.call.extra is not None else None
-                tasks.append(NewTasks(first, node.group.kind, [node.body], lane=node.lane, details=details))
-            self.store.start(NewRun(run, order=order, follows=follows), tasks)
+                group = NewTasks(first, node.group.kind, [node.body], lane=node.lane, details=details)
+                tasks.append(msgspec.structs.replace(group, waits=bool(waits), awaited=node.waited_for))
+                if waits:
+                    joins.append(NewJoins.one(first, len(waits), rule=node.rule))
+                    waiters.append(NewWaiters(waits, [first] * len(waits), range(len(waits))))
+            self.store.start(NewRun(run, order=order, follows=follows), tasks, joins, waiters)
             runs.append(run)
         return runs
 

@@ -8,9 +8,9 @@
         bench.drain()                               # what became due by that
 
 Promises: inside the block the engine works on the store that was given, and outside of it on its own; nothing reaches
-that one. Time stands still until `advance`, so nothing is waited for and nothing happens by itself. Whatever a handler
-raises comes out of `drain` as it was raised. `engine.run` goes to the end at once: where something is due later, the
-clock is moved there. So does waiting for a run that nobody works on (`run.wait()`, `run.results()`, `await run`).
+that one. Time stands still until `advance`, so nothing is waited for and nothing happens by itself. A failure comes
+out of `drain` as it was raised. `engine.run` goes to the end at once: where something is due later, the clock is moved
+there. So does waiting for a run that nobody works on (`run.wait()`, `run.results()`, `await run`).
 
 Handlers run in the thread of the test, one after the other, so a debugger stops in them. Rates are not waited for, and
 no thread is ended for a timeout; an async task's timeout is real time.
@@ -32,7 +32,7 @@ from ramify.engine.resource import AnyResource
 from ramify.engine.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.live import rows_of, wait_of
-from ramify.kernel.control import Defer
+from ramify.kernel.control import Defer, Skip
 from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Moved, Saved, Signal
@@ -181,7 +181,7 @@ class Workbench:
                     moved = True
 
         def on_raise(error: BaseException) -> None:
-            if not isinstance(error, Defer):
+            if not isinstance(error, Defer | Skip):
                 raised.append(error)
                 if raising:
                     kernel.stop()

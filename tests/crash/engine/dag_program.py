@@ -111,7 +111,7 @@ def _race(queues: list[str]) -> None:
         right = dag.add(side.of(number).queue("right"), id=f"right {number}")
         dag.add(joined.of(left.out, right.out), id=f"joined {number}")
     run = engine.start(dag.of(), name=NAME)
-    with engine.working(queues=[*queues, "both", "default"], threads=2):
+    with engine.working(queues=[*queues, "both"], threads=2):
         assert run.wait(50)
 
 

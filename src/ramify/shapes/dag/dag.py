@@ -26,7 +26,7 @@ from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
-from ramify.shapes.dag.start import DagPlan
+from ramify.shapes.dag.start import CLOSING, DagPlan
 from ramify.shapes.dag.words import nearest, quoted, sealed
 
 R = TypeVar("R")
@@ -246,13 +246,14 @@ class Dag:
             raise ConfigError(f"{self.name}: case({name!r}): give the name of a case, which {node.id} may give")
         found = self._cases.get((number, name))
         if found is None:
+            queue = self._calls[number].group.queue
             made = own_call(CHOOSE, node.out, name, [])
             found = Node(self, self._insert(made, f"{node.id}={name}", (number,)))
             self._cases[number, name] = found
             # Each knows all of them, so that a name which is none is noticed.
             cases = [name for of, name in self._cases if of == number]
             for case in cases:
-                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases)
+                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases).queue(queue)
         return found
 
     def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:
@@ -318,7 +319,7 @@ class Dag:
     def _check_id(self, id: str) -> None:
         if not isinstance(id, str) or not id:
             raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
-        if id in self._numbers:
+        if id in self._numbers or id == CLOSING:
             raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
         if len(key_bytes(id)) > MAX_KEY:
             raise ConfigError(f"{self.name}: id={id[:40]!r}…: an id may take {MAX_KEY:,} bytes")

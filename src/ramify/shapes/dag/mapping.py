@@ -65,17 +65,19 @@ def mapping(
     params = [blank for blank, _ in blanks if isinstance(blank.source, Param)]
     results = [each for each, _ in call.slots()]
     if maker is None:
-        return own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+        made = own_call(EXPAND_STREAM if is_mapped else EXPAND, how, params, results, items=source.out)
+        # Whoever serves the calls that it makes serves the map as well.
+        return made.queue(call.group.queue)
     # It is called where its items are made tasks, with all that was chosen for it.
-    made = list(maker.blanks()) if isinstance(maker, ReferringCall) else []
+    blanks = list(maker.blanks()) if isinstance(maker, ReferringCall) else []
     taken = [each for each, _ in maker.slots()] if isinstance(maker, ReferringCall) else []
     how = msgspec.structs.replace(
         how,
         maker=PackedCall.of(maker),
-        maker_params=tuple(place for _, place in made),
+        maker_params=tuple(place for _, place in blanks),
         maker_results=len(taken),
     )
-    expanding = own_call(EXPAND_GENERATOR, how, [*(blank for blank, _ in made), *params], [*taken, *results])
+    expanding = own_call(EXPAND_GENERATOR, how, [*(blank for blank, _ in blanks), *params], [*taken, *results])
     group = dataclasses.replace(expanding.group, queue=maker.group.queue, priority=maker.group.priority)
     return msgspec.structs.replace(expanding, group=group, extra=_extra(maker), in_lane=maker.in_lane)
 

@@ -5,7 +5,7 @@ They are ordinary tasks: kept, tried and shown like any other, and made of nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,11 +16,11 @@ from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.stream import Stream
 from ramify.model.call import Call, Extra, Group, ReferringCall
 from ramify.model.codec import Signature
-from ramify.model.codec.escape import filled, unescaped
+from ramify.model.codec.escape import filled
 from ramify.model.codec.limits import shown
-from ramify.model.codec.wire import write
+from ramify.model.codec.wire import tree_in, write
 from ramify.model.join import Gathered, Rule
-from ramify.model.task import OWN
+from ramify.model.task import MAX_PAYLOAD, OWN
 from ramify.shapes.dag.packed import PackedCall
 
 
@@ -42,11 +42,13 @@ class Expansion(msgspec.Struct, frozen=True):
     maker_results: int = 0
 
 
-def of_kind(map_body: bytes, kind: str) -> bytes:
-    """What tells a map from others, as if the calls that it makes were of this kind."""
-    tree: Any = unescaped(map_body)
+def renamed(map_body: bytes, name_of: Callable[[str], str]) -> bytes:
+    """What tells a map from others, as if the kinds of the calls in it had other names."""
+    tree: Any = tree_in(map_body)
     how = tree["how"] if isinstance(tree, dict) else tree[0]
-    how["call"]["kind"] = kind
+    for call in (how["call"], how.get("maker")):
+        if call is not None:
+            call["kind"] = name_of(call["kind"])
     return b"%a" % (tree,)
 
 
@@ -98,10 +100,15 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
         for count, item in enumerate(items, 1):
             if how.most is not None and count > how.most:
                 raise Fatal(f"{how.source} gave more than {how.most:,} items, which is max_items")
-            value = write(item)
-            yield packed.call(group, filled(body, dict.fromkeys(how.blanks, value)))
+            whole = filled(body, dict.fromkeys(how.blanks, write(item)))
+            if len(whole) > MAX_PAYLOAD:
+                raise Fatal(
+                    f"{how.call.kind}: its arguments for {shown(item)} take {len(whole):,} bytes, and may take "
+                    f"{MAX_PAYLOAD:,} (1 MiB)"
+                )
+            yield packed.call(group, whole)
 
-    then = Call[Any](Group(GATHER, HANDLERS[GATHER].signature, handler=HANDLERS[GATHER]), b"[]").key(f"{me.key}[]")
+    then = own_call(GATHER).queue(how.call.queue).key(f"{me.key}[]")
     me.spawn(each(), then=then.always() if how.spare else then)
 
 
@@ -177,5 +184,8 @@ HANDLERS: Mapping[str, Handler] = {
 def own_call(kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
     """A call of one of these, which may refer to results."""
     handler = HANDLERS[kind]
+    group = Group(kind, handler.signature, handler=handler)
     body, references = handler.signature.encode_referring(args, kwargs)
-    return ReferringCall(Group(kind, handler.signature, handler=handler), body, None, None, None, references)
+    if not references:
+        return Call(group, handler.signature.encode(args, kwargs))
+    return ReferringCall(group, body, None, None, None, references)

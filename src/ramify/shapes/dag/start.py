@@ -29,7 +29,7 @@ from ramify.model.run import Order
 from ramify.model.task import NewTasks, Row, is_own
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.node import Node, Param
-from ramify.shapes.dag.own import CLOSE, AtEnd, of_kind, own_call
+from ramify.shapes.dag.own import CLOSE, MAPS, AtEnd, own_call, renamed
 from ramify.shapes.dag.part import Given, chosen, given_call
 from ramify.shapes.dag.words import named, nearest
 from ramify.shapes.plan import Beginning
@@ -51,6 +51,8 @@ class DagPlan:
     params: Mapping[str, bytes]
     #: Of the maps: the calls that they make.
     maps: Mapping[int, Call[Any]]
+    #: Generators that maps call.
+    makers: Sequence[Call[Any]] = ()
 
     def part(
         self,
@@ -77,31 +79,32 @@ class DagPlan:
         named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
         last = [] if upto is None else [number_of(upto)]
         runs, needed = chosen(self.graph, self.ids, [*map(number_of, only)], last, named)
-        makers = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
-        return self._reduced(sorted([*runs, *needed]), makers)
+        instead = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
+        return self._reduced(sorted([*runs, *needed]), instead)
 
     def without(self, nodes: Collection[int]) -> DagPlan:
         """All but these, for which nobody waits."""
-        return self._reduced([n for n in range(len(self.nodes)) if n not in nodes], {})
+        rest = self._reduced([n for n in range(len(self.nodes)) if n not in nodes], {})
+        return replace(rest, makers=[self.nodes[n] for n in nodes])
 
-    def _reduced(self, kept: Sequence[int], makers: Mapping[int, Call[Any]]) -> DagPlan:
+    def _reduced(self, kept: Sequence[int], instead: Mapping[int, Call[Any]]) -> DagPlan:
         """These nodes, some of them made by another call, which waits for nothing."""
         place = {number: at for at, number in enumerate(kept)}
-        needs = [() if n in makers else tuple(place[m] for m in self.graph.needs[n] if m in place) for n in kept]
+        needs = [() if n in instead else tuple(place[m] for m in self.graph.needs[n] if m in place) for n in kept]
         return replace(
             self,
             ids=[self.ids[n] for n in kept],
-            nodes=[makers.get(n, self.nodes[n]) for n in kept],
+            nodes=[instead.get(n, self.nodes[n]) for n in kept],
             graph=Adjacency(needs),
-            rules=[Rule.ALL_DONE if n in makers else self.rules[n] for n in kept],
-            maps={place[n]: call for n, call in self.maps.items() if n in place and n not in makers},
+            rules=[Rule.ALL_DONE if n in instead else self.rules[n] for n in kept],
+            maps={place[n]: call for n, call in self.maps.items() if n in place and n not in instead},
         )
 
     @property
     def calls(self) -> Sequence[Call[Any]]:
         """Those of users."""
-        ours = chain(self.nodes, self.maps.values(), (call for _, call in self.at_end))
-        return [call for call in ours if not is_own(call.kind)]
+        every = chain(self.nodes, self.maps.values(), self.makers, (call for _, call in self.at_end))
+        return [call for call in every if not is_own(call.kind)]
 
     @property
     def size(self) -> int:
@@ -124,8 +127,9 @@ class DagPlan:
                 names = (kind, *older.get(kind, ()))
                 return names[min(age, len(names) - 1)]
 
-            for number, call in self.maps.items():
-                bodies[number] = of_kind(self.nodes[number].body, at_that_age(call.kind))
+            for number in self.maps:
+                if self.nodes[number].kind in MAPS:
+                    bodies[number] = renamed(self.nodes[number].body, at_that_age)
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
@@ -202,7 +206,8 @@ class DagPlan:
             msgspec.structs.replace(each, call=msgspec.structs.replace(each.call, body=self._body(call).decode()))
             for each, call in self.at_end
         ]
-        call = own_call(CLOSE, at_end)
+        # Whoever serves the last of its nodes serves the end as well.
+        call = own_call(CLOSE, at_end).queue(self.nodes[self.graph.ends[-1]].group.queue)
         brood = Brood()
         brood.add(0, msgspec.structs.replace(call, label=label_of(CLOSE, CLOSING)))
         return msgspec.structs.replace(new_tasks(call.group, id, brood, 0, waits=True), parents=None)

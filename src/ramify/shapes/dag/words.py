@@ -11,8 +11,8 @@ from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.shapes.dag.node import Param
 
-#: How many names are listed.
-_NAMED = 8
+#: How many ids stand in one text.
+_NAMED = 5
 
 
 def sealed(dag: str, param: Param, value: object) -> bytes:
@@ -23,10 +23,10 @@ def sealed(dag: str, param: Param, value: object) -> bytes:
         raise ConfigError(f"{dag}: {explain([(param.name, param.annotation, value)], error)}") from None
 
 
-def nearest(name: str, known: Collection[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
     """What was perhaps meant by a name that is not known."""
-    near = difflib.get_close_matches(name, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"it has {named(known)}"
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"did you mean {near[0]!r}?" if near else f"it has {named(list(known))}"
 
 
 def quoted(names: Iterable[str]) -> str:
