@@ -63,17 +63,16 @@ class DagPlan:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
-        ages = max((len(older.get(call.kind, ())) for call in self.nodes), default=0)
+        names = {kind: (kind, *older.get(kind, ())) for kind in {call.kind for call in self.nodes}}
         bodies = [self._identity(call) for call in self.nodes]
         end = [msgspec.json.encode(each) for each, _ in self.at_end]
-        for age in range(ages + 1):
+        for age in range(max(map(len, names.values()), default=1)):
+            kinds = {kind: its[min(age, len(its) - 1)] for kind, its in names.items()}
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
             ):
-                names = (call.kind, *older.get(call.kind, ()))
-                kind = names[min(age, len(names) - 1)]
-                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, kind, rule, needs, len(body)))
+                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, kinds[call.kind], rule, needs, len(body)))
                 digest.update(body)
             for each in (
                 *end,
@@ -123,6 +122,8 @@ class DagPlan:
 
     def _body(self, call: Call[Any]) -> bytes:
         """The arguments of a call with the params of this run in them."""
+        if not self.params:
+            return call.body
         blanks = {place: blank.source for blank, place in call.blanks()} if isinstance(call, ReferringCall) else {}
         values = {place: self.params[each.name] for place, each in blanks.items() if isinstance(each, Param)}
         return filled(call.body, values) if values else call.body
