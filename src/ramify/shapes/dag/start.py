@@ -118,25 +118,22 @@ class DagPlan:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
-        ages = max((len(older.get(kind, ())) for kind in {call.kind for call in self.calls}), default=0)
+        every = {call.kind for call in chain(self.nodes, self.calls)}
+        names = {kind: (kind, *older.get(kind, ())) for kind in every}
         bodies = [self._identity(call) for call in self.nodes]
         params = msgspec.json.encode(sorted((name, value.decode()) for name, value in self.params.items()))
-        for age in range(ages + 1):
-
-            def at_that_age(kind: str, age: int = age) -> str:
-                names = (kind, *older.get(kind, ()))
-                return names[min(age, len(names) - 1)]
-
+        for age in range(max(map(len, names.values()))):
+            kinds = {kind: its[min(age, len(its) - 1)] for kind, its in names.items()}
             for number in self.maps:
                 if self.nodes[number].kind in MAPS:
-                    bodies[number] = renamed(self.nodes[number].body, at_that_age)
+                    bodies[number] = renamed(self.nodes[number].body, kinds.__getitem__)
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
             ):
-                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, at_that_age(call.kind), rule, needs, len(body)))
+                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, kinds[call.kind], rule, needs, len(body)))
                 digest.update(body)
-            for each in (*(_of_kind(at_end, at_that_age(call.kind)) for at_end, call in self.at_end), params):
+            for each in (*(_of_kind(at_end, kinds[call.kind]) for at_end, call in self.at_end), params):
                 digest.update(b"%d " % len(each))
                 digest.update(each)
             yield b"%b\0%b" % (self.name.encode(), digest.digest())
@@ -193,6 +190,8 @@ class DagPlan:
 
     def _body(self, call: Call[Any]) -> bytes:
         """The arguments of a call with the params of this run in them."""
+        if not self.params:
+            return call.body
         blanks = {place: blank.source for blank, place in call.blanks()} if isinstance(call, ReferringCall) else {}
         values = {place: self.params[each.name] for place, each in blanks.items() if isinstance(each, Param)}
         return filled(call.body, values) if values else call.body
