@@ -134,6 +134,8 @@ def _remove_joins(tables: Tables, gone: Collection[int]) -> None:
 
 
 def _remove_lines(tables: Tables, gone: Collection[int]) -> int:
+    # A line that is gone is not here: whoever sends it again may keep it.
+    tables.noted.difference_update((line.process, line.line.n) for line in tables.lines if line.seq in gone)
     tables.lines = [line for line in tables.lines if line.seq not in gone]
     return len(gone)
 
@@ -209,9 +211,11 @@ def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tu
     for number, join in tables.joins.items():
         # Joins without a task of their own, and those they pass their fullness on to, go with the run.
         reader = number if join.task is not None and join.run == run else NEVER
-        members = set(joins.members(tables, number).values()) | {
-            task for task, pairs in tables.waiters.items() if any(pair[0] == number for pair in pairs)
-        }
+        # All that ever had a slot: one that another has taken over counts too.
+        members = {task for task, pairs in tables.waiters.items() if any(pair[0] == number for pair in pairs)}
+        members.update(tables.linked.get(number, {}).values())
+        for span in tables.grouped.get(number, ()):
+            members.update(range(span.first, span.last + 1) if span.published else ())
         for task in members:
             yield task, reader
             yield reader, task

@@ -12,6 +12,7 @@ from ramify.testing import oracle
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.forget import ended_run, line_of
 from ramify.testing.conformance.house import House, refused
+from ramify.testing.conformance.joins import fan
 from ramify.testing.conformance.registry import case
 
 DAY = 86_400
@@ -170,6 +171,22 @@ def log_lines_go_with_their_task(house: House) -> None:
     worker.store.note(worker.process, [line_of(1, run), line_of(2, run, tasks[0]), line_of(3, run, tasks[1])])
     house.store.forget(run, range(tasks[0], tasks[1]))
     assert [stored.line.n for stored in house.store.reads.logs(run).rows] == [1, 3]
+    # Of a line that is gone nothing is remembered, its number least of all.
+    worker.store.note(worker.process, [line_of(2, run), line_of(3, run)])
+    assert [stored.line.n for stored in house.store.reads.logs(run).rows] == [1, 3, 2]
+
+
+@case("forget")
+def a_member_whose_slot_another_has_taken_over_goes_with_the_continuation(house: House) -> None:
+    run, worker, join = fan(house, 2)
+    claim = worker.take()
+    heir = house.tasks(join=join, slot=1, parents=[None])
+    worker.done(claim, withheld=frozenset(claim.tasks[1:]), children=[heir])
+    house.clock.advance(2 * DAY)
+    assert house.store.forget(run, EVERYTHING).tasks == 0
+    house.finish(run)
+    house.clock.advance(2 * DAY)
+    assert house.store.forget(run, EVERYTHING).tasks == 4
 
 
 @case("forget")
