@@ -1,9 +1,8 @@
 """Fan-in: a million results that go through one task, and what that costs in memory.
 
-`dag/fan-in-1m`   `dag.map` over 1,000,000 items, and a node that adds their results up from a `Stream`
+`dag/fan-in-1m`   `dag.map` over a generator of 1,000,000 items, and a node that adds their results up from a `Stream`
 
-A list of items is the result of a task, and so at most 1 MiB of JSON: the items are digits, in two lists with a map
-each. Compared with the tree of `frontier/one-process`, in which nobody waits for anybody.
+Compared with the tree of `frontier/one-process`, in which nobody waits for anybody.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ FAN_IN, ONE = "fan-in", "one process"
 
 
 def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
-    """The maps and the tree in turns."""
-    items = 2 * setting.sized(ITEMS // 2, least=500)
+    """The map and the tree in turns."""
+    items = setting.sized(ITEMS, least=1_000)
     reports: list[Report] = []
     contenders: dict[str, Contender] = {
         FAN_IN: partial(_kept, FanIn(items), setting.folder, reports),

@@ -5,6 +5,8 @@ The store is `bench.db` in the folder the process was started in; all settings a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from bench.graph import Graph, join
 from ramify import Dag, Engine, Node, Stream
 
@@ -18,9 +20,9 @@ def node(number: int, a: int = 0, b: int = 0, c: int = 0) -> int:
 
 
 @engine.task
-def digits(count: int) -> list[int]:
-    """Items to map over, as short as can be: a result is at most 1 MiB."""
-    return [number % 10 for number in range(count)]
+def numbers(count: int) -> Iterator[int]:
+    """Items to map over; they become tasks while they are yielded."""
+    yield from range(count)
 
 
 @engine.task
@@ -30,9 +32,9 @@ def same(item: int) -> int:
 
 
 @engine.task
-def total(left: Stream[int], right: Stream[int]) -> int:
-    """The sum of two maps, item by item."""
-    return sum(left) + sum(right)
+def total(items: Stream[int]) -> int:
+    """The sum of a map, item by item."""
+    return sum(items)
 
 
 def define(graph: Graph) -> Dag:
@@ -45,8 +47,8 @@ def define(graph: Graph) -> Dag:
 
 
 def fan_in(count: int) -> Dag:
-    """Two maps over half of the items each, and their sum."""
+    """A map over so many items, and their sum."""
     dag = engine.dag("fan-in")
-    maps = [dag.map(same.of(dag.add(digits.of(count // 2)).each)) for _ in range(2)]
-    dag.add(total.of(maps[0].out, maps[1].out), id="sum")
+    items = dag.map(same.of(dag.add(numbers.of(count)).each))
+    dag.add(total.of(items.out))
     return dag
