@@ -418,6 +418,12 @@ def test_the_critical_path_is_the_one_that_takes_longest(diamond: Dag) -> None:
     assert dag().critical_path() == ([], 0.0)
 
 
+def test_a_dag_itself_is_no_root() -> None:
+    etl = dag()
+    etl.add(number.of(1))
+    refused(lambda: engine.run(etl), "<dag etl: 1 nodes> itself; write etl.of(...) with its params")  # type: ignore[arg-type]
+
+
 # many
 
 

@@ -28,7 +28,8 @@ def instead_of_call(stray: object) -> str:
     if name is not None:
         return f"{_kind(stray)}: {name}(...) calls the function here and now; write {name}.of(...)"
     if callable(getattr(stray, "of", None)):
-        name = getattr(stray, "kind", "task")
+        if (name := getattr(stray, "kind", None)) is None:
+            return f"{stray!r} itself; write {getattr(stray, 'name', 'it')}.of(...) with its params"
         return f"the task {name} itself; write {name}.of(...) with its arguments"
     if isinstance(stray, list | tuple | set | frozenset) or inspect.isgenerator(stray):
         return f"{_kind(stray)}; give each call by itself (`yield from calls`, `spawn(*calls)`)"

@@ -65,6 +65,9 @@ def plan_of(root: object, functions: Container[CodeType]) -> Roots | None:
     """The roots that were meant: one call, or several in a list."""
     if type(root) is Call:
         return Roots((root,))
+    if callable(getattr(root, "of", None)):
+        # A task or a DAG itself, of which nobody said with what; a DAG would give its nodes one by one.
+        return None
     is_called = inspect.isgenerator(root) and root.gi_code in functions
     if is_called or isinstance(root, str) or not isinstance(root, Iterable):
         return None
