@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -178,11 +179,11 @@ def test_a_member_that_fails_and_is_tried_again_counts_once(shop: Shop) -> None:
 
 def test_a_continuation_cannot_have_a_time_of_its_own(quick: Shop) -> None:
     def root() -> None:
-        current().spawn(made.of(1), then=made.of(2).delay(5))
+        current().spawn(made.of(1), then=made.of(2).at(datetime.now(UTC)))
 
     made = quick.task(leaf)
     run = quick.run(quick.task(root).of())
-    assert "cannot have a delay" in quick.failure(quick.tasks(run, "root")[0]).text
+    assert "but no time" in quick.failure(quick.tasks(run, "root")[0]).text
 
 
 def test_a_wide_join_reads_its_results_page_by_page(shop: Shop) -> None:

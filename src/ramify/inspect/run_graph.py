@@ -116,7 +116,7 @@ class _Looking:
         if segment.state is SegmentState.CLAIMED and segment.owner not in alive:
             # Whoever held it is dead, and somebody will offer it again.
             return NodeState.READY, None
-        if segment.due is not None and segment.due > self._now:
+        if segment.state is not SegmentState.WAITING and segment.due is not None and segment.due > self._now:
             return NodeState.WAITING, segment.due
         return _LIVE[segment.state], None
 

@@ -250,8 +250,8 @@ class Current:
     def _check_continuation(self, then: Call[Any]) -> None:
         if type(then) is not Call:
             raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(then)}")
-        if then.group.delay is not None or then.group.due is not None:
-            raise BadPayload("a continuation starts when its members have ended; it cannot have a delay or a time")
+        if then.group.due is not None:
+            raise BadPayload("a continuation starts when its members have ended; it can have a delay, but no time")
         if self._forks and self._chunk.claim.awaited:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
 

@@ -12,6 +12,7 @@ from itertools import groupby, repeat
 from operator import attrgetter, is_
 from typing import Any, TypeVar, cast
 
+from ramify.errors import BadPayload
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call, Group
 from ramify.model.lanes import FEW, by_row
@@ -111,7 +112,7 @@ def new_tasks(group: Group, first: int, brood: Brood, now: int, **links: Any) ->
         queue=group.queue,
         lane=lane,
         priority=group.priority,
-        due=due_of(group, now),
+        due=_delay_of(group) if links.get("waits") else due_of(group, now),
         keys=brood.labels,
         hold=group.hold,
         keep=group.keep,
@@ -125,6 +126,16 @@ def new_tasks(group: Group, first: int, brood: Brood, now: int, **links: Any) ->
 def due_of(group: Group, now: int) -> int | None:
     """When tasks of a group may start, by the store's clock."""
     return group.due if group.delay is None else now + round(group.delay * SECOND)
+
+
+def _delay_of(group: Group) -> int | None:
+    """How long tasks of a group wait once their joins have fired."""
+    if group.due is not None:
+        raise BadPayload(
+            f"{group.kind}: it waits for other tasks, so it cannot have a time as well; give delay(seconds), which "
+            "counts from when they have ended"
+        )
+    return None if group.delay is None else round(group.delay * SECOND)
 
 
 def _may_share(group: Group) -> int:

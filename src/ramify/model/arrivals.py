@@ -17,6 +17,7 @@ import msgspec
 
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, Ends, NewJoins, Rule, part_sizes
+from ramify.model.policy import PARKED
 
 NOBODY = Ends()
 #: A join and a slot of it.
@@ -144,6 +145,23 @@ class JoinChanges:
 
     changed: Sequence[Standing]
     fired: Mapping[int, tuple[int, int]]
+
+    def dues(self, tasks: Iterable[int], delay: int | None, now: int) -> Mapping[int | None, Sequence[int]]:
+        """Tasks that fired, by when they may start. What is to be skipped does not wait for its delay."""
+        if delay is None:
+            return {None: list(tasks)}
+        joins = {join.task: join for join in self.changed}
+        found: dict[int | None, list[int]] = {}
+        for task in tasks:
+            found.setdefault(due_after(joins[task], delay, now), []).append(task)
+        return found
+
+
+def due_after(join: Standing, delay: int | None, now: int) -> int | None:
+    """When the task of a join may start: of a full one None, for at once, or a moment; before that its delay."""
+    if delay is None or not join.is_full:
+        return delay
+    return min(now + delay, PARKED) if Rule(join.rule).allows(join.ends) else None
 
 
 def created(run: int, joins: NewJoins) -> Iterator[Standing]:

@@ -16,7 +16,7 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.key import Hold
-from ramify.model.policy import LEVELS
+from ramify.model.policy import LEVELS, PARKED
 
 MAX_PAYLOAD = 1_048_576
 MAX_NAME = 255
@@ -35,7 +35,8 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
     microseconds beyond success. `lanes` is one lane each, in place of one `lane` for all. With a `join`, task i
     is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
-    `waits=True` publishes the tasks under their joins instead of offering them. `awaited` says that waiters name them.
+    `waits=True` publishes the tasks under their joins instead of offering them; their `due` is then no moment but how
+    many microseconds after its join fired a task may start. `awaited` says that waiters name them.
 
     Children go to the round after their parent's segment, tasks from outside to the run's next. Where a key is taken
     and no join knows the tasks by their place, the kept ones close ranks: the ids that count are those of the answer.
@@ -183,8 +184,8 @@ def check_tasks(tasks: NewTasks) -> NewTasks:
         raise BadPayload(f"a key of a {tasks.kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
     if not 0 <= tasks.keep <= MAX_KEEP:
         raise BadPayload(f"keep={tasks.keep} of new {tasks.kind!r} tasks: give 0 to {MAX_KEEP} microseconds")
-    if tasks.waits and tasks.due is not None:
-        raise BadPayload(f"{tasks.kind!r} tasks wait for a join and have a due time; a task can have one of the two")
+    if tasks.waits and tasks.due is not None and not 0 <= tasks.due <= PARKED:
+        raise BadPayload(f"{tasks.kind!r} tasks wait for a join and then {tasks.due} microseconds; give 0 or more")
     return tasks
 
 

@@ -79,7 +79,7 @@ def apply(tables: Tables, stamp: Stamp, parts: Sequence[Part], now: int) -> list
     guarded = [(row, part) for row, part in held if row is not None]
     empty: dict[int, tuple[int, int]] = {}
     arrivals = [Arrivals(row.run, row.round + 1, _apply(tables, stamp, row, part, empty, now)) for row, part in guarded]
-    joins.arrive(tables, arrivals, empty)
+    joins.arrive(tables, arrivals, empty, now)
     return sorted({row.run for row, part in guarded if part.children or part.publish})
 
 

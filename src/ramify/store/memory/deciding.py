@@ -95,4 +95,4 @@ def _end(
     commits.write_ends(tables, span, [task] * len(statuses), statuses, values, 0, now)
     arrivals = commits.arrivals_of(tables, row, [task])
     joins.take_out(tables, row, [task])
-    joins.arrive(tables, [Arrivals(span.run, row.round + 1, arrivals)], {})
+    joins.arrive(tables, [Arrivals(span.run, row.round + 1, arrivals)], {}, now)

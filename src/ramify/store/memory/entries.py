@@ -81,6 +81,6 @@ def _add(
     arrivals = [arrival for group in added for arrival in group.arrivals]
     became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
     arrivals += joins.wait(tables, waiters, became)
-    joins.arrive(tables, [Arrivals(run, round, arrivals)], empty)
+    joins.arrive(tables, [Arrivals(run, round, arrivals)], empty, now)
     taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
     return Appended(tuple(group.ids for group in added), taken)

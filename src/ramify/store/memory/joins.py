@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, Standing, created, settle
+from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, settle
 from ramify.model.event import Status, fold
 from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_sizes
 from ramify.model.links import Sizes, check_links
@@ -121,18 +121,18 @@ def _sweeps(sweep: Sweep, task: int) -> bool:
     return first <= task <= last and (left is None or bool(left >> (task - first) & 1))
 
 
-def arrive(tables: Tables, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
+def arrive(tables: Tables, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
 
     def load(wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:
         return {join: tables.joins[join] for join in wanted if join in tables.joins}
 
-    _publish(tables, settle(arrivals, empty, load).fired)
+    _publish(tables, settle(arrivals, empty, load), now)
 
 
-def _publish(tables: Tables, fired: Mapping[int, tuple[int, int]]) -> None:
+def _publish(tables: Tables, changes: JoinChanges, now: int) -> None:
     rows: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for task, (run, round) in sorted(fired.items()):
+    for task, (run, round) in sorted(changes.fired.items()):
         row = tables.covering(task)
         if row is not None and row.state is SegmentState.WAITING:
             rows[row.id, round if row.run == run else tables.run(row.run).round + 1].append(task)
@@ -140,8 +140,9 @@ def _publish(tables: Tables, fired: Mapping[int, tuple[int, int]]) -> None:
         row = tables.segments[number]
         state = tables.run(row.run).state_for(round)
         take_out(tables, row, members)
-        first, last, left = trim(row.first, mask_of(members, row.first))
-        tables.copy_segment(row, round=round, first=first, last=last, left=left, due=None, state=state)
+        for due, some in changes.dues(members, row.due, now).items():
+            first, last, left = trim(row.first, mask_of(some, row.first))
+            tables.copy_segment(row, round=round, first=first, last=last, left=left, due=due, state=state)
 
 
 def take_out(tables: Tables, row: MemorySegment, tasks: list[int]) -> None:

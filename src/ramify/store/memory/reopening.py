@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ramify.model import reopening
+from ramify.model.arrivals import due_after
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
@@ -95,21 +96,22 @@ def _take_back(tables: Tables, task: int) -> None:
 
 def _offer(tables: Tables, run: RunRow, tasks: Sequence[int], at: int, now: int) -> None:
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
-    groups: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    groups: dict[tuple[int, int, bool, int | None], list[int]] = defaultdict(list)
     for task in sorted(tasks):
         span = _span(tables, task)
         join = tables.joins.get(task)
         waits = join is not None and join.task == task and not join.is_full
         if join is not None and not waits:
             join.fired = True
-        groups[span.first, (task - span.first) // MASK_WIDTH, waits].append(task)
-    for (first, _, waits), members in groups.items():
+        due = None if join is None else due_after(join, span.due, now)
+        groups[span.first, (task - span.first) // MASK_WIDTH, waits, due].append(task)
+    for (first, _, waits, due), members in groups.items():
         span = tables.spans[first]
         low, last, left = trim(members[0], mask_of(members, members[0]))
         round = at if run.new.order is Order.ROUNDS else span.round
         state = SegmentState.WAITING if waits else run.state_for(round)
         highest = max(len(tables.events.get(task, ())) for task in members)
         tables.add_segment(
-            span, round=round, first=low, last=last, left=left, rank=rank(run, span, now), due=None, state=state,
+            span, round=round, first=low, last=last, left=left, rank=rank(run, span, now), due=due, state=state,
             attempt=highest,
         )  # fmt: skip

@@ -197,7 +197,7 @@ def sweep(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) 
                 if tables.joins[join].run != run.new.id:
                     arrivals.append((join, slot, Status.CANCELLED))
         tables.drop_segment(row)
-    joins.arrive(tables, [Arrivals(run.new.id, run.round + 1, arrivals)], {})
+    joins.arrive(tables, [Arrivals(run.new.id, run.round + 1, arrivals)], {}, now)
 
 
 def hold_to_caps(tables: Tables, runs: Iterable[int], now: int) -> None:

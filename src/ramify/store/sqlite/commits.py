@@ -146,7 +146,7 @@ class Commit:
                 spans = rows.spans_at(self.db, (row.span for row, _ in batch))
                 for row, part in batch:
                     _apply(self, row, spans[row.span], part)
-        joins.arrive(self.db, self.arrivals, self.empty)
+        joins.arrive(self.db, self.arrivals, self.empty, self.now)
 
 
 def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> None:

@@ -95,7 +95,7 @@ def _write(db: Db, span: SqliteSpan, row: SqliteSegment, task: int, plan: Settli
         commits.end_tasks(db, span, ended, now)
         arrivals = commits.arrivals_of(db, span, ended)
         joins.take_out(db, row, [task])
-        joins.arrive(db, [Arrivals(span.run, row.round + 1, arrivals)], {})
+        joins.arrive(db, [Arrivals(span.run, row.round + 1, arrivals)], {}, now)
     else:
         # Whoever holds it must number its next event after these.
         db.execute(

@@ -79,6 +79,6 @@ def _add(
     arrivals = [arrival for group in added for arrival in group.arrivals]
     became = {given: task for group in added for given, task in group.moved().items()} if waiters else {}
     arrivals += joins.wait(db, tasks, waiters, became)
-    joins.arrive(db, [Arrivals(run.id, round, arrivals)], empty)
+    joins.arrive(db, [Arrivals(run.id, round, arrivals)], empty, now)
     taken = frozenset((g, i) for g, group in enumerate(added) for i in group.lost)
     return Appended(tuple(group.ids for group in added), taken)

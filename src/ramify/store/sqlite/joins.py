@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, Slot, Standing, created, settle
+from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Slot, Standing, created, settle
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
@@ -276,18 +276,19 @@ def _is_swept(db: Db, task: int, since: int) -> bool:
     return any(mask is None or unpack(mask) >> (task - first) & 1 for first, mask in found.fetchall())
 
 
-def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]]) -> None:
+def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
     arrivals = [some for some in arrivals if some.members or some.done]
     if not arrivals and not empty:
         return
     settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
     _save_settled(db, settled.changed)
-    _publish(db, settled.fired)
+    _publish(db, settled, now)
 
 
-def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
+def _publish(db: Db, changes: JoinChanges, now: int) -> None:
     """Offer tasks that waited. What lies in one row and was fired in one round is offered in one row."""
+    fired = changes.fired
     alike: dict[tuple[int, int], list[int]] = {}
     found: dict[int, rows.SqliteSegment] = {}
     runs: dict[int, StoredRun] = {}
@@ -309,19 +310,15 @@ def _publish(db: Db, fired: Mapping[int, tuple[int, int]]) -> None:
     offered = []
     for (number, round), members in alike.items():
         row = found[number]
-        mask = mask_of(members, row.first)
-        _clear(db, row, mask)
-        first, last, left = trim(row.first, mask)
+        take_out(db, row, members)
         state = rows.state_for(runs[row.run], round)
-        offered.append(replace(row, round=round, first=first, last=last, left=left, due=None, state=state))
+        for due, some in changes.dues(members, row.due, now).items():
+            first, last, left = trim(row.first, mask_of(some, row.first))
+            offered.append(replace(row, round=round, first=first, last=last, left=left, due=due, state=state))
     db.executemany(rows.INSERT_SEGMENT, (each.column_values() for each in offered))
 
 
 def take_out(db: Db, row: rows.SqliteSegment, tasks: list[int]) -> None:
     """Clear the bits of `tasks`; the row goes when nothing is left of it."""
-    _clear(db, row, mask_of(tasks, row.first))
-
-
-def _clear(db: Db, row: rows.SqliteSegment, mask: int) -> None:
     left = full(row.last - row.first + 1) if row.left is None else row.left
-    rows.set_left(db, row, left & ~mask)
+    rows.set_left(db, row, left & ~mask_of(tasks, row.first))

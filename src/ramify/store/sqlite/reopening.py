@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from ramify.model import reopening
+from ramify.model.arrivals import due_after
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS
 from ramify.model.mark import Mark, Scope
@@ -106,15 +107,18 @@ def _take_back(db: Db, task: int) -> None:
 
 def _offer(db: Db, run: StoredRun, tasks: Sequence[int], at: int, now: int) -> None:
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
-    groups: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    groups: dict[tuple[int, int, bool, int | None], list[int]] = defaultdict(list)
     for task in sorted(tasks):
         join = db.execute("SELECT filled = parts FROM joins WHERE id = ? AND task = id", (task,)).fetchone()
         waits = join is not None and not join[0]
         if join is not None and not waits:
             db.execute("UPDATE joins SET fired = 1 WHERE id = ?", (task,))
         span = _span(db, task)
-        groups[span.first, (task - span.first) // MASK_WIDTH, waits].append(task)
-    for (first, _, waits), members in groups.items():
+        due = None
+        if join is not None and span.due is not None:
+            due = due_after(joins.load(db, {task: [0]})[task], span.due, now)
+        groups[span.first, (task - span.first) // MASK_WIDTH, waits, due].append(task)
+    for (first, _, waits, due), members in groups.items():
         span = rows.span_at(db, first)
         low, last, left = trim(members[0], mask_of(members, members[0]))
         round = at if run.order is Order.ROUNDS else span.round
@@ -124,5 +128,5 @@ def _offer(db: Db, run: StoredRun, tasks: Sequence[int], at: int, now: int) -> N
         ).fetchall()[0]
         SqliteSegment(
             0, span.first, run.id, round, span.kind, span.queue, span.lane, low, last, left,
-            rows.rank(run, span, now), None, state, highest or 0,
+            rows.rank(run, span, now), due, state, highest or 0,
         ).insert(db)  # fmt: skip

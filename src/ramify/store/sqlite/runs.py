@@ -237,7 +237,7 @@ def sweep(db: Db, run: StoredRun, swept: Sequence[SqliteSegment], now: int) -> N
     # Joins of this run will never fire, and are not told.
     owners = joins.runs_of(db, {join for join, _, _ in arrivals})
     elsewhere = [each for each in arrivals if owners.get(each[0], run.id) != run.id]
-    joins.arrive(db, [Arrivals(run.id, run.round + 1, elsewhere)], {})
+    joins.arrive(db, [Arrivals(run.id, run.round + 1, elsewhere)], {}, now)
 
 
 def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:

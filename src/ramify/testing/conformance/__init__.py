@@ -55,6 +55,7 @@ FILES = (
     "following",
     "keys",
     "joins",
+    "delays",
     "slots",
     "reads",
     "kin",
