@@ -208,7 +208,7 @@ class CountsArrivals(Committing):
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         again = [task for part in parts for task in part.tasks if fold(self._tables.events.get(task, ())).life > 1]
         arrivals = [(join, slot, Status.DONE) for join in self._tables.joins for slot in range(2) if again]
-        joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {})
+        joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {}, 0)
 
 
 @caught_by(
@@ -221,7 +221,22 @@ class AFullPartIsEnough(Committing):
         for join in self._tables.joins.values():
             if join.full and not join.fired:
                 join.total = join.full
-                joins.arrive(self._tables, [], {join.id: (0, 0)})
+                joins.arrive(self._tables, [], {join.id: (0, 0)}, 0)
+
+
+@caught_by(
+    "joins: a delay counts from when its join fires",
+    "joins: tasks of one row are delayed one by one",
+    "joins: a parked task of a join waits for somebody to settle it",
+    "joins: a join that was set back delays its task again",
+)
+class ForgetsDelays(Committing):
+    """Offers the task of a join as soon as that fires."""
+
+    def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
+        for row in self._tables.segments.values():
+            if row.state is SegmentState.READY:
+                row.due = None
 
 
 @caught_by("keys: a dropped child that a join counts arrives when the holder ends")
@@ -230,7 +245,7 @@ class DuplicatesArriveAtOnce(Committing):
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         arrivals = [(join, slot, Status.DONE) for pairs in self._tables.waiters.values() for join, slot in pairs]
-        joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {})
+        joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {}, 0)
 
 
 @caught_by("commit: an heir arrives wherever its task was waited for")
