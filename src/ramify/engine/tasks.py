@@ -21,6 +21,8 @@ from ramify.kernel.handler import Handler
 from ramify.model.call import Call
 from ramify.model.policy import Backoff, Rate
 from ramify.shapes.dag.dag import Dag
+from ramify.shapes.pipeline.pipeline import Pipeline
+from ramify.shapes.pipeline.steps import Steps
 from ramify.shapes.table import OWN_HANDLERS
 
 P = ParamSpec("P")
@@ -108,6 +110,10 @@ class Tasks:
     def dag(self, name: str) -> Dag:
         """A DAG to be filled: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
         return Dag(name)
+
+    def pipeline(self, name: str, steps: Steps[P, R, Any]) -> Pipeline[P, R]:
+        """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
+        return Pipeline(name, steps)
 
     def include(self, tasks: Tasks) -> None:
         """Take in another set, with all it has now and will have."""

@@ -2,8 +2,9 @@
 
 Forks of a claim share rows: the continuations of all of them lie next to each other, and so do their members, each of
 which is linked to its join and slot by a waiter. A fork with very many members has a row of its own for them instead,
-which knows the slots of all; one with so many that they are staged brings its continuation alone. The continuation of a
-task arrives wherever that task is waited for, so that whoever waits for it gets the final result.
+which knows the slots of all; one with so many that they are staged brings its continuation alone. Subgraphs share rows
+too, call by call: those of one claim are mostly alike. The continuation of a task arrives wherever that task is waited
+for, so that whoever waits for it gets the final result.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from ramify.kernel.handler import Handler
-from ramify.kernel.offspring import Brood, Fork, in_order, new_tasks, rows_of
+from ramify.kernel.offspring import Brood, Fork, Subgraph, in_order, new_tasks, rows_of
 from ramify.model.call import Call, Extra, Group
 from ramify.model.join import SMALL, NewJoins, NewWaiters, Rule
 from ramify.model.task import NewTasks
@@ -23,7 +24,7 @@ Reserve = Callable[[int], int]
 class Continuations:
     """What forks come to: `children`, `joins`, `waiters`, and for each task that forked its heir."""
 
-    def __init__(self, forks: Iterable[Fork], reserve: Reserve, now: int) -> None:
+    def __init__(self, forks: Iterable[Fork | Subgraph], reserve: Reserve, now: int) -> None:
         self._reserve = reserve
         self._now = now
         self.children: list[NewTasks] = []
@@ -31,7 +32,11 @@ class Continuations:
         self.waiters: list[NewWaiters] = []
         self.heirs: dict[int, int] = {}
         alike: dict[tuple[Group, Rule], list[Fork]] = {}
+        subgraphs: list[Subgraph] = []
         for fork in forks:
+            if isinstance(fork, Subgraph):
+                subgraphs.append(fork)
+                continue
             if fork.join is not None:
                 self._end_staged(fork, fork.join)
                 continue
@@ -41,6 +46,8 @@ class Continuations:
         for join, fork in joined:
             if len(fork.members) > SMALL:
                 self._spread(join, fork)
+        if subgraphs:
+            self._grow(subgraphs)
 
     def _end_staged(self, fork: Fork, join: int) -> None:
         """The continuation of members that are staged, each of which knows its join and slot."""
@@ -90,6 +97,37 @@ class Continuations:
             self.children.append(new_tasks(group, first, brood, self._now, join=join, slot=slot))
             slot += len(brood.bodies)
 
+    def _grow(self, subgraphs: Sequence[Subgraph]) -> None:
+        """The calls of subgraphs, those in the same place of each next to each other, and what they wait for."""
+        numbers = [[0] * len(graph.calls) for graph in subgraphs]
+        alike: dict[tuple[int, Group, Rule, bool, bool], list[int]] = {}
+        for at, graph in enumerate(subgraphs):
+            for place, (call, needs, rule, brings) in enumerate(graph.calls):
+                alike.setdefault((place, call.group, rule, brings, bool(needs)), []).append(at)
+        for (place, group, rule, brings, waits), graphs in alike.items():
+            brood = Brood()
+            for at in graphs:
+                brood.add(subgraphs[at].parent, subgraphs[at].calls[place].call)
+            for positions in rows_of(group, brood):
+                first = self._reserve(len(positions))
+                chosen = [graphs[i] for i in positions]
+                row = new_tasks(group, first, brood.chosen(positions), self._now, waits=waits, awaited=True)
+                self.children.append(row)
+                if waits:
+                    counts = [len(subgraphs[at].calls[place].needs) for at in chosen]
+                    self.joins.append(NewJoins(row.ids, counts, rule, brings=brings))
+                for at, id in zip(chosen, row.ids, strict=True):
+                    numbers[at][place] = id
+        edges = [
+            (ids[need], ids[place], slot)
+            for graph, ids in zip(subgraphs, numbers, strict=True)
+            for place, each in enumerate(graph.calls)
+            for slot, need in enumerate(each.needs)
+        ]
+        if edges:
+            self.waiters.append(NewWaiters(*zip(*edges, strict=True)))
+        self.heirs.update((graph.parent, ids[-1]) for graph, ids in zip(subgraphs, numbers, strict=True))
+
 
 def _reads_results(group: Group) -> bool:
     """Whether tasks of a group take the results of those they waited for. Of one nobody here knows: perhaps."""
@@ -97,4 +135,4 @@ def _reads_results(group: Group) -> bool:
 
 
 def _rule_of(then: Call[Any]) -> Rule:
-    return Rule.ALWAYS if Extra.decode(then.extra).always else Rule.ALL_DONE
+    return Extra.decode(then.extra).rule

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import isgenerator
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import Any
 from ramify.errors import BadPayload, RamifyError
 from ramify.kernel.control import Fatal
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
-from ramify.kernel.offspring import Fork, Offspring
+from ramify.kernel.offspring import Fork, LinkedCall, Offspring, Subgraph
 from ramify.kernel.staging import Staging, Void
 from ramify.kernel.surroundings import Leader, RunFacts, Surroundings
 from ramify.kernel.tuning import PIECE
@@ -105,7 +105,7 @@ class Current:
         #: The position that last said how far it is, and when: a chunk's next task has its own say.
         self._progress = (-1, 0.0)
         self._spawned: list[Call[Any]] = []
-        self._forks: list[Fork] = []
+        self._forks: list[Fork | Subgraph] = []
         #: Where very many of one spawn were staged.
         self._stagings: list[Staging] = []
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
@@ -291,13 +291,19 @@ class Current:
         """Where its log lines go."""
         return self._surroundings.notes
 
+    def _grow(self, calls: Sequence[LinkedCall]) -> None:
+        """Go on with calls that wait for each other, each behind those it needs; the last one arrives for this task."""
+        self._made = True
+        self._forks.append(Subgraph(self.task, calls))
+
     def _give(self, task: int, offspring: Offspring) -> None:
         """Hand over what was spawned."""
         offspring.add(task, self._spawned)
         offspring.forks += self._forks
         for staging in self._stagings:
             offspring.published += staging.ranges
-        offspring.staged += sum(staging.count for staging in self._stagings) - sum(fork.staged for fork in self._forks)
+        continued = sum(fork.staged for fork in self._forks if isinstance(fork, Fork))
+        offspring.staged += sum(staging.count for staging in self._stagings) - continued
 
     def _forget(self) -> None:
         """What was spawned is taken over, or does not count."""

@@ -1,7 +1,8 @@
 """Offspring: the children that attempts made, as columns by group, until a commit gives them ids.
 
 Children of an attempt that fails are taken out again, so what is here always belongs to tasks that ended well. Forks
-(children with a continuation that waits for them) are kept apart, because their ids must be known together.
+(children with a continuation that waits for them) and subgraphs (children that wait for each other) are kept apart,
+because their ids must be known together.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import attrgetter, is_
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ramify.errors import BadPayload
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call, Group
+from ramify.model.join import Rule
 from ramify.model.lanes import FEW, by_row
 from ramify.model.policy import SECOND
 from ramify.model.task import NewTasks
@@ -175,12 +177,42 @@ class Fork:
         return len(self.members) + self.staged
 
 
+class LinkedCall(NamedTuple):
+    """A call of a subgraph, which starts when those that it needs, by their places, have ended as its rule says.
+
+    With `brings`, it takes their results.
+    """
+
+    call: Call[Any]
+    needs: Sequence[int]
+    rule: Rule
+    brings: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """Calls that wait for each other, each behind those it needs. The last of them arrives for their parent."""
+
+    parent: int
+    calls: Sequence[LinkedCall]
+
+    @property
+    def members(self) -> Sequence[LinkedCall]:
+        """All but the one with which it goes on."""
+        return self.calls[:-1]
+
+    @property
+    def size(self) -> int:
+        """How many members there are."""
+        return len(self.calls) - 1
+
+
 @dataclass(slots=True)
 class Offspring:
     """What tasks of one claim brought forth. `published` names ranges that were staged while they ran."""
 
     broods: dict[Group, Brood] = field(default_factory=dict)
-    forks: list[Fork] = field(default_factory=list)
+    forks: list[Fork | Subgraph] = field(default_factory=list)
     published: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
     staged: int = 0

@@ -20,6 +20,7 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.codec import Signature
+from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.policy import LEVELS, SECOND
 from ramify.model.reference import Blank, Reference
@@ -33,7 +34,7 @@ LONGEST_DELAY = 100 * 365 * 86_400.0
 
 
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What few calls carry along: their own budget, headers, and whether a continuation wants broken members too.
+    """What few calls carry along: their own budget, headers, and when a continuation runs.
 
     A `spare` one that fails for good counts as skipped.
     """
@@ -41,7 +42,7 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     retries: int | None = None
     timeout: float | None = None
     headers: dict[str, str] | None = None
-    always: bool = False
+    rule: Rule = Rule.ALL_DONE
     spare: bool = False
 
     def encode(self) -> bytes | None:
@@ -122,7 +123,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             yield f"timeout({extra.timeout:g})"
         if extra.headers:
             yield f"headers({', '.join(f'{name}={value!r}' for name, value in extra.headers.items())})"
-        if extra.always:
+        if extra.rule is Rule.ALWAYS:
             yield "always()"
 
     def key(self, key: str) -> Call[R_co]:
@@ -183,7 +184,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     def always(self) -> Call[R_co]:
         """As a continuation (`spawn(then=...)`): run also when some members did not end well."""
-        return self._with(always=True)
+        return self._with(rule=Rule.ALWAYS)
 
     def _named(self, key: str, hold: Hold, keep: int) -> Call[R_co]:
         label = label_of(self.kind, key)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ramify.errors import ConfigError
 from ramify.model.call import Call
-from ramify.model.run import Order
+from ramify.model.run import Order, RunState
 from ramify.model.stray import instead_of_call
 from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
@@ -39,6 +39,11 @@ class Roots:
     def size(self) -> int:
         """Each is a task."""
         return len(self.calls)
+
+    @property
+    def fails_as(self) -> RunState:
+        """Failed."""
+        return RunState.FAILED
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Kinds and arguments, in any order."""

@@ -21,7 +21,7 @@ import msgspec
 from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.call import Call, Group
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.model.run import Order
+from ramify.model.run import Order, RunState
 from ramify.model.task import Appended, NewTasks, Row
 
 R_co = TypeVar("R_co", covariant=True)
@@ -71,6 +71,10 @@ class Plan(Protocol[R_co]):
     @property
     def order(self) -> Order:
         """In which order its tasks are claimed, unless somebody says otherwise."""
+
+    @property
+    def fails_as(self) -> RunState:
+        """What a run of it ends as when tasks failed: failed or halted."""
 
     @property
     def size(self) -> int:

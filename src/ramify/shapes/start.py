@@ -229,6 +229,7 @@ def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: in
         max_running=ask.bounds.max_running,
         max_tasks=ask.bounds.max_tasks,
         deadline=deadline,
+        fails_as=ask.plan.fails_as,
     )
     beginning = ask.plan.beginning(run + 1, now)
     started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins, beginning.waiters))

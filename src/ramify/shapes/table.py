@@ -12,15 +12,18 @@ from ramify.model.stray import instead_of_call
 from ramify.shapes import frontier
 from ramify.shapes.dag import own as dag_own
 from ramify.shapes.dag import start as dag_start
+from ramify.shapes.pipeline import own as pipeline_own
+from ramify.shapes.pipeline import pipeline
 from ramify.shapes.plan import Plan, Shape
 
 #: By the names that are stored with runs, for people.
 SHAPES: dict[str, Shape] = {
     "frontier": frontier.plan_of,
+    "pipeline": pipeline.plan_of,
     "dag": dag_start.plan_of,
 }
 #: The tasks that shapes bring along, by kind.
-OWN_HANDLERS: dict[str, Handler] = {**dag_own.HANDLERS}
+OWN_HANDLERS: dict[str, Handler] = {**dag_own.HANDLERS, **pipeline_own.HANDLERS}
 
 
 def plan_of(root: object, functions: Container[CodeType] = ()) -> tuple[str, Plan[Any]]:

@@ -46,7 +46,7 @@ from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.claim import Claim, Details, Want
 from ramify.model.codec.wire import Wire, write
 from ramify.model.event import Status
-from ramify.model.join import Ends
+from ramify.model.join import Ends, Rule
 from ramify.model.log import LogLine
 from ramify.model.outcome import Deferred, Done, Failure, TaskError
 from ramify.model.stray import instead_of_call
@@ -206,7 +206,8 @@ def _attempt(
     if not ran.done:
         raise asyncio.CancelledError(f"{call!r} was cancelled while it ran")
     result = handler.signature.decode_result(value)
-    return Attempted(Done(value), seen, ran.offspring.forks, notes.rest(), stopped, result)
+    forks = [fork for fork in ran.offspring.forks if isinstance(fork, Fork)]
+    return Attempted(Done(value), seen, forks, notes.rest(), stopped, result)
 
 
 def _claim(store: Store, sender: Sender, call: Call[Any], params: object) -> Claim:
@@ -328,7 +329,7 @@ def _members(
     if handler.stream is None:
         given = "results" if results is not None else "broken"
         raise ConfigError(f"attempt({given}=…): {handler.kind}() has no parameter that is a Stream")
-    if failures and not Extra.decode(call.extra).always:
+    if failures and Extra.decode(call.extra).rule is not Rule.ALWAYS:
         raise ConfigError(
             f"attempt(broken=…): {handler.kind}() would be skipped, because members did not end well; "
             f"give {handler.kind}.of(…).always() if it is spawned like that"

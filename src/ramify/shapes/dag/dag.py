@@ -118,11 +118,24 @@ class Dag:
             raise ConfigError(f'{self.name}: on_failed={on_failed!r}: give "fail" or "skip"')
         if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
             raise ConfigError(f"{self.name}: max_items={max_items!r}: give a whole number, 0 or more")
+        return self._map(call, id, after, when, max_items, spare=on_failed == "skip")
+
+    def _map(
+        self,
+        call: Call[Any],
+        id: str | None,
+        after: Iterable[Node[Any]] = (),
+        when: str = "done",
+        max_items: int | None = None,
+        *,
+        spare: bool = False,
+        branches: bool = False,
+    ) -> Node[Any]:
         source = mapped_over(self.name, call)
         self._own(source)
         number = source._number
         maker = self._calls[number] if number in self._makers else None
-        made = mapping(call, source, number in self._maps, maker, max_items, spare=on_failed == "skip")
+        made = mapping(call, source, number in self._maps, maker, max_items, spare=spare, branches=branches)
         if maker is not None:
             taken = sum(1 for _ in maker.slots()) if isinstance(maker, ReferringCall) else 0
             after = [*after, *self._nodes(self._needs[number][taken:])]
@@ -163,6 +176,9 @@ class Dag:
             raise ConfigError(f"{self.name}: give {', '.join(f'{name}=…' for name in missing)}: it has no default")
         if not self._calls:
             raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
+        return self._plan(values)
+
+    def _plan(self, values: Mapping[str, bytes]) -> DagPlan:
         plan = DagPlan(
             self.name,
             tuple(self._ids),

@@ -49,7 +49,14 @@ def yielded(call: Call[Any]) -> Any:
 
 
 def mapping(
-    call: Call[Any], source: Node[Any], is_mapped: bool, maker: Call[Any] | None, most: int | None, *, spare: bool
+    call: Call[Any],
+    source: Node[Any],
+    is_mapped: bool,
+    maker: Call[Any] | None,
+    most: int | None,
+    *,
+    spare: bool,
+    branches: bool,
 ) -> Call[Any]:
     """The call that makes the tasks of a map, once its source is known. `maker` is the call that yields its items."""
     assert isinstance(call, ReferringCall)
@@ -61,6 +68,7 @@ def mapping(
         source.id,
         most,
         spare,
+        branches=branches,
     )
     params = [blank for blank, _ in blanks if isinstance(blank.source, Param)]
     results = [each for each, _ in call.slots()]

@@ -6,6 +6,7 @@ They are ordinary tasks: kept, tried and shown like any other, and made of nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -20,7 +21,8 @@ from ramify.model.codec.escape import filled
 from ramify.model.codec.limits import shown
 from ramify.model.codec.wire import tree_in, write
 from ramify.model.join import Gathered, Rule
-from ramify.model.task import MAX_PAYLOAD, OWN
+from ramify.model.key import key_bytes
+from ramify.model.task import MAX_PAYLOAD, OWN, is_own
 from ramify.shapes.dag.packed import PackedCall
 
 
@@ -28,7 +30,8 @@ class Expansion(msgspec.Struct, frozen=True):
     """What a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
 
     More than `most` items are a failure. With `spare`, an item whose task fails is left out. Items that a generator
-    yields come from its call, the `maker`, to which the first params and results belong.
+    yields come from its call, the `maker`, to which the first params and results belong. If they are the beginnings of
+    `branches`, each has a key, one that ends early is left out, and without any the map is skipped.
     """
 
     call: PackedCall
@@ -40,16 +43,24 @@ class Expansion(msgspec.Struct, frozen=True):
     maker: PackedCall | None = None
     maker_params: tuple[int, ...] = ()
     maker_results: int = 0
+    branches: bool = False
 
 
 def renamed(map_body: bytes, name_of: Callable[[str], str]) -> bytes:
     """What tells a map from others, as if the kinds of the calls in it had other names."""
-    tree: Any = tree_in(map_body)
-    how = tree["how"] if isinstance(tree, dict) else tree[0]
-    for call in (how["call"], how.get("maker")):
-        if call is not None:
-            call["kind"] = name_of(call["kind"])
-    return b"%a" % (tree,)
+
+    def tree(node: Any) -> Any:
+        if isinstance(node, list):
+            return [tree(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        if node.keys() >= {"kind", "body"}:
+            # A packed call, perhaps of one of our own, with others in it.
+            inside = tree(tree_in(node["body"].encode())) if is_own(node["kind"]) else node["body"]
+            return {**node, "kind": name_of(node["kind"]), "body": inside}
+        return {key: tree(value) for key, value in node.items()}
+
+    return b"%a" % (tree(tree_in(map_body)),)
 
 
 class AtEnd(msgspec.Struct, frozen=True):
@@ -89,12 +100,15 @@ def expand_generator(how: Expansion, params: list[Any], results: list[Any]) -> N
 
 def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterable[Any]) -> None:
     me = current()
-    group = _group(me, how.call)
+    group = group_of(me, how.call)
     extra = Extra.decode(None if how.call.extra is None else how.call.extra.encode())
     if how.spare:
         extra = msgspec.structs.replace(extra, spare=True)
     packed = msgspec.structs.replace(how.call, extra=None if (raw := extra.encode()) is None else raw.decode())
     body = _filled(packed, how.params, params, results)
+
+    def keyed(count: int) -> bytes | None:
+        return key_bytes(f"{me.key}[{count - 1}].") if how.branches else None
 
     def each() -> Iterator[Call[Any]]:
         for count, item in enumerate(items, 1):
@@ -106,10 +120,17 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
                     f"{how.call.kind}: its arguments for {shown(item)} take {len(whole):,} bytes, and may take "
                     f"{MAX_PAYLOAD:,} (1 MiB)"
                 )
-            yield packed.call(group, whole)
+            yield packed.call(group, whole, keyed(count))
 
     then = own_call(GATHER).queue(how.call.queue).key(f"{me.key}[]")
-    me.spawn(each(), then=then.always() if how.spare else then)
+    if how.branches:
+        calls = each()
+        some = list(islice(calls, 1))
+        if not some:
+            raise Skip(f"{how.source} gave nothing, so there is nothing to do with it")
+        me.spawn(chain(some, calls), then=then._with(rule=Rule.NONE_FAILED))
+    else:
+        me.spawn(each(), then=then.always() if how.spare else then)
 
 
 def _filled(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
@@ -145,10 +166,11 @@ def close(at_end: list[AtEnd]) -> None:
     me = current()
     ends = me.run.ends
     following = [each.call for each in at_end if Rule(each.rule).allows(ends)]
-    me.spawn([packed.call(_group(me, packed), packed.body.encode()) for packed in following])
+    me.spawn([packed.call(group_of(me, packed), packed.body.encode()) for packed in following])
 
 
-def _group(me: Current, packed: PackedCall) -> Group:
+def group_of(me: Current, packed: PackedCall) -> Group:
+    """What calls share that are made of a packed one, here and now."""
     handler = me._surroundings.library.handler(packed.kind)
     # Of a kind that nobody here knows tasks are made all the same: they wait for somebody who does.
     return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)
@@ -162,7 +184,7 @@ UNKNOWN_PAUSE = 5.0
 CHOOSE, GIVE, CLOSE = f"{OWN}case", f"{OWN}given", f"{OWN}close"
 
 
-def _handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
+def handler_of(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
     signature = Signature.of(fn, streams or {})
     return Handler(kind, fn, signature, Calling.PLAIN, stream=stream, streams=streams or {})
 
@@ -170,20 +192,25 @@ def _handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[
 HANDLERS: Mapping[str, Handler] = {
     each.kind: each
     for each in (
-        _handler(EXPAND, expand),
-        _handler(EXPAND_STREAM, expand_stream, streams={"items": Any}),
-        _handler(EXPAND_GENERATOR, expand_generator),
-        _handler(GATHER, gather, stream="members", streams={"members": Any}),
-        _handler(CHOOSE, choose),
-        _handler(GIVE, give),
-        _handler(CLOSE, close),
+        handler_of(EXPAND, expand),
+        handler_of(EXPAND_STREAM, expand_stream, streams={"items": Any}),
+        handler_of(EXPAND_GENERATOR, expand_generator),
+        handler_of(GATHER, gather, stream="members", streams={"members": Any}),
+        handler_of(CHOOSE, choose),
+        handler_of(GIVE, give),
+        handler_of(CLOSE, close),
     )
 }
 
 
 def own_call(kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
     """A call of one of these, which may refer to results."""
-    handler = HANDLERS[kind]
+    return own_call_of(HANDLERS, kind, *args, **kwargs)
+
+
+def own_call_of(handlers: Mapping[str, Handler], kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
+    """A call of one of a shape's own tasks, which may refer to results."""
+    handler = handlers[kind]
     group = Group(kind, handler.signature, handler=handler)
     body, references = handler.signature.encode_referring(args, kwargs)
     if not references:

@@ -38,6 +38,6 @@ class PackedCall(msgspec.Struct, frozen=True, omit_defaults=True):
             self.kind, signature, self.queue, self.priority, self.delay, self.due, hold=Hold.LABEL, handler=handler
         )
 
-    def call(self, group: Group, body: bytes) -> Call[Any]:
+    def call(self, group: Group, body: bytes, label: bytes | None = None) -> Call[Any]:
         """A call of that group with other arguments."""
-        return Call(group, body, None, None if self.extra is None else self.extra.encode(), self.lane)
+        return Call(group, body, label, None if self.extra is None else self.extra.encode(), self.lane)

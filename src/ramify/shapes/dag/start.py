@@ -25,7 +25,7 @@ from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.key import key_text
-from ramify.model.run import Order
+from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks, Row, is_own
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.node import Node, Param
@@ -51,8 +51,8 @@ class DagPlan:
     params: Mapping[str, bytes]
     #: Of the maps: the calls that they make.
     maps: Mapping[int, Call[Any]]
-    #: Generators that maps call.
-    makers: Sequence[Call[Any]] = ()
+    #: Calls that are inside of others: generators that maps call, steps of branches.
+    inside: Sequence[Call[Any]] = ()
 
     def part(
         self,
@@ -85,7 +85,7 @@ class DagPlan:
     def without(self, nodes: Collection[int]) -> DagPlan:
         """All but these, for which nobody waits."""
         rest = self._reduced([n for n in range(len(self.nodes)) if n not in nodes], {})
-        return replace(rest, makers=[self.nodes[n] for n in nodes])
+        return replace(rest, inside=[self.nodes[n] for n in nodes])
 
     def _reduced(self, kept: Sequence[int], instead: Mapping[int, Call[Any]]) -> DagPlan:
         """These nodes, some of them made by another call, which waits for nothing."""
@@ -103,7 +103,7 @@ class DagPlan:
     @property
     def calls(self) -> Sequence[Call[Any]]:
         """Those of users."""
-        every = chain(self.nodes, self.maps.values(), self.makers, (call for _, call in self.at_end))
+        every = chain(self.nodes, self.maps.values(), self.inside, (call for _, call in self.at_end))
         return [call for call in every if not is_own(call.kind)]
 
     @property
@@ -116,6 +116,11 @@ class DagPlan:
         """Nothing waits but for what it is told to."""
         return Order.ANY
 
+    @property
+    def fails_as(self) -> RunState:
+        """Failed."""
+        return RunState.FAILED
+
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
         every = {call.kind for call in chain(self.nodes, self.calls)}
@@ -126,7 +131,7 @@ class DagPlan:
             kinds = {kind: its[min(age, len(its) - 1)] for kind, its in names.items()}
             for number in self.maps:
                 if self.nodes[number].kind in MAPS:
-                    bodies[number] = renamed(self.nodes[number].body, kinds.__getitem__)
+                    bodies[number] = renamed(self.nodes[number].body, lambda kind: kinds.get(kind, kind))
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True

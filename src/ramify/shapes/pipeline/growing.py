@@ -1,0 +1,243 @@
+"""How a tree of steps grows into a DAG: each step a node that takes the result of the one before.
+
+What runs for each element of a list is a DAG of its own inside, packed into the task that begins it; a single step
+needs no such thing, and is a map like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, assert_never, get_args, get_origin
+
+import msgspec
+
+from ramify.errors import ConfigError
+from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
+from ramify.model.codec.wire import Wire, tree_in
+from ramify.model.join import Rule
+from ramify.model.reference import Reference
+from ramify.shapes.dag.dag import Dag
+from ramify.shapes.dag.mapping import yielded
+from ramify.shapes.dag.node import Node
+from ramify.shapes.dag.own import own_call_of
+from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.pipeline.own import BRANCH, GATE, HANDLERS, MEET, SLEEP, WAY, GateSpec, PackedNode
+from ramify.shapes.pipeline.route import Route
+from ramify.shapes.pipeline.tree import Diversion, Division, Element, Expansion
+from ramify.shapes.pipeline.verbs import Gate, Sleep, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What is handed on: the arguments of the next step, and the nodes at which branches have arrived."""
+
+    args: tuple[Any, ...]
+    tips: tuple[Node[Any], ...]
+
+    @property
+    def value(self) -> Any:
+        """The last argument."""
+        return self.args[-1]
+
+    @property
+    def tip(self) -> Node[Any]:
+        """The node at which it has arrived."""
+        return self.tips[-1]
+
+
+class Growing:
+    """A DAG that steps are added to."""
+
+    def __init__(self, dag: Dag) -> None:
+        self._dag = dag
+        #: Whose ids they are: a step that is written once may be there in several branches.
+        self._named: dict[str, object] = {}
+        #: The calls of steps that are packed into others.
+        self.inside: list[Call[Any]] = []
+
+    def add(self, elements: Sequence[Element], passed: Passed, *, wanted: bool = False) -> Passed:
+        """Add elements behind what was passed on; if the result is wanted, it is one value."""
+        for at, element in enumerate(elements):
+            is_wanted = wanted or at + 1 < len(elements)
+            match element:
+                case Step():
+                    passed = self._step(element, *passed.args)
+                case Gate():
+                    passed = self._gate(element, passed)
+                case Sleep():
+                    passed = self._sleep(element, passed)
+                case Division():
+                    passed = self._divide(element, passed, is_wanted)
+                case Expansion():
+                    passed = self._expand(element, passed, is_wanted)
+                case Diversion():
+                    passed = self._divert(element, passed, is_wanted)
+                case _:
+                    assert_never(element)
+        return passed
+
+    def first(self, step: Step) -> Passed:
+        """Add the first step of a pipeline, whose arguments come with each run."""
+        group: Any = getattr(step.task, "group", None)
+        call: Call[Any] = Call(group, b"[]")
+        if yielded(call) is not None:
+            raise ConfigError(f"{self._dag.name}: the first step, {step.name}, yields its items; let it return a list")
+        return self._added(step, call)
+
+    def _step(self, step: Step, *args: Any) -> Passed:
+        return self._added(step, step.call(*args))
+
+    def _added(self, step: Step, call: Call[Any]) -> Passed:
+        id = step.options.get("id")
+        return _passed(self._dag.add(call, id=None if id is None else self._id(step, id)))
+
+    def _gate(self, gate: Gate, passed: Passed) -> Passed:
+        wait = LONGEST_DELAY if gate.timeout is None else gate.timeout.total_seconds()
+        otherwise = None if gate.otherwise is None else [tree_in(Wire(gate.of).seal(gate.otherwise[0]))]
+        spec = GateSpec(gate.name, schema_of(gate.of), None if gate.timeout is None else wait, otherwise)
+        node = self._insert(own_call_of(HANDLERS, GATE, spec).delay(wait), self._id(gate, gate.name), passed.tips)
+        return Passed((*passed.args, Reference(node, of=gate.of)), (node,))
+
+    def _sleep(self, sleep: Sleep, passed: Passed) -> Passed:
+        call = own_call_of(HANDLERS, SLEEP, passed.value).delay(_seconds(sleep.length))
+        node = self._insert(call, self._id(sleep, "sleep"), passed.tips)
+        return Passed((Reference(node, of=passed.value.of),), (node,))
+
+    def _divide(self, division: Division, passed: Passed, wanted: bool) -> Passed:
+        is_met = division.into is not None
+        if wanted and not is_met:
+            raise self._open("divide", "combine")
+        found = [self.add(branch, passed, wanted=is_met) for branch in division.branches]
+        if division.into is None:
+            return _apart(found)
+        values = [self._single(branch) for branch in found]
+        return self._step(
+            division.into, values if division.names is None else dict(zip(division.names, values, strict=True))
+        )
+
+    def _expand(self, expansion: Expansion, passed: Passed, wanted: bool) -> Passed:
+        source = passed.tip
+        is_met = expansion.into is not None
+        if wanted and not is_met:
+            raise self._open("expand", "collapse")
+        first = expansion.body[0]
+        assert isinstance(first, Step)
+        call, id = first.call(source.each), first.options.get("id")
+        of = call.group.signature.result
+        if len(expansion.body) > 1:
+            steps, of = self._branch(expansion, first, source.each, is_met)
+            # Whoever serves its first step serves the branch as well.
+            call, id = own_call_of(HANDLERS, BRANCH, steps, source.each).queue(call.group.queue), None
+        id = self._dag._free_id(first.name) if id is None else self._id(first, id)
+        node = self._dag._map(call, id, max_items=expansion.max_items, branches=True)
+        if expansion.into is None:
+            return Passed((), (node,))
+        return self._step(expansion.into, Reference(node, gathered=True, of=of))
+
+    def _branch(self, expansion: Expansion, first: Step, item: Any, wanted: bool) -> tuple[list[PackedNode], Any]:
+        """What is done with each element, as a graph of its own, and the annotation of what it gives.
+
+        Ids are those within the branch.
+        """
+        inner = Dag(first.name)
+        value: Any = inner.param("value", item.of)
+        growing = Growing(inner)
+        passed = growing.add(expansion.body, Passed((value,), ()), wanted=wanted)
+        last = passed.tip if len(passed.tips) == 1 else growing._join(passed.tips)
+        self.inside += (*inner._calls, *growing.inside)
+        return packed_nodes(inner, last), passed.value.of if passed.args else Any
+
+    def _divert(self, diversion: Diversion, passed: Passed, wanted: bool) -> Passed:
+        chosen = passed.value
+        is_route = (get_origin(chosen.of) or chosen.of) is Route
+        of = (get_args(chosen.of) or (Any,))[0] if is_route else chosen.of
+        names = list(diversion.ways)
+        found = []
+        ways: list[tuple[str | None, Sequence[Element]]] = [*diversion.ways.items(), (None, diversion.otherwise)]
+        is_met = wanted or diversion.into is not None
+        for name, way in ways:
+            call = own_call_of(HANDLERS, WAY, chosen, name, names, is_route)
+            id = f"{passed.tip.id}={'otherwise' if name is None else name}"
+            node = self._insert(call, self._id(diversion, id), passed.tips)
+            found.append(self.add(way, Passed((Reference(node, of=of),), (node,)), wanted=is_met))
+        if not is_met:
+            return _apart(found)
+        call = own_call_of(HANDLERS, MEET, [self._single(way) for way in found])
+        before = "way" if diversion.into is None else diversion.into.name
+        tips = [tip for way in found for tip in way.tips]
+        met = self._insert(call, self._id(diversion, f"({before})"), tips, Rule.ANY_DONE)
+        value = Reference(met, of=Any)
+        return Passed((value,), (met,)) if diversion.into is None else self._step(diversion.into, value)
+
+    def _join(self, tips: Sequence[Node[Any]]) -> Node[Any]:
+        """The end of branches that nobody brings together."""
+        return self._insert(own_call_of(HANDLERS, MEET, []), "(end of branch)", tips, Rule.NONE_FAILED)
+
+    def _single(self, passed: Passed) -> Any:
+        # Of a gate at the end of a branch, the answer.
+        return passed.value
+
+    def _insert(self, call: Call[Any], id: str, after: Iterable[Node[Any]], rule: Rule = Rule.ALL_DONE) -> Node[Any]:
+        node = Node[Any](self._dag, self._dag._insert(call, id, tuple(each._number for each in after)))
+        self._dag._rules[node._number] = rule
+        return node
+
+    def _id(self, written: object, id: str) -> str:
+        """An id that may be used once for what was written, and with a number where that is in several branches."""
+        if self._named.setdefault(id, written) is written and id in self._dag._numbers:
+            return self._dag._free_id(id)
+        return id
+
+    def _open(self, verb: str, remedy: str) -> ConfigError:
+        return ConfigError(
+            f"{self._dag.name}: a branch ends in an open {verb}(…), so it has no one result to go on with; "
+            f"bring it together first: {remedy}(…)"
+        )
+
+
+def packed_nodes(dag: Dag, last: Node[Any]) -> list[PackedNode]:
+    """The nodes of a DAG in an order in which each is behind those it needs, and the given one is last."""
+    plan = dag._plan({})
+    ids = list(plan.ids)
+    end = ids.index(last.id)
+    order = [*(node for node in plan.graph.order if node != end), end]
+    place = {node: at for at, node in enumerate(order)}
+    found = []
+    for node in order:
+        call, needs = plan.nodes[node], plan.graph.needs[node]
+        refers = isinstance(call, ReferringCall)
+        blanks = tuple(at for _, at in call.blanks()) if isinstance(call, ReferringCall) else ()
+        found.append(
+            PackedNode(
+                ids[node],
+                PackedCall.of(call),
+                blanks,
+                tuple(place[each] for each in needs),
+                plan.rules[node],
+                brings=refers and bool(needs),
+            )
+        )
+    return found
+
+
+def schema_of(annotation: Any) -> Any:
+    """The JSON schema of answers, as far as there is one."""
+    try:
+        return msgspec.json.schema(annotation)
+    except TypeError:
+        make = getattr(annotation, "model_json_schema", None)
+        return None if make is None else make()
+
+
+def _passed(node: Node[Any]) -> Passed:
+    return Passed((node.out,), (node,))
+
+
+def _apart(several: Iterable[Passed]) -> Passed:
+    return Passed((), tuple(tip for each in several for tip in each.tips))
+
+
+def _seconds(length: timedelta) -> float:
+    return length.total_seconds()

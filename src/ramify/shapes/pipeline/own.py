@@ -1,0 +1,96 @@
+"""The tasks of ours that pipelines have beside those of users: gates, sleeps, ways, and branches of several steps.
+
+They are ordinary tasks: kept, tried and shown like any other. A gate is a task that is due when its time is up; whoever
+answers settles it before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ramify.kernel.control import Fatal, Skip
+from ramify.kernel.current import current
+from ramify.kernel.handler import Handler
+from ramify.kernel.offspring import LinkedCall
+from ramify.model.call import label_of
+from ramify.model.codec.escape import filled
+from ramify.model.codec.wire import write
+from ramify.model.join import Rule
+from ramify.model.task import OWN
+from ramify.shapes.dag.own import group_of, handler_of
+from ramify.shapes.dag.packed import PackedCall
+
+
+class PackedNode(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step of a branch: its call, the places in it that take the value of the branch, and what it waits for."""
+
+    id: str
+    call: PackedCall
+    blanks: tuple[int, ...] = ()
+    needs: tuple[int, ...] = ()
+    rule: Rule = Rule.ALL_DONE
+    brings: bool = False
+
+
+class GateSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a gate asks for. `schema` is that of JSON; `otherwise` is in a list, because null may be meant."""
+
+    name: str
+    schema: Any = None
+    timeout: float | None = None
+    otherwise: list[Any] | None = None
+
+
+def gate(spec: GateSpec) -> Any:
+    """Runs only if nobody has answered in time."""
+    if spec.otherwise is not None:
+        return spec.otherwise[0]
+    raise Fatal(f"nobody answered within {spec.timeout:,.0f} seconds")
+
+
+def go_on(value: Any) -> Any:
+    """Hand a value on, later."""
+    return value
+
+
+def way(chosen: Any, name: str | None, names: list[str], is_route: bool) -> Any:
+    """Hand the value on to the way that was chosen; `None` is the way of all that have none of their own."""
+    said = str(chosen["name"] if is_route else chosen)
+    if name != (said if said in names else None):
+        raise Skip(f"{said} was chosen" + ("" if name is None else f", not {name}"))
+    return chosen["value"] if is_route else chosen
+
+
+def meet(values: list[Any]) -> Any:
+    """What came of the only way that was taken."""
+    return next((value for value in values if value is not None), None)
+
+
+def branch(steps: list[PackedNode], value: Any) -> None:
+    """Begin the steps of one branch."""
+    me = current()
+    written = write(value)
+    calls = []
+    for each in steps:
+        body = filled(each.call.body.encode(), dict.fromkeys(each.blanks, written))
+        label = label_of(each.call.kind, f"{me.key}{each.id}")
+        call = each.call.call(group_of(me, each.call), body, label)
+        calls.append(LinkedCall(call, each.needs, each.rule, each.brings))
+    me._grow(calls)
+
+
+GATE, SLEEP, WAY, MEET, BRANCH = f"{OWN}gate", f"{OWN}sleep", f"{OWN}way", f"{OWN}meet", f"{OWN}branch"
+
+HANDLERS: Mapping[str, Handler] = {
+    each.kind: each
+    for each in (
+        handler_of(GATE, gate),
+        handler_of(SLEEP, go_on),
+        handler_of(WAY, way),
+        handler_of(MEET, meet),
+        handler_of(BRANCH, branch),
+    )
+}

@@ -1,0 +1,84 @@
+"""Pipelines: steps under a name, of which runs are started.
+
+Promises: what can be seen to be wrong is refused when it is defined. A run is pinned to the steps as they were when it
+started: everything it needs is in its rows. A run with failed steps ends as halted, and goes on where it was when it
+is retried.
+
+Does not start anything, and does not know stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import fields
+from types import CodeType
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
+
+from ramify.errors import ConfigError
+from ramify.model.call import Call
+from ramify.model.run import RunState
+from ramify.shapes.dag.dag import Dag
+from ramify.shapes.dag.start import DagPlan
+from ramify.shapes.pipeline.growing import Growing
+from ramify.shapes.pipeline.steps import Steps
+from ramify.shapes.pipeline.tree import tree_of
+from ramify.shapes.pipeline.verbs import Step
+
+P = ParamSpec("P")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class PipelinePlan(DagPlan, Generic[R_co]):
+    """A run of a pipeline to be."""
+
+    @property
+    def calls(self) -> Sequence[Call[R_co]]:
+        """Those of users."""
+        return super().calls
+
+    @property
+    def fails_as(self) -> RunState:
+        """It can be revived."""
+        return RunState.HALTED
+
+
+class Pipeline(Generic[P, R]):
+    """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
+
+    def __init__(self, name: str, steps: Steps[P, R, Any]) -> None:
+        given: object = steps
+        if not isinstance(given, Steps):
+            what = getattr(given, "kind", "task")
+            raise ConfigError(f"pipeline({name!r}, {given!r}): give steps, such as steps({what}).chain(…)")
+        self._dag = Dag(name)
+        self.name = self._dag.name
+        first, *rest = tree_of(steps._verbs)
+        assert isinstance(first, Step)
+        self._first = first
+        growing = Growing(self._dag)
+        growing.add(rest, growing.first(first))
+        self._inside = growing.inside
+
+    def of(self, *args: P.args, **kwargs: P.kwargs) -> PipelinePlan[R]:
+        """A run of it to be, with the arguments of its first step: `engine.start(order.of("o-17"))`."""
+        plan = self._dag._plan({})
+        made: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
+        made["nodes"] = (self._first.call(*args, **kwargs), *plan.nodes[1:])
+        made["inside"] = (*plan.inside, *self._inside)
+        return PipelinePlan(**made)
+
+    def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
+        """Start a call when a run has nothing left to do: whatever came of it, or if steps failed, or if none did.
+
+        It belongs to the run, which ends after it. `current().run.ends` says how many steps ended how.
+        """
+        self._dag.on_end(call, when=when)
+
+    def __repr__(self) -> str:
+        return f"<pipeline {self.name}: {len(self._dag):,} nodes>"
+
+
+def plan_of(root: object, functions: Container[CodeType]) -> PipelinePlan[Any] | None:
+    """A run of a pipeline is its own plan."""
+    return root if isinstance(root, PipelinePlan) else None

@@ -1,0 +1,271 @@
+"""Steps: how pipelines are written, as a chain that hands a value on.
+
+    steps(receive).chain(charge).divide([steps(pick), steps(bill)]).combine(ship)
+
+Promises: types are checked along its length: each step takes what the one before returns, also through branches. What
+can be seen to be wrong is refused where it is written, with what to write instead. Steps never change: each verb gives
+new ones, so that parts can be shared.
+
+What was parted is known by its type: `Steps[P, R, Parted]` are steps of which an `expand`, say, is still open. What is
+chained then goes to each branch, until `collapse` brings them together.
+
+Does not know stores or runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+
+from ramify.errors import BadPayload, ConfigError
+from ramify.kernel.stream import Stream
+from ramify.model.codec.refusal import explain
+from ramify.model.codec.wire import Wire
+from ramify.model.task import check_name
+from ramify.shapes.pipeline.route import Route
+from ramify.shapes.pipeline.verbs import (
+    MEETING,
+    PARTING,
+    Divert,
+    Divide,
+    Expand,
+    Gate,
+    Maker,
+    Meet,
+    Sleep,
+    StepOptions,
+    Verb,
+    duration,
+    step_of,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+T = TypeVar("T")
+A = TypeVar("A")
+V = TypeVar("V")
+E = TypeVar("E")
+#: What is still open around a value.
+O = TypeVar("O")  # noqa: E741  the letter stands for "open"
+
+_UNSET: Any = object()
+
+
+class Whole:
+    """Nothing is open: for type checkers only."""
+
+
+class Divided(Generic[O]):
+    """Branches of a `divide` are open, inside of what O says: for type checkers only."""
+
+
+class DividedByName(Generic[O]):
+    """Branches of a `divide` with names are open."""
+
+
+class Expanded(Generic[O]):
+    """Branches of an `expand` are open."""
+
+
+class Diverted(Generic[O]):
+    """Ways of a `divert` are open."""
+
+
+class Answered(Generic[R, A]):
+    """A value, and the answer of the gate that it came to: for type checkers only."""
+
+
+class Steps(Generic[P, R, O]):
+    """Steps that take what the first of them takes and give what the last one gives. Made by `steps(task)`."""
+
+    __slots__ = ("_open", "_verbs")
+
+    def __init__(self, verbs: tuple[Verb, ...], open: tuple[str, ...] = ()) -> None:
+        self._verbs = verbs
+        #: The verbs that would bring together what is open, the innermost last.
+        self._open = open
+
+    @overload
+    def chain(
+        self: Steps[P, Answered[V, A], O], task: Maker[[V, A], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]: ...
+    @overload
+    def chain(self: Steps[P, R, O], task: Maker[[R], S], **options: Unpack[StepOptions]) -> Steps[P, S, O]: ...
+    def chain(self, task: Any, **options: Any) -> Any:
+        """Go on with a task, which gets what came before; in each branch that is open."""
+        return self._with(step_of("chain", task, options))
+
+    @overload
+    def divide(
+        self: Steps[P, R, O], branches: Mapping[str, Steps[[R], S, Any] | Maker[[R], S]]
+    ) -> Steps[P, S, DividedByName[O]]: ...
+    @overload
+    def divide(
+        self: Steps[P, R, O], branches: Sequence[Steps[[R], S, Any] | Maker[[R], S]]
+    ) -> Steps[P, S, Divided[O]]: ...
+    def divide(self, branches: Any) -> Any:
+        """Go several ways at once, each with what came before: `[steps(pick), steps(bill)]`, or a dict of them."""
+        if not branches or isinstance(branches, str | Steps) or not isinstance(branches, Mapping | Iterable):
+            raise ConfigError(f"divide({branches!r}): give the branches in a list, or in a dict by their names")
+        found: list[tuple[str | None, Steps[Any, Any, Any]]] = []
+        if isinstance(branches, Mapping):
+            for name, branch in branches.items():
+                _check_name("divide", name)
+                found.append((name, _steps_of("divide", branch)))
+        else:
+            found += ((None, _steps_of("divide", branch)) for branch in branches)
+        return self._parted(Divide(tuple(found)))
+
+    @overload
+    def combine(
+        self: Steps[P, R, DividedByName[O]], into: Maker[[dict[str, R]], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]: ...
+    @overload
+    def combine(
+        self: Steps[P, R, Divided[O]], into: Maker[[list[R]], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]: ...
+    def combine(self, into: Any, **options: Any) -> Any:
+        """Bring divided branches together: the task gets a list of what they gave, in the order they were written in.
+
+        Branches with names give a dict.
+        """
+        return self._met("combine", into, options)
+
+    def expand(
+        self: Steps[P, Sequence[E], O],
+        task: Steps[[E], S, Any] | Maker[[E], S],
+        *,
+        max_items: int | None = None,
+        **options: Unpack[StepOptions],
+    ) -> Steps[P, S, Expanded[O]]:
+        """Go on with a branch for each element of the list that came before.
+
+        More than `max_items` are a failure, before anything is done. No element at all ends the branch: `collapse` and
+        what follows it are skipped.
+        """
+        if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
+            raise ConfigError(f"expand(max_items={max_items!r}): give a whole number, 0 or more")
+        return self._parted(Expand(_steps_of("expand", task, options), max_items))
+
+    def collapse(
+        self: Steps[P, R, Expanded[O]], into: Maker[[Stream[R]], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]:
+        """Bring expanded branches together: the task gets a `Stream` of what they gave, in the order of the list."""
+        return self._met("collapse", into, options)
+
+    @overload
+    def divert(
+        self: Steps[P, Route[V], O],
+        ways: Mapping[Any, Steps[[V], S, Any] | Maker[[V], S]],
+        *,
+        otherwise: Steps[[V], T, Any] | Maker[[V], T],
+    ) -> Steps[P, S | T, Diverted[O]]: ...
+    @overload
+    def divert(
+        self: Steps[P, R, O],
+        ways: Mapping[Any, Steps[[R], S, Any] | Maker[[R], S]],
+        *,
+        otherwise: Steps[[R], T, Any] | Maker[[R], T],
+    ) -> Steps[P, S | T, Diverted[O]]: ...
+    def divert(self, ways: Any, *, otherwise: Any = _UNSET) -> Any:
+        """Go one way, by what the step before returned: a `Route(name, value)`, or a value that is itself the name."""
+        if not isinstance(ways, Mapping) or not ways:
+            raise ConfigError(f"divert({ways!r}): give the ways in a dict, by what the step before returns")
+        if otherwise is _UNSET:
+            raise ConfigError(
+                f"divert({{{', '.join(map(repr, ways))}: …}}): say what happens with anything else: otherwise=…"
+            )
+        found: dict[str, Steps[Any, Any, Any]] = {}
+        for key, way in ways.items():
+            if str(key) in found:
+                raise ConfigError(f"divert: the way {key!r} can never be taken: another one is called {str(key)!r} too")
+            found[str(key)] = _steps_of("divert", way)
+        return self._parted(Divert(found, _steps_of("divert", otherwise)))
+
+    def converge(self: Steps[P, R, Diverted[O]], into: Maker[[R], S], **options: Unpack[StepOptions]) -> Steps[P, S, O]:
+        """Bring ways together again: the task gets what came of the one that was taken."""
+        return self._met("converge", into, options)
+
+    @overload
+    def gate(
+        self: Steps[P, R, O], name: str, of: type[A], *, timeout: timedelta | None = None, otherwise: A = ...
+    ) -> Steps[P, Answered[R, A], O]: ...
+    @overload
+    def gate(
+        self: Steps[P, R, O], name: str, of: Any, *, timeout: timedelta | None = None, otherwise: Any = ...
+    ) -> Steps[P, Answered[R, Any], O]: ...
+    def gate(self, name: str, of: Any, *, timeout: timedelta | None = None, otherwise: Any = _UNSET) -> Any:
+        """Wait for an answer of this type: `run.answer("approval", value)`. The next step gets (value, answer).
+
+        After `timeout` the answer is `otherwise`; without one, the gate fails and the run is halted.
+        """
+        _check_name("gate", name)
+        if timeout is not None:
+            duration(f"gate({name!r}, timeout=…)", timeout)
+        elif otherwise is not _UNSET:
+            raise ConfigError(f"gate({name!r}, otherwise=…): give a timeout as well, after which that is the answer")
+        try:
+            wire = Wire(of)
+        except TypeError as error:
+            raise ConfigError(f"gate({name!r}, {of!r}): answers of this type cannot be stored: {error}") from None
+        if otherwise is not _UNSET:
+            try:
+                wire.seal(otherwise)
+            except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
+                what = explain([("otherwise", of, otherwise)], error)
+                raise ConfigError(f"gate({name!r}, …): {what}") from None
+        return self._with(Gate(name, of, timeout, None if otherwise is _UNSET else (otherwise,)))
+
+    def sleep(self, length: timedelta) -> Steps[P, R, O]:
+        """Wait so long before what follows. Nobody is kept waiting by it: it is a time, and not a sleeping worker."""
+        return self._with(Sleep(duration("sleep", length)))
+
+    def __repr__(self) -> str:
+        return f"<{len(self._verbs)} steps>"
+
+    def _with(self, verb: Verb) -> Steps[Any, Any, Any]:
+        last = self._verbs[-1] if self._verbs else None
+        if isinstance(last, Gate) and isinstance(verb, Gate | Sleep | Divert | Expand):
+            raise ConfigError(
+                f"gate({last.name!r}) must be followed by a step, which gets the value and the answer: chain(…)"
+            )
+        return Steps((*self._verbs, verb), self._open)
+
+    def _parted(self, verb: Divide | Expand | Divert) -> Steps[Any, Any, Any]:
+        return Steps(self._with(verb)._verbs, (*self._open, MEETING[type(verb)]))
+
+    def _met(self, verb: str, into: object, options: Mapping[str, Any]) -> Steps[Any, Any, Any]:
+        step = step_of(verb, into, options)
+        if not self._open:
+            raise ConfigError(f"{verb}({step.name}): nothing is open; {PARTING[verb]}(…) comes first")
+        if self._open[-1] != verb:
+            raise ConfigError(
+                f"{verb}({step.name}): the last that was opened is a {PARTING[self._open[-1]]}(…), which "
+                f"{self._open[-1]}(…) brings together"
+            )
+        return Steps(self._with(Meet(verb, step))._verbs, self._open[:-1])
+
+
+def steps(first: Maker[P, R], **options: Unpack[StepOptions]) -> Steps[P, R, Whole]:
+    """The first step of a pipeline, or of a branch. It takes what `pipeline.of(...)` is given, or what came before."""
+    if isinstance(first, Steps):
+        raise ConfigError("steps(steps(…)): these have begun already; go on with chain(…)")
+    return Steps((step_of("steps", first, options),))
+
+
+def _steps_of(verb: str, branch: object, options: Mapping[str, Any] | None = None) -> Steps[Any, Any, Any]:
+    """A branch that may be given as a bare task."""
+    if not isinstance(branch, Steps):
+        return Steps((step_of(verb, branch, options or {}),))
+    if options:
+        raise ConfigError(f"{verb}(steps(…), {next(iter(options))}=…): say that of the steps themselves")
+    return branch
+
+
+def _check_name(verb: str, name: object) -> None:
+    try:
+        check_name(f"{verb}: a name", name)
+    except BadPayload as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,157 @@
+"""What was written: the verbs of a pipeline as values, in the order in which they were written.
+
+Each is checked where it is written, as far as it can be seen by itself; `tree.py` looks at what they make together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
+
+from ramify.errors import ConfigError
+from ramify.model.call import Call
+from ramify.model.stray import instead_of_call
+
+if TYPE_CHECKING:
+    from ramify.shapes.pipeline.steps import Steps
+
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+_OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "headers")
+_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+
+
+class Maker(Protocol[P, R_co]):
+    """What makes calls: a task."""
+
+    def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
+        """A call with these arguments."""
+
+
+class StepOptions(TypedDict, total=False):
+    """What may be chosen for one step; but for `id`, its name in the run, as on every call."""
+
+    id: str
+    retries: int
+    timeout: float
+    delay: float
+    priority: int
+    queue: str
+    lane: str
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A task that gets what came before, with what was chosen for it."""
+
+    task: Maker[Any, Any]
+    options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
+
+    @property
+    def name(self) -> str:
+        """What it is called, unless that is taken."""
+        return str(self.options.get("id") or getattr(self.task, "kind", "step"))
+
+    def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
+        """A call with these arguments, and all that was chosen."""
+        made = self.task.of(*args, **kwargs)
+        for option, value in self.options.items():
+            match option:
+                case "id":
+                    pass
+                case "headers":
+                    made = made.headers(**value)
+                case _:
+                    made = getattr(made, option)(value)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A decision of a person or another program: `of` is the annotation of the answer."""
+
+    name: str
+    of: Any
+    timeout: timedelta | None
+    #: In a tuple, because None may be meant.
+    otherwise: tuple[Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """A while before what follows."""
+
+    length: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Divide:
+    """Several ways at once, each with the same value. Those with names give a dict, the others a list."""
+
+    branches: tuple[tuple[str | None, Steps[Any, Any, Any]], ...]
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Those of the branches, if they have names."""
+        found = tuple(name for name, _ in self.branches if name is not None)
+        return found or None
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """A branch for each element of a list."""
+
+    body: Steps[Any, Any, Any]
+    max_items: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Divert:
+    """One way of several, by what the step before returned."""
+
+    ways: Mapping[str, Steps[Any, Any, Any]]
+    otherwise: Steps[Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Meet:
+    """The step at which what was parted comes together again, and which verb wrote it."""
+
+    verb: str
+    step: Step
+
+
+Verb = Step | Gate | Sleep | Divide | Expand | Divert | Meet
+#: The verb that brings together what another one parted.
+MEETING: Mapping[type, str] = {Divide: "combine", Expand: "collapse", Divert: "converge"}
+PARTING: Mapping[str, str] = {"combine": "divide", "collapse": "expand", "converge": "divert"}
+
+
+def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
+    """A step as it was written; ConfigError for what is none."""
+    if isinstance(task, Call):
+        raise ConfigError(f"{verb}({task.kind}.of(…)): give the task itself; its arguments are what came before")
+    if not callable(getattr(task, "of", None)) or not hasattr(task, "kind"):
+        raise ConfigError(f"{verb}({_shown(task)}): give a task, made with @engine.task")
+    if unknown := [name for name in options if name not in _OPTIONS]:
+        raise ConfigError(f"{verb}({task.kind}, {unknown[0]}=…): a step has the options {', '.join(_OPTIONS)}")
+    id = options.get("id", "step")
+    if not isinstance(id, str) or not id:
+        raise ConfigError(f"{verb}({task.kind}, id={id!r}): give a text that is not empty")
+    return Step(task, MappingProxyType(dict(options)))  # type: ignore[arg-type]  # it has `of`, whatever that takes
+
+
+def duration(verb: str, length: object) -> timedelta:
+    """A length of time as it was written."""
+    if not isinstance(length, timedelta) or length <= timedelta(0):
+        raise ConfigError(f"{verb}({length!r}): give a timedelta of more than nothing, such as timedelta(days=3)")
+    return length
+
+
+def _shown(given: object) -> str:
+    return instead_of_call(given) if not hasattr(given, "_verbs") else "steps(…)"
