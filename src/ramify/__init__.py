@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ramify.engine.working import Working as Working
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
+    from ramify.errors import GateClosed as GateClosed
     from ramify.errors import NotInstalled as NotInstalled
     from ramify.errors import RamifyError as RamifyError
     from ramify.errors import Reaped as Reaped
@@ -69,6 +70,11 @@ if TYPE_CHECKING:
     from ramify.shapes.dag.node import Node as Node
     from ramify.shapes.dag.part import EarlierRun as EarlierRun
     from ramify.shapes.dag.start import DagPlan as DagPlan
+    from ramify.shapes.pipeline.pipeline import Pipeline as Pipeline
+    from ramify.shapes.pipeline.pipeline import PipelinePlan as PipelinePlan
+    from ramify.shapes.pipeline.route import Route as Route
+    from ramify.shapes.pipeline.steps import Steps as Steps
+    from ramify.shapes.pipeline.steps import steps as steps
     from ramify.shapes.plan import Added as Added
     from ramify.shapes.plan import Plan as Plan
     from ramify.shapes.start import How as How
@@ -98,12 +104,15 @@ __all__ = [
     "ErrorGroup",
     "Failure",
     "Fatal",
+    "GateClosed",
     "How",
     "Leader",
     "Node",
     "NotInstalled",
     "OutsideTask",
     "Phase",
+    "Pipeline",
+    "PipelinePlan",
     "Plan",
     "RamifyError",
     "Rate",
@@ -113,6 +122,7 @@ __all__ = [
     "ResultRow",
     "Retried",
     "Return",
+    "Route",
     "Run",
     "RunCancelled",
     "RunEnded",
@@ -129,6 +139,7 @@ __all__ = [
     "StaleClaim",
     "StaleStamp",
     "Status",
+    "Steps",
     "StoreBroken",
     "StoreError",
     "StoreRefused",
@@ -147,6 +158,7 @@ __all__ = [
     "Working",
     "__version__",
     "current",
+    "steps",
 ]
 
 # Where each name lives. They are imported when they are first used, so that `import ramify` alone costs nothing.
@@ -177,6 +189,7 @@ _HOMES = {
     "ramify.errors": (
         "BadPayload",
         "ConfigError",
+        "GateClosed",
         "NotInstalled",
         "RamifyError",
         "Reaped",
@@ -237,6 +250,15 @@ _HOMES = {
     "ramify.shapes.dag.node": ("Node",),
     "ramify.shapes.dag.part": ("EarlierRun",),
     "ramify.shapes.dag.start": ("DagPlan",),
+    "ramify.shapes.pipeline.pipeline": (
+        "Pipeline",
+        "PipelinePlan",
+    ),
+    "ramify.shapes.pipeline.route": ("Route",),
+    "ramify.shapes.pipeline.steps": (
+        "Steps",
+        "steps",
+    ),
     "ramify.shapes.plan": (
         "Added",
         "Plan",

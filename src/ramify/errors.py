@@ -3,6 +3,7 @@
     RamifyError
     ├── BadPayload (also a TypeError)
     ├── ConfigError
+    ├── GateClosed
     ├── NotInstalled
     ├── RunEnded
     ├── RunFailed
@@ -37,6 +38,10 @@ class BadPayload(RamifyError, TypeError):
 
 class ConfigError(RamifyError):
     """A declaration or a setting that can never work as it is written."""
+
+
+class GateClosed(RamifyError):
+    """The gate takes no answer: it is not open yet, or somebody has answered, or its time is up."""
 
 
 class NotInstalled(RamifyError):

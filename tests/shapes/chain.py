@@ -14,7 +14,7 @@ import msgspec
 
 from ramify import Call
 from ramify.model.join import NewJoins, Rule
-from ramify.model.run import Order
+from ramify.model.run import Order, RunState
 from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
@@ -35,6 +35,11 @@ class Chain:
     @property
     def order(self) -> Order:
         return Order.ROUNDS
+
+    @property
+    def fails_as(self) -> RunState:
+        """Failed."""
+        return RunState.FAILED
 
     @property
     def size(self) -> int:

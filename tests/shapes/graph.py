@@ -16,7 +16,7 @@ from ramify import Call, Stream
 from ramify.model.call import ReferringCall
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.reference import Reference
-from ramify.model.run import Order
+from ramify.model.run import Order, RunState
 from ramify.model.task import Row
 from ramify.shapes.plan import Beginning, laid_out
 
@@ -64,6 +64,11 @@ class Graph:
     @property
     def order(self) -> Order:
         return Order.ROUNDS
+
+    @property
+    def fails_as(self) -> RunState:
+        """Failed."""
+        return RunState.FAILED
 
     @property
     def size(self) -> int:

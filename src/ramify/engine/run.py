@@ -17,6 +17,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ramify.engine import deciding
+from ramify.engine.answering import answer
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.keyed import TaskState, id_of, ids_to_retry, results_with, state_of
@@ -24,7 +25,7 @@ from ramify.engine.lacking import not_whole
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
-from ramify.engine.task import Task
+from ramify.engine.task import Task, kind_name
 from ramify.engine.timeline import RunSummary, TimelineRow, durations, summary, timeline
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError
@@ -164,10 +165,10 @@ class Run(Generic[R_co]):
         none comes twice.
         """
         if rows:
-            return chain.from_iterable(self._rows(_kind_name(kind), partial, after))
+            return chain.from_iterable(self._rows(kind_name(kind), partial, after))
         if after is not None:
             raise ConfigError(f"results(after={after!r}): a cursor belongs to rows; give rows=True as well")
-        return chain.from_iterable(self._pages(_kind_name(kind), partial))
+        return chain.from_iterable(self._pages(kind_name(kind), partial))
 
     @overload
     def aresults(self, kind: None = None, *, partial: bool = False) -> AsyncIterator[R_co]: ...
@@ -177,7 +178,7 @@ class Run(Generic[R_co]):
     def aresults(self, kind: str, *, partial: bool = False) -> AsyncIterator[Any]: ...
     async def aresults(self, kind: Any = None, *, partial: bool = False) -> AsyncIterator[Any]:
         """The results themselves, without rows, for `async for`."""
-        pages = await asyncio.to_thread(self._pages, _kind_name(kind), partial, ASYNC_REST)
+        pages = await asyncio.to_thread(self._pages, kind_name(kind), partial, ASYNC_REST)
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             for result in page:
                 yield result
@@ -352,6 +353,10 @@ class Run(Generic[R_co]):
         status, value = (Status.SKIPPED, None) if skip else (Status.DONE, self._reading().encoded(row.kind, result))
         return deciding.resolve(self._inside.store, self.id, task, status, value, reason, by)
 
+    def answer(self, gate: str, value: Any, *, reason: str = "", by: str | None = None) -> None:
+        """Answer a gate of a pipeline that is open, by its name. The first answer stands: GateClosed for any other."""
+        answer(self._inside.store, self.id, gate, value, reason, by)
+
     def retry(
         self,
         *tasks: int | str,
@@ -384,11 +389,3 @@ class Run(Generic[R_co]):
         """
         store = self._inside.store
         return forget(store, self.id, reason, by) if older is None else forget_older(store, self.id, older, reason, by)
-
-
-def _kind_name(kind: object) -> str | None:
-    if kind is None or isinstance(kind, str):
-        return kind
-    if isinstance(kind, Task):
-        return kind.kind
-    raise ConfigError(f"results({kind!r}): give a task function or the name of a kind")

@@ -336,3 +336,12 @@ def _text(kind: str, option: str, value: object) -> str | None:
         f"{kind}(): its {option} would be {value!r}, which is no text; "
         f"give {option} as a function of the arguments that returns a str or None"
     )
+
+
+def kind_name(kind: object) -> str | None:
+    """The kind that was meant by a task function or a name; None for all of them."""
+    if kind is None or isinstance(kind, str):
+        return kind
+    if isinstance(kind, Task):
+        return kind.kind
+    raise ConfigError(f"results({kind!r}): give a task function or the name of a kind")

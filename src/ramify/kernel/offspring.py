@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from ramify.errors import BadPayload
 from ramify.kernel.handler import Handler
-from ramify.model.call import Call, Group
+from ramify.model.call import LONGEST_DELAY, Call, Group
 from ramify.model.join import Rule
 from ramify.model.lanes import FEW, by_row
-from ramify.model.policy import SECOND
+from ramify.model.policy import PARKED, SECOND
 from ramify.model.task import NewTasks
 
 T = TypeVar("T")
@@ -137,7 +137,10 @@ def _delay_of(group: Group) -> int | None:
             f"{group.kind}: it waits for other tasks, so it cannot have a time as well; give delay(seconds), which "
             "counts from when they have ended"
         )
-    return None if group.delay is None else round(group.delay * SECOND)
+    if group.delay is None:
+        return None
+    # The longest delay there is means for ever.
+    return PARKED if group.delay >= LONGEST_DELAY else round(group.delay * SECOND)
 
 
 def _may_share(group: Group) -> int:

@@ -5,7 +5,7 @@ They are ordinary tasks: kept, tried and shown like any other, and made of nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
@@ -46,8 +46,8 @@ class Expansion(msgspec.Struct, frozen=True):
     branches: bool = False
 
 
-def renamed(map_body: bytes, name_of: Callable[[str], str]) -> bytes:
-    """What tells a map from others, as if the kinds of the calls in it had other names."""
+def renamed(map_body: bytes, names: Mapping[str, str]) -> bytes:
+    """What tells a map from others, as if the kinds of the calls in it had these names."""
 
     def tree(node: Any) -> Any:
         if isinstance(node, list):
@@ -57,7 +57,7 @@ def renamed(map_body: bytes, name_of: Callable[[str], str]) -> bytes:
         if node.keys() >= {"kind", "body"}:
             # A packed call, perhaps of one of our own, with others in it.
             inside = tree(tree_in(node["body"].encode())) if is_own(node["kind"]) else node["body"]
-            return {**node, "kind": name_of(node["kind"]), "body": inside}
+            return {**node, "kind": names.get(node["kind"], node["kind"]), "body": inside}
         return {key: tree(value) for key, value in node.items()}
 
     return b"%a" % (tree(tree_in(map_body)),)

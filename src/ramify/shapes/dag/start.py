@@ -131,7 +131,7 @@ class DagPlan:
             kinds = {kind: its[min(age, len(its) - 1)] for kind, its in names.items()}
             for number in self.maps:
                 if self.nodes[number].kind in MAPS:
-                    bodies[number] = renamed(self.nodes[number].body, lambda kind: kinds.get(kind, kind))
+                    bodies[number] = renamed(self.nodes[number].body, kinds)
             digest = blake2b(digest_size=16)
             for id, call, body, needs, rule in zip(
                 self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True

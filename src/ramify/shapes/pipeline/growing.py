@@ -16,6 +16,7 @@ import msgspec
 from ramify.errors import ConfigError
 from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
 from ramify.model.codec.wire import Wire, tree_in
+from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.reference import Reference
 from ramify.shapes.dag.dag import Dag
@@ -23,9 +24,9 @@ from ramify.shapes.dag.mapping import yielded
 from ramify.shapes.dag.node import Node
 from ramify.shapes.dag.own import own_call_of
 from ramify.shapes.dag.packed import PackedCall
-from ramify.shapes.pipeline.own import BRANCH, GATE, HANDLERS, MEET, SLEEP, WAY, GateSpec, PackedNode
+from ramify.shapes.pipeline.own import BRANCH, HANDLERS, MEET, SLEEP, WAY, PackedNode
 from ramify.shapes.pipeline.route import Route
-from ramify.shapes.pipeline.tree import Diversion, Division, Element, Expansion
+from ramify.shapes.pipeline.tree import DivertElement, DivideElement, Element, ExpandElement
 from ramify.shapes.pipeline.verbs import Gate, Sleep, Step
 
 
@@ -68,11 +69,11 @@ class Growing:
                     passed = self._gate(element, passed)
                 case Sleep():
                     passed = self._sleep(element, passed)
-                case Division():
+                case DivideElement():
                     passed = self._divide(element, passed, is_wanted)
-                case Expansion():
+                case ExpandElement():
                     passed = self._expand(element, passed, is_wanted)
-                case Diversion():
+                case DivertElement():
                     passed = self._divert(element, passed, is_wanted)
                 case _:
                     assert_never(element)
@@ -105,7 +106,7 @@ class Growing:
         node = self._insert(call, self._id(sleep, "sleep"), passed.tips)
         return Passed((Reference(node, of=passed.value.of),), (node,))
 
-    def _divide(self, division: Division, passed: Passed, wanted: bool) -> Passed:
+    def _divide(self, division: DivideElement, passed: Passed, wanted: bool) -> Passed:
         is_met = division.into is not None
         if wanted and not is_met:
             raise self._open("divide", "combine")
@@ -117,7 +118,7 @@ class Growing:
             division.into, values if division.names is None else dict(zip(division.names, values, strict=True))
         )
 
-    def _expand(self, expansion: Expansion, passed: Passed, wanted: bool) -> Passed:
+    def _expand(self, expansion: ExpandElement, passed: Passed, wanted: bool) -> Passed:
         source = passed.tip
         is_met = expansion.into is not None
         if wanted and not is_met:
@@ -136,7 +137,7 @@ class Growing:
             return Passed((), (node,))
         return self._step(expansion.into, Reference(node, gathered=True, of=of))
 
-    def _branch(self, expansion: Expansion, first: Step, item: Any, wanted: bool) -> tuple[list[PackedNode], Any]:
+    def _branch(self, expansion: ExpandElement, first: Step, item: Any, wanted: bool) -> tuple[list[PackedNode], Any]:
         """What is done with each element, as a graph of its own, and the annotation of what it gives.
 
         Ids are those within the branch.
@@ -149,7 +150,7 @@ class Growing:
         self.inside += (*inner._calls, *growing.inside)
         return packed_nodes(inner, last), passed.value.of if passed.args else Any
 
-    def _divert(self, diversion: Diversion, passed: Passed, wanted: bool) -> Passed:
+    def _divert(self, diversion: DivertElement, passed: Passed, wanted: bool) -> Passed:
         chosen = passed.value
         is_route = (get_origin(chosen.of) or chosen.of) is Route
         of = (get_args(chosen.of) or (Any,))[0] if is_route else chosen.of

@@ -18,6 +18,7 @@ from ramify.kernel.offspring import LinkedCall
 from ramify.model.call import label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import write
+from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.task import OWN
 from ramify.shapes.dag.own import group_of, handler_of
@@ -33,15 +34,6 @@ class PackedNode(msgspec.Struct, frozen=True, omit_defaults=True):
     needs: tuple[int, ...] = ()
     rule: Rule = Rule.ALL_DONE
     brings: bool = False
-
-
-class GateSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a gate asks for. `schema` is that of JSON; `otherwise` is in a list, because null may be meant."""
-
-    name: str
-    schema: Any = None
-    timeout: float | None = None
-    otherwise: list[Any] | None = None
 
 
 def gate(spec: GateSpec) -> Any:
@@ -82,7 +74,7 @@ def branch(steps: list[PackedNode], value: Any) -> None:
     me._grow(calls)
 
 
-GATE, SLEEP, WAY, MEET, BRANCH = f"{OWN}gate", f"{OWN}sleep", f"{OWN}way", f"{OWN}meet", f"{OWN}branch"
+SLEEP, WAY, MEET, BRANCH = f"{OWN}sleep", f"{OWN}way", f"{OWN}meet", f"{OWN}branch"
 
 HANDLERS: Mapping[str, Handler] = {
     each.kind: each

@@ -12,7 +12,7 @@ from ramify.shapes.pipeline.verbs import Divert, Divide, Expand, Gate, Meet, Sle
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class DivideElement:
     """Branches that run side by side, and the step that gets what all of them gave."""
 
     branches: Sequence[Sequence[Element]]
@@ -21,7 +21,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class Expansion:
+class ExpandElement:
     """What is done with each element, and the step that gets what came of all."""
 
     body: Sequence[Element]
@@ -30,7 +30,7 @@ class Expansion:
 
 
 @dataclass(frozen=True, slots=True)
-class Diversion:
+class DivertElement:
     """Ways of which one is taken, by name, and the step that gets what came of it."""
 
     ways: Mapping[str, Sequence[Element]]
@@ -38,7 +38,7 @@ class Diversion:
     into: Step | None
 
 
-Element = Step | Gate | Sleep | Division | Expansion | Diversion
+Element = Step | Gate | Sleep | DivideElement | ExpandElement | DivertElement
 
 
 def tree_of(verbs: Sequence[Verb]) -> list[Element]:
@@ -61,12 +61,12 @@ def tree_of(verbs: Sequence[Verb]) -> list[Element]:
         match verb:
             case Divide():
                 branches = [tree_of(branch._verbs + more) for _, branch in verb.branches]
-                found.append(Division(branches, verb.names, into))
+                found.append(DivideElement(branches, verb.names, into))
             case Expand():
-                found.append(Expansion(tree_of(verb.body._verbs + more), verb.max_items, into))
+                found.append(ExpandElement(tree_of(verb.body._verbs + more), verb.max_items, into))
             case Divert():
                 ways = {name: tree_of(way._verbs + more) for name, way in verb.ways.items()}
-                found.append(Diversion(ways, tree_of(verb.otherwise._verbs + more), into))
+                found.append(DivertElement(ways, tree_of(verb.otherwise._verbs + more), into))
         at = end + 1
     return found
 
