@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
     from ramify.errors import NotInstalled as NotInstalled
+    from ramify.errors import OutsideTask as OutsideTask
+    from ramify.errors import OverwriteError as OverwriteError
     from ramify.errors import RamifyError as RamifyError
     from ramify.errors import Reaped as Reaped
     from ramify.errors import RunCancelled as RunCancelled
@@ -44,13 +46,13 @@ if TYPE_CHECKING:
     from ramify.inspect.history import UnknownTask as UnknownTask
     from ramify.inspect.status import Counts as Counts
     from ramify.inspect.status import Phase as Phase
+    from ramify.kernel.context import Context as Context
     from ramify.kernel.control import Defer as Defer
     from ramify.kernel.control import Fatal as Fatal
     from ramify.kernel.control import Return as Return
     from ramify.kernel.control import Skip as Skip
     from ramify.kernel.current import Current as Current
     from ramify.kernel.current import CurrentRun as CurrentRun
-    from ramify.kernel.current import OutsideTask as OutsideTask
     from ramify.kernel.current import current as current
     from ramify.kernel.stream import Source as Source
     from ramify.kernel.stream import Stream as Stream
@@ -86,6 +88,7 @@ __all__ = [
     "Call",
     "Child",
     "ConfigError",
+    "Context",
     "Counts",
     "Current",
     "CurrentRun",
@@ -103,6 +106,7 @@ __all__ = [
     "Node",
     "NotInstalled",
     "OutsideTask",
+    "OverwriteError",
     "Phase",
     "Plan",
     "RamifyError",
@@ -178,6 +182,8 @@ _HOMES = {
         "BadPayload",
         "ConfigError",
         "NotInstalled",
+        "OutsideTask",
+        "OverwriteError",
         "RamifyError",
         "Reaped",
         "RunCancelled",
@@ -200,6 +206,7 @@ _HOMES = {
         "Counts",
         "Phase",
     ),
+    "ramify.kernel.context": ("Context",),
     "ramify.kernel.control": (
         "Defer",
         "Fatal",
@@ -209,7 +216,6 @@ _HOMES = {
     "ramify.kernel.current": (
         "Current",
         "CurrentRun",
-        "OutsideTask",
         "current",
     ),
     "ramify.kernel.stream": (

@@ -4,6 +4,8 @@
     ├── BadPayload (also a TypeError)
     ├── ConfigError
     ├── NotInstalled
+    ├── OutsideTask
+    ├── OverwriteError
     ├── RunEnded
     ├── RunFailed
     │   └── RunCancelled
@@ -41,6 +43,14 @@ class ConfigError(RamifyError):
 
 class NotInstalled(RamifyError):
     """A feature was asked for whose optional dependency is not installed."""
+
+
+class OutsideTask(RamifyError):
+    """`current()` was called where no attempt runs."""
+
+
+class OverwriteError(RamifyError):
+    """The name has a value in the context of the run already, and a name is set once unless one says otherwise."""
 
 
 class StaleClaim(RamifyError):
