@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ramify.errors import ConfigError as ConfigError
     from ramify.errors import GateClosed as GateClosed
     from ramify.errors import NotInstalled as NotInstalled
+    from ramify.errors import OutsideTask as OutsideTask
+    from ramify.errors import OverwriteError as OverwriteError
     from ramify.errors import RamifyError as RamifyError
     from ramify.errors import Reaped as Reaped
     from ramify.errors import RunCancelled as RunCancelled
@@ -45,13 +47,13 @@ if TYPE_CHECKING:
     from ramify.inspect.history import UnknownTask as UnknownTask
     from ramify.inspect.status import Counts as Counts
     from ramify.inspect.status import Phase as Phase
+    from ramify.kernel.context import Context as Context
     from ramify.kernel.control import Defer as Defer
     from ramify.kernel.control import Fatal as Fatal
     from ramify.kernel.control import Return as Return
     from ramify.kernel.control import Skip as Skip
     from ramify.kernel.current import Current as Current
     from ramify.kernel.current import CurrentRun as CurrentRun
-    from ramify.kernel.current import OutsideTask as OutsideTask
     from ramify.kernel.current import current as current
     from ramify.kernel.stream import Source as Source
     from ramify.kernel.stream import Stream as Stream
@@ -92,6 +94,7 @@ __all__ = [
     "Call",
     "Child",
     "ConfigError",
+    "Context",
     "Counts",
     "Current",
     "CurrentRun",
@@ -110,6 +113,7 @@ __all__ = [
     "Node",
     "NotInstalled",
     "OutsideTask",
+    "OverwriteError",
     "Phase",
     "Pipeline",
     "PipelinePlan",
@@ -191,6 +195,8 @@ _HOMES = {
         "ConfigError",
         "GateClosed",
         "NotInstalled",
+        "OutsideTask",
+        "OverwriteError",
         "RamifyError",
         "Reaped",
         "RunCancelled",
@@ -213,6 +219,7 @@ _HOMES = {
         "Counts",
         "Phase",
     ),
+    "ramify.kernel.context": ("Context",),
     "ramify.kernel.control": (
         "Defer",
         "Fatal",
@@ -222,7 +229,6 @@ _HOMES = {
     "ramify.kernel.current": (
         "Current",
         "CurrentRun",
-        "OutsideTask",
         "current",
     ),
     "ramify.kernel.stream": (

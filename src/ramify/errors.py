@@ -5,6 +5,8 @@
     ├── ConfigError
     ├── GateClosed
     ├── NotInstalled
+    ├── OutsideTask
+    ├── OverwriteError
     ├── RunEnded
     ├── RunFailed
     │   └── RunCancelled
@@ -46,6 +48,14 @@ class GateClosed(RamifyError):
 
 class NotInstalled(RamifyError):
     """A feature was asked for whose optional dependency is not installed."""
+
+
+class OutsideTask(RamifyError):
+    """`current()` was called where no attempt runs."""
+
+
+class OverwriteError(RamifyError):
+    """The name has a value in the context of the run already, and a name is set once unless one says otherwise."""
 
 
 class StaleClaim(RamifyError):

@@ -32,7 +32,7 @@ def in_between(store: Store, tree: Tree, lines: Sequence[Line] = ()) -> list[str
         told = any(line.said is Said.COMMIT_ACK for line in lines)
         return [*complaints, *(["the run is gone, and ends in it were acknowledged"] if told else ())]
     account = _Account(store, tree, run.id)
-    return [*complaints, *account.growth(), *account.commits(lines), *_told_in_order(lines)]
+    return [*complaints, *account.growth(), *account.context(), *account.commits(lines), *_told_in_order(lines)]
 
 
 def at_the_end(store: Store, tree: Tree, lines: Sequence[Line] = (), kills: int = 0) -> list[str]:
@@ -66,6 +66,7 @@ class _Account:
         self._names = {row.id: Body.decode(row.body).name for row in self._rows.values()}
         self._times = Counter(self._names.values())
         self._all = {row.id: row for row in rows}
+        self._values = store.reads.context(run, limit=PAGE_LIMIT)
 
     def _is_duplicate(self, row: Row) -> bool:
         """Whether a staged task lost its key when it was published, and another one stands for it."""
@@ -93,6 +94,14 @@ class _Account:
                     yield f"{name} has ended, and its child {child} is missing"
                 if not has_ended and not is_keyed(child) and self._times[child]:
                     yield f"{name} has not ended, and its child {child} is there"
+
+    def context(self) -> Iterator[str]:
+        """Each node has set its name in the context with its end, if that was a good one, and at no other time."""
+        told = {each.name: (each.task, int(each.value)) for each in self._values}
+        done = {self._names[task]: (task, task) for task in self._rows if fold(self._events[task]).ended is Status.DONE}
+        for name in sorted({*told, *done}):
+            if told.get(name) != done.get(name):
+                yield f"the context has {told.get(name)} for {name}, whose task has ended well as {done.get(name)}"
 
     def _parentage(self, row: Row, name: str) -> Iterator[str]:
         parent = None if row.parent is None else self._names.get(row.parent, f"task {row.parent}")

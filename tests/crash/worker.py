@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from ramify.errors import StoreUnavailable
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Committed, Later, Part
+from ramify.model.context import SetValue
 from ramify.model.event import Status
 from ramify.model.join import NewJoins
 from ramify.model.key import Hold, key_bytes
@@ -71,6 +72,7 @@ class _Outcome:
     joins: list[NewJoins] = field(default_factory=list)
     later: list[int] = field(default_factory=list)
     publish: list[int] = field(default_factory=list)
+    sets: list[SetValue] = field(default_factory=list)
     withheld: set[int] = field(default_factory=set)
 
 
@@ -207,6 +209,8 @@ class Worker:
         status = node.events[past]
         outcome.tasks.append(task)
         outcome.statuses.append(status)
+        if status is Status.DONE:
+            outcome.sets.append(SetValue(task, body.name, b"%d" % task))
         if not status.is_end:
             if status is Status.DEFERRED or self._chance.random() < 0.5:
                 outcome.later.append(task)
@@ -229,6 +233,7 @@ class Worker:
             later=[Later(outcome.later, due)] if outcome.later else (),
             publish=outcome.publish,
             withheld=frozenset(outcome.withheld),
+            sets=outcome.sets,
         )
         ends = tuple(t for t, s in zip(outcome.tasks, outcome.statuses, strict=True) if s.is_end)
         then = self._want() if last and not self._claims and self._chance.random() < 0.5 else None

@@ -26,9 +26,8 @@ def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
 
 
 def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
-    looks = {"begun", "counts", "ended", "id", "name", "params", "phase", "reason", "roots", "round", "state"} | {
-        "summary"
-    }
+    looks = {"begun", "context", "counts", "ended", "id", "name", "params", "phase", "reason", "roots", "round"}
+    looks |= {"state", "summary"}
     reads = {"aresults", "durations", "errors", "results", "sql", "timeline", "wait"}
     steers = {"add", "cancel", "forget", "pause", "resolve", "resume", "retry"}
     assert seen(Run(Engine("memory:")._inside, 1)) == looks | reads | steers
@@ -36,7 +35,7 @@ def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
 
 def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None:
     who = {"attempt", "idempotency_key", "key", "kind", "lane", "parent", "round", "run", "run_id", "task"}
-    assert seen(Current) == who | {"cancelled", "headers", "leader", "log", "params", "progress", "spawn"}
+    assert seen(Current) == who | {"cancelled", "context", "headers", "leader", "log", "params", "progress", "spawn"}
 
 
 def test_every_type_that_a_public_call_takes_or_returns_is_exported() -> None:

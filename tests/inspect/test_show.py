@@ -4,10 +4,13 @@ import pytest
 
 from ramify.inspect.show import call_text, event_text, key_text, tree_of
 from ramify.model.codec import Signature
+from ramify.model.context import ContextValue, outrun_by
 from ramify.model.event import Event, Status
 from ramify.model.key import key_bytes
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
+
+FIRST = ContextValue("total", b"1", 7, 0, 0)
 
 
 def copy(path: str, depth: int = 0, *, deep: bool = False) -> None: ...
@@ -45,6 +48,8 @@ def test_bytes_in_no_form_of_ours_are_shown_as_text(raw: bytes) -> None:
         (Status.REOPENED, reason_value("disk is back"), "opened again: disk is back"),
         (Status.REOPENED, reason_value("", "ann"), "opened again by ann"),
         (Status.DECIDED, reason_value("known", "ann"), "decided by ann: known"),
+        (Status.OUTRUN, outrun_by(FIRST), 'came too late with a value of the context: task 7 had set "total" before'),
+        (Status.OUTRUN, None, "came too late with a value of the context"),
     ],
 )
 def test_an_event_in_words(status: Status, value: bytes | None, says: str) -> None:

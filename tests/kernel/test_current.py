@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.current import OutsideTask, current
+from ramify.errors import OutsideTask
+from ramify.kernel.current import current
 from ramify.kernel.notes import PROGRESS
 from ramify.model.call import Call
 from ramify.model.event import Status

@@ -10,6 +10,7 @@ import msgspec
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Fork, Offspring, sorted_out
 from ramify.model.call import Call, Group
+from ramify.model.context import SetValue
 from ramify.model.lanes import FEW
 from ramify.model.policy import Rate
 from tests.kernel.claims import SIGNATURE, handler
@@ -104,3 +105,16 @@ def test_everything_is_counted_continuations_too() -> None:
     offspring.add(1, [call(10)])
     offspring.forks.append(Fork(1, [call(11), call(12)], call(13)))
     assert offspring.count == 1 + 3 + 5
+
+
+def test_what_tasks_set_stays_in_order_and_goes_with_what_came_to_nothing() -> None:
+    first, second, third = (SetValue(task, "name", b"1") for task in (1, 2, 3))
+    offspring, other = Offspring(), Offspring()
+    offspring.keep([first])
+    offspring.keep(())
+    other.keep({"a": second, "b": third}.values())
+    offspring.extend(other)
+    offspring.extend(Offspring())
+    assert (offspring.sets, other.sets) == ([first, second, third], [second, third])
+    assert offspring.undone().sets is None
+    assert offspring.count == 0

@@ -9,6 +9,7 @@ from ramify.kernel.outbox import Finished, part_of
 from ramify.kernel.work import Chunk, Ran
 from ramify.model.call import Call, Group
 from ramify.model.commit import check_part
+from ramify.model.context import SetValue
 from ramify.model.event import Status
 from ramify.model.policy import SECOND
 from tests.kernel.claims import SIGNATURE, claim, handler
@@ -99,3 +100,14 @@ def test_exact_waits_are_not_rounded() -> None:
     finished.later.append((100, 8.1))
     (later,) = part_of(finished, Ids(), NOW, True).later
     assert later.due == NOW + 8_100_000
+
+
+def test_what_tasks_set_goes_with_their_ends() -> None:
+    offspring = Offspring()
+    offspring.keep([SetValue(claim().tasks[1], "total", b"1")])
+    finished = Finished(claim())
+    finished.done(ran(list(claim().tasks[:1])))
+    assert part_of(finished, Ids(), NOW).sets == ()
+    finished.done(ran(list(claim().tasks[1:2]), offspring=offspring))
+    part = check_part(part_of(finished, Ids(), NOW))
+    assert part.sets == [SetValue(claim().tasks[1], "total", b"1")]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.run import RunState
+from ramify.store.reads import PAGE_LIMIT
 from tests.simulation.tree import ENDINGS, SETBACKS, Act, Node
 
 if TYPE_CHECKING:
@@ -108,6 +109,14 @@ class _Judge:
             wanted = RunState.FAILED if failed else RunState.DONE
         if row.state is not wanted:
             yield f"run {run} ended as {row.state} instead of {wanted}: {row.reason}"
+        values = {each.name: (each.task, each.value) for each in self._world.store.reads.context(run, limit=PAGE_LIMIT)}
+        for node in self._nodes:
+            is_done = node.run == at and self._status.get(node.number) is Status.DONE
+            should_be = (self._watch.tasks[node.number], b"%d" % node.number) if is_done and node.sets else None
+            if (found := values.pop(node.sets or "", None)) != should_be:
+                yield f"node {node.number} has set {found} instead of {should_be}"
+        if values:
+            yield f"the context of run {run} has {values}, which no node of it set"
         killers = sum(node.end in (Act.KILL, Act.KILL_LATER) for node in self._nodes)
         if killers and self._world.murders > MOST_DEATHS * killers:
             yield f"{self._world.murders} processes died over {killers} tasks"

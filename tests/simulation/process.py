@@ -201,6 +201,8 @@ class Process:
         act = node.act(len(self.world.tables.events.get(task, ())))
         timeout = self.world.handlers[node.group.kind].policy.timeout
         self.world.watch.began(self, task)
+        if node.sets:
+            current().context.set(node.sets, number)
         return node, act, 3 * timeout if act is Act.SLOW and timeout is not None else node.seconds
 
     def _ended(self, node: Node, act: Act) -> int | None:

@@ -30,7 +30,7 @@ HOUSES: dict[str, Callable[[Path], House]] = {"memory": memory, "sqlite": sqlite
 
 CASES = conformance.cases()
 #: What the contract promises beside its verbs; `resume` is proven with `pause`.
-BESIDES = {"keys", "joins", "tail"}
+BESIDES = {"keys", "joins", "tail", "context"}
 
 
 @pytest.mark.parametrize("store", HOUSES)

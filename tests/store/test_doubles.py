@@ -12,6 +12,7 @@ from ramify.testing import conformance
 from ramify.testing.conformance import Case, House
 from tests.store import (
     doubles_bounds,
+    doubles_context,
     doubles_forget,
     doubles_idle,
     doubles_joins,
@@ -25,6 +26,7 @@ from tests.store.doubles import DOUBLES
 CASES = {f"{case.verb}: {case.sentence}": case for case in conformance.cases()}
 FILES = (
     doubles_bounds,
+    doubles_context,
     doubles_forget,
     doubles_idle,
     doubles_joins,

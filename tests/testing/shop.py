@@ -150,3 +150,18 @@ def rated(n: int) -> int:
 @engine.task
 async def children_only(n: int) -> AsyncIterator[Call[int]]:
     yield slow_double.of(n)
+
+
+@engine.task
+def weigh(name: str, grams: int) -> int:
+    here = current().context
+    here.set(f"weight of {name}", grams)
+    here.set("total", here.get("total", 0) + grams, overwrite=True)
+    return int(here["total"])
+
+
+@engine.task
+async def slow_weigh(name: str) -> None:
+    current().context.set(name, await slow_double(1))
+    if name == "later":
+        raise Defer(5)

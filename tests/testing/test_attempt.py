@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from pathlib import Path
 from typing import Any, assert_type
 
 import pytest
 
-from ramify import BadPayload, ConfigError, Fatal, TaskError
+from ramify import BadPayload, ConfigError, Fatal, OverwriteError, TaskError
 from ramify.model.event import Status
 from ramify.model.outcome import Failure
 from ramify.testing import aattempt, attempt
@@ -136,6 +137,24 @@ def test_a_leader_is_told_by_the_test() -> None:
         attempt(shop.compare.of("/b"), leader={})
     with pytest.raises(ConfigError, match="leader="):
         attempt(shop.compare.of("/b"))
+
+
+def test_the_context_is_told_by_the_test_and_what_was_set_is_told_to_it() -> None:
+    alone = attempt(shop.weigh.of("pears", 5))
+    assert (alone.result, alone.context) == (5, {"weight of pears": 5, "total": 5})
+    after = attempt(shop.weigh.of("pears", 5), context={"total": 7, "other": (1, 2)})
+    assert (after.result, after.context) == (12, {"weight of pears": 5, "total": 12})
+    with pytest.raises(OverwriteError, match="'weight of pears' is set in the context"):
+        attempt(shop.weigh.of("pears", 5), context={"weight of pears": 4})
+    with pytest.raises(BadPayload, match="context: `total` is nan"):
+        attempt(shop.weigh.of("pears", 5), context={"total": math.nan})
+
+
+def test_an_async_attempt_has_a_context_too_and_one_that_is_put_off_sets_nothing() -> None:
+    assert attempt(shop.slow_weigh.of("now")).context == {"now": 2}
+    assert attempt(shop.slow_weigh.of("later")).context == {}
+    with pytest.raises(OverwriteError):
+        asyncio.run(aattempt(shop.slow_weigh.of("now"), context={"now": 1}))
 
 
 def test_an_attempt_that_stops_its_run_says_why() -> None:

@@ -1,7 +1,8 @@
 """9. Logs, and the current attempt.
 
 `current()` is the attempt that runs: which task, which try, which run, and a key for effects outside that is the same
-in every try. What is logged inside a task, with plain `logging` too, is stored with the run: `ramify logs RUN`.
+in every try. What is logged inside a task, with plain `logging` too, is stored with the run: `ramify logs RUN`. Values
+that all tasks of a run share are in its context.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ramify import Backoff, Call, Engine, RunState, current
+from ramify import Backoff, Call, Engine, OverwriteError, RunState, current
 
 engine = Engine("logs.db")
 log = logging.getLogger("shop")
@@ -63,6 +64,51 @@ def test_what_a_task_logs_is_kept_with_its_run(caplog: pytest.LogCaptureFixture)
     # And whoever handles log records elsewhere sees where they came from.
     (record,) = [each for each in caplog.records if each.name == "shop"]
     assert (record.run, record.kind, record.attempt) == (run.id, "pack", 1)  # type: ignore[attr-defined]
+
+
+@engine.task(retries=1, backoff=Backoff(first=0))
+def open_box(size: int) -> Iterator[Call[Any]]:
+    context = current().context
+    context.set("box", {"size": size, "attempt": current().attempt})  # kept with the end of this task, or not at all
+    if current().attempt == 1:
+        raise ConnectionError("no box today")
+    yield fill_box.of("pears")
+    yield fill_box.of("plums")
+
+
+@engine.task
+def fill_box(fruit: str) -> int:
+    context = current().context
+    context.set(f"found {fruit}", True)
+    context.set("last", fruit, overwrite=True)
+    try:
+        context.set("box", "another one")
+    except OverwriteError as error:  # a name is set once, unless one says otherwise
+        current().log.info("%s", error)
+    size: int = context["box"]["size"]
+    return size
+
+
+def test_the_tasks_of_a_run_share_its_context() -> None:
+    run = engine.run(open_box.of(12))
+    assert list(run.results(fill_box)) == [12, 12]
+    assert run.context["box"] == {"size": 12, "attempt": 2}
+    assert run.context["found pears"] is run.context["found plums"] is True
+    assert run.context["last"] in ("pears", "plums")
+
+
+@engine.task
+def race(name: str) -> str:
+    current().context.set("winner", name)
+    return name
+
+
+def test_of_two_that_set_a_name_the_first_one_to_be_saved_decides() -> None:
+    run = engine.run([race.of("hare"), race.of("hedgehog")])
+    winner = run.context["winner"]
+    assert sorted(run.results()) == ["hare", "hedgehog"]  # both are done, and one of them has an event more
+    told = run.sql("SELECT count(*) FROM event WHERE status = 11").rows
+    assert (winner in ("hare", "hedgehog"), told) == (True, [(1,)])
 
 
 @engine.task

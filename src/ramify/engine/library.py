@@ -21,6 +21,7 @@ from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Child, Leader, RunFacts
+from ramify.model.context import ContextValue
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.key import key_bytes, key_text
@@ -81,6 +82,10 @@ class StoreLibrary:
             for page in Members(self._reading, join, Any, stretch[0], len(stretch)).endings()
             for slot, _, status, value in page
         }
+
+    def context(self, run: int, name: str) -> ContextValue | None:
+        """What stands in the context of a run under a name."""
+        return self._store.reads.context_value(run, name)
 
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now. Of those that no user wrote only failures count."""

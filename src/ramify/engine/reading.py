@@ -1,4 +1,5 @@
-"""Reading what tasks left behind, decoded and page by page: results, failures, and the members of a join.
+"""Reading what tasks left behind, decoded and page by page: results, failures, the members of a
+join, and the context of a run.
 
 Promises: one page is held at a time, whatever the size of the run. Of a run that has ended every result comes once; of
 an open one they are followed as commits come in, by the commits' own order, so that none is missed.
@@ -210,3 +211,13 @@ class Members:
             for event in self._reads.events(stretch[0], stretch[-1]):
                 found[event.task] = (event.status, event.value)
         return found
+
+
+def context_of(reads: Reads, run: int) -> dict[str, Any]:
+    """What the tasks of a run have set, by name, as plain values."""
+    found: dict[str, Any] = {}
+    after = ""
+    while page := reads.context(run, after=after, limit=PAGE):
+        found.update((each.name, _anything.read(each.value)) for each in page)
+        after = page[-1].name
+    return found

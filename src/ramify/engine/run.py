@@ -22,7 +22,7 @@ from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.keyed import TaskState, id_of, ids_to_retry, results_with, state_of
 from ramify.engine.lacking import not_whole
-from ramify.engine.reading import Reading
+from ramify.engine.reading import Reading, context_of
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
 from ramify.engine.task import Task, kind_name
@@ -99,6 +99,11 @@ class Run(Generic[R_co]):
     def params(self) -> Any:
         """What it was started with."""
         return decode_params(self._stored.params)
+
+    @property
+    def context(self) -> Mapping[str, Any]:
+        """What its tasks have set by now (`current().context.set`), by name, as plain values."""
+        return context_of(self._inside.store.reads, self.id)
 
     @property
     def counts(self) -> Counts:

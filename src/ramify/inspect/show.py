@@ -93,3 +93,12 @@ def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
             return "opened again" + because(event.value)
         case Status.DECIDED:
             return "decided" + because(event.value)
+        case Status.OUTRUN:
+            return "came too late with a value of the context" + _outrun(event.value)
+
+
+def _outrun(raw: bytes | None) -> str:
+    tree = tree_of(raw)
+    if not isinstance(tree, dict):
+        return ""
+    return f": task {tree.get('first')} had set {value_text(tree.get('name'))} before"

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from itertools import islice
 from typing import Any
 
-from ramify.errors import BadPayload, StoreUnavailable
+from ramify.errors import BadPayload, OverwriteError, StoreUnavailable
 from ramify.kernel.control import Defer, Fatal, Return, Skip
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
@@ -162,7 +162,7 @@ def _stream(
 
 
 def _adopt(ran: Ran, task: int, current: Current) -> bool:
-    """Take children that were spawned by a call instead of a yield; False when the store did not take some of them."""
+    """Take what was spawned by a call instead of a yield, and set; False when the store did not take some of it."""
     if current._refused:
         ran.offspring.discarded += given_up(current)
         ran.others.append((task, Interrupted(refused=True)))
@@ -173,7 +173,7 @@ def _adopt(ran: Ran, task: int, current: Current) -> bool:
 
 
 def given_up(current: Current) -> list[int]:
-    """Forget what an attempt spawned that came to nothing; the ranges that were staged."""
+    """Forget what an attempt spawned and set that came to nothing; the ranges that were staged."""
     ranges = [first for staging in current._stagings for first in staging.ranges]
     current._forget()
     return ranges
@@ -210,10 +210,10 @@ def verdict_on(error: BaseException, handler: Handler) -> Verdict:
         case Skip():
             return Forgone(str(error))
         case StoreUnavailable():
-            # It asked for its params, its leader or its members while the store was away: no fault of the task.
+            # It asked for something (its params, its leader, its members) while the store was away: no fault of it.
             return Postponed(STORE_PAUSE)
-        case Fatal() | BadPayload():
-            # A stored call that does not fit, or a result that cannot be stored, will not get better by itself.
+        case Fatal() | BadPayload() | OverwriteError():
+            # A stored call that does not fit, a result that cannot be stored, a name that is set: no try changes that.
             return Raised(Failure.of(error), final=True)
         case _:
             return Raised(Failure.of(error), final=not handler.policy.retries_after(error))

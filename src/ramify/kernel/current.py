@@ -13,7 +13,8 @@ from inspect import isgenerator
 from itertools import islice
 from typing import Any
 
-from ramify.errors import BadPayload, RamifyError
+from ramify.errors import BadPayload, OutsideTask
+from ramify.kernel.context import Context
 from ramify.kernel.control import Fatal
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
 from ramify.kernel.offspring import Fork, LinkedCall, Offspring, Subgraph
@@ -30,10 +31,6 @@ from ramify.model.stray import instead_of_call
 
 _NO_DETAILS = Details()
 _current: ContextVar[Current | None] = ContextVar("ramify_current", default=None)
-
-
-class OutsideTask(RamifyError):
-    """`current()` was called where no attempt runs."""
 
 
 def current() -> Current:
@@ -88,6 +85,7 @@ class Current:
 
     __slots__ = (
         "_chunk",
+        "_context",
         "_forks",
         "_made",
         "_position",
@@ -110,7 +108,8 @@ class Current:
         self._stagings: list[Staging] = []
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
         self._refused = False
-        #: Whether anything was spawned.
+        self._context: Context | None = None
+        #: Whether anything was spawned, or the context was asked for.
         self._made = False
 
     # who am I
@@ -176,6 +175,14 @@ class Current:
     def headers(self) -> Mapping[str, str]:
         """The headers its call was given."""
         return Extra.decode(self._details.extra).headers or {}
+
+    @property
+    def context(self) -> Context:
+        """The values of its run, which any task of it may read and set: each once, together with the task's end."""
+        if self._context is None:
+            self._made = True
+            self._context = Context(self.run_id, self.task, self._surroundings.library.context)
+        return self._context
 
     @property
     def cancelled(self) -> bool:
@@ -297,8 +304,10 @@ class Current:
         self._forks.append(Subgraph(self.task, calls))
 
     def _give(self, task: int, offspring: Offspring) -> None:
-        """Hand over what was spawned."""
+        """Hand over what was spawned, and what was set."""
         offspring.add(task, self._spawned)
+        if self._context is not None:
+            offspring.keep(self._context._close())
         offspring.forks += self._forks
         for staging in self._stagings:
             offspring.published += staging.ranges
@@ -306,7 +315,10 @@ class Current:
         offspring.staged += sum(staging.count for staging in self._stagings) - continued
 
     def _forget(self) -> None:
-        """What was spawned is taken over, or does not count."""
+        """What was spawned and set is taken over, or does not count."""
+        if self._context is not None:
+            self._context._close()
+            self._context = None
         self._spawned, self._forks, self._stagings, self._made, self._refused = [], [], [], False, False
 
     def _set(self) -> None:

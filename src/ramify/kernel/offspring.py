@@ -1,13 +1,13 @@
-"""Offspring: the children that attempts made, as columns by group, until a commit gives them ids.
+"""Offspring: the children that attempts made, as columns by group, until a commit gives them ids; and what they set.
 
-Children of an attempt that fails are taken out again, so what is here always belongs to tasks that ended well. Forks
+Those of an attempt that fails are taken out again, so what is here always belongs to tasks that ended well. Forks
 (children with a continuation that waits for them) and subgraphs (children that wait for each other) are kept apart,
 because their ids must be known together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import attrgetter, is_
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from ramify.errors import BadPayload
 from ramify.kernel.handler import Handler
 from ramify.model.call import LONGEST_DELAY, Call, Group
+from ramify.model.context import SetValue
 from ramify.model.join import Rule
 from ramify.model.lanes import FEW, by_row
 from ramify.model.policy import PARKED, SECOND
@@ -212,13 +213,17 @@ class Subgraph:
 
 @dataclass(slots=True)
 class Offspring:
-    """What tasks of one claim brought forth. `published` names ranges that were staged while they ran."""
+    """What tasks of one claim brought forth. `published` names ranges that were staged while they ran.
+
+    `sets` are the values that they set in the context of their run; None while there is none.
+    """
 
     broods: dict[Group, Brood] = field(default_factory=dict)
     forks: list[Fork | Subgraph] = field(default_factory=list)
     published: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
     staged: int = 0
+    sets: list[SetValue] | None = None
     _last: tuple[Group, Brood] | None = None
 
     def add(self, parent: int, calls: Sequence[Call[Any]]) -> None:
@@ -246,6 +251,12 @@ class Offspring:
         self._last = (group, brood)
         return brood
 
+    def keep(self, values: Collection[SetValue] | None) -> None:
+        """Values that were set by tasks that ended well."""
+        if values:
+            self.sets = [] if self.sets is None else self.sets
+            self.sets += values
+
     def extend(self, other: Offspring) -> None:
         """Take over what another chunk of the same claim brought forth."""
         for group, brood in other.broods.items():
@@ -259,6 +270,7 @@ class Offspring:
         self.published += other.published
         self.discarded += other.discarded
         self.staged += other.staged
+        self.keep(other.sets)
 
     def undone(self) -> Offspring:
         """What is left of it when the attempt came to nothing: what was staged is to be discarded."""

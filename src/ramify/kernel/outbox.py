@@ -116,6 +116,7 @@ def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False)
         discard=offspring.discarded,
         heirs=forked.heirs,
         took=finished.took,
+        sets=offspring.sets or (),
     )
 
 

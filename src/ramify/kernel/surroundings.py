@@ -16,6 +16,7 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.notes import Notes
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.sender import Sender
+from ramify.model.context import ContextValue
 from ramify.model.join import Ends
 from ramify.store.record import Record
 
@@ -64,6 +65,9 @@ class Library(Protocol):
 
     def results(self, join: int, slots: Collection[int]) -> Mapping[int, bytes | None]:
         """What the members in these slots of a full join returned, as stored; None for those that did not end well."""
+
+    def context(self, run: int, name: str) -> ContextValue | None:
+        """What stands in the context of a run under a name, as stored at this moment."""
 
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now."""

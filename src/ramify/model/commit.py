@@ -14,7 +14,8 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.claim import Claimed
-from ramify.model.event import Status
+from ramify.model.context import SetValue, check_sets
+from ramify.model.event import UNREPORTED, Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.mark import Mark
 from ramify.model.task import MAX_ID, MAX_PAYLOAD, NewTasks, check_tasks
@@ -36,7 +37,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by
     their first id. Tasks in `withheld` end without arriving at their group's join: a child in this part takes their
     slot over. `heirs` names such a child for tasks that somebody may wait for in any way: it arrives in their stead.
-    `took` are the microseconds of the attempts that were not quick (sparse, by task).
+    `took` are the microseconds of the attempts that were not quick (sparse, by task). `sets` are the values that tasks
+    which are done set in the context of their run, in order.
     """
 
     token: bytes
@@ -52,6 +54,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     withheld: frozenset[int] = frozenset()
     heirs: Mapping[int, int] = NO_HEIRS
     took: Mapping[int, int] = NO_TIMES
+    sets: Sequence[SetValue] = ()
 
     def status_column(self) -> Sequence[Status]:
         """One status each, whichever way they were given."""
@@ -91,8 +94,8 @@ def check_part(part: Part) -> Part:
             raise BadPayload(f"column {name} has {len(column)} values for {count} tasks")
     if not isinstance(part.tasks, range) and len(set(part.tasks)) != count:
         raise BadPayload("a task appears twice in one part; a task has one outcome per commit")
-    if not _statuses(part).isdisjoint((Status.REOPENED, Status.DECIDED)):
-        raise BadPayload("REOPENED and DECIDED are written by reopen and settle, not by a commit")
+    if not _statuses(part).isdisjoint(UNREPORTED):
+        raise BadPayload("REOPENED, DECIDED and OUTRUN are written by stores themselves; a part does not bring them")
     if (
         part.values is not None
         and (longest := max((len(v) for v in part.values if v is not None), default=0)) > MAX_PAYLOAD
@@ -118,6 +121,9 @@ def check_part(part: Part) -> Part:
         and set(part.heirs.values()) <= {i for each in part.children for i in each.ids}
     ):
         raise BadPayload("`heirs` names a task that has no event in this part, or an heir that is no child in it")
+    if part.sets:
+        pairs = zip(part.tasks, part.status_column(), strict=True)
+        check_sets(part.sets, {task for task, status in pairs if status is Status.DONE})
     for tasks in part.children:
         check_tasks(tasks)
     return part

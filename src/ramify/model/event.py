@@ -22,7 +22,8 @@ UNTIMED = 1_000
 class Status(IntEnum):
     """What one event says. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
 
-    DECIDED tells who decided how the task is to end, and why; the end itself follows.
+    DECIDED tells who decided how the task is to end, and why; the end itself follows. OUTRUN tells of a value that it
+    set in the context of its run: another task was first under that name, and its own end follows.
     """
 
     DONE = 1
@@ -34,6 +35,7 @@ class Status(IntEnum):
     DEFERRED = 7
     REOPENED = 8
     DECIDED = 10
+    OUTRUN = 11
 
     @property
     def is_end(self) -> bool:
@@ -41,6 +43,8 @@ class Status(IntEnum):
         return self <= Status.QUARANTINED
 
 
+#: What stores write by themselves, and no process reports.
+UNREPORTED = frozenset({Status.REOPENED, Status.DECIDED, Status.OUTRUN})
 ENDS = (Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED)
 
 
@@ -88,7 +92,7 @@ def fold(events: Iterable[Event]) -> History:
         match event.status:
             case Status.RETRYING:
                 attempts += 1
-            case Status.DEFERRED | Status.DECIDED:
+            case Status.DEFERRED | Status.DECIDED | Status.OUTRUN:
                 pass
             case Status.REOPENED:
                 revivals += ended is Status.DONE

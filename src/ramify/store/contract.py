@@ -250,6 +250,8 @@ class Store(Protocol):
         """Write events, children, arrivals, key releases, counters and masks, and take the next claim.
 
         All or nothing per part, one part per token; a part with a void token is refused, recorded and changes nothing.
+        What a part sets in the context of its run is set in order; what comes too late under a name, as `after_set` of
+        the model says, changes nothing there and is an OUTRUN event of its task, before the task's end.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
         to `later` keeps its deaths. A run that has more than its `max_tasks` then is drained into HALTED, in the same
         transaction. `seq` in the log follows the order of commits.
@@ -378,9 +380,9 @@ class Store(Protocol):
         run in any state, as far as `ramify.model.forgetting` lets them go; the others stay. Counters go down with them,
         `after` is the last id that was looked at.
 
-        With tasks go their events, keys, joins, waiters and log lines, in the same transaction; and of the log those
-        commits of which nothing is left, but for the newest. Cursors stay good. A crash between two calls leaves a run
-        that is FORGOTTEN and not gone yet, or fewer tasks.
+        With tasks go their events, keys, joins, waiters and log lines, in the same transaction; with a run its context;
+        and of the log those commits of which nothing is left, but for the newest. Cursors stay good. A crash between
+        two calls leaves a run that is FORGOTTEN and not gone yet, or fewer tasks.
         """
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:

@@ -20,6 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from ramify.errors import BadPayload
+from ramify.model.context import ContextValue
 from ramify.model.event import Event, History, Status
 from ramify.model.fingerprint import fingerprint
 from ramify.model.join import Join
@@ -234,6 +235,12 @@ class Reads(Protocol):
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id (page)."""
+
+    def context(self, run: int, *, after: str = "", limit: int = 100) -> Sequence[ContextValue]:
+        """What the tasks of a run have set in its context, by name (page); the next ones come `after` the last name."""
+
+    def context_value(self, run: int, name: str) -> ContextValue | None:
+        """What stands under one name of it; None for nothing (page; exact once the run has ended)."""
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

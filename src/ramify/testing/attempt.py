@@ -28,6 +28,7 @@ from ramify.engine.library import StoreLibrary
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.errors import ConfigError
 from ramify.kernel.attempt import run_chunk
+from ramify.kernel.context import sealed
 from ramify.kernel.control import Defer, Return
 from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current, current_or_none
@@ -45,6 +46,7 @@ from ramify.kernel.work import Chunk, Ran
 from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.claim import Claim, Details, Want
 from ramify.model.codec.wire import Wire, write
+from ramify.model.context import ContextValue
 from ramify.model.event import Status
 from ramify.model.join import Ends, Rule
 from ramify.model.log import LogLine
@@ -57,13 +59,15 @@ from ramify.store.open import open_store
 
 R = TypeVar("R")
 
+_anything = Wire(Any)
+
 
 @dataclasses.dataclass(frozen=True)
 class Attempted(Generic[R]):
     """What came of one attempt.
 
     `children` were yielded or spawned, in that order; `forks` are those spawned with a continuation, as `members` and
-    `then`. `stopped` is the reason when it asked for the end of its run.
+    `then`. `stopped` is the reason when it asked for the end of its run, and `context` is what it set there.
     """
 
     outcome: Done | Deferred
@@ -71,6 +75,7 @@ class Attempted(Generic[R]):
     forks: Sequence[Fork]
     logs: Sequence[LogLine]
     stopped: str | None
+    context: Mapping[str, Any]
     _value: R
 
     @property
@@ -98,14 +103,15 @@ def attempt(
     results: Iterable[Any] | None = None,
     broken: int | Iterable[BaseException | TaskError] = 0,
     leader: Mapping[str, Any] | None = None,
+    context: Mapping[str, Any] | None = None,
     resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
     """Try a call once, here and now, and raise what it raises.
 
     `number` is what `current().attempt` says, `params` are those of its run. `results` fill the `Stream` of a task that
     waits for others, or the places of its references; `broken` says how many of those did not end well, or what each of
-    them raised. `leader` is what `current().leader.get(key)` finds, and `resources` are what handlers get instead of
-    opening their own.
+    them raised. `leader` is what `current().leader.get(key)` finds, `context` is what other tasks have set in the
+    context of its run, and `resources` are what handlers get instead of opening their own.
     """
     handler = handler_of(call)
     if handler.calling.is_async:
@@ -118,7 +124,7 @@ def attempt(
     else:
         members = _members(call, handler, results, broken)
     with overridden(resources):
-        return copy_context().run(_attempt, call, handler, number, params, members, leader, slots)
+        return copy_context().run(_attempt, call, handler, number, params, members, leader, context, slots)
 
 
 async def aattempt(
@@ -129,14 +135,16 @@ async def aattempt(
     results: Iterable[Any] | None = None,
     broken: int | Iterable[BaseException | TaskError] = 0,
     leader: Mapping[str, Any] | None = None,
+    context: Mapping[str, Any] | None = None,
     resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
     """The same in an async test, whose own event loop goes on meanwhile; the handler runs in a thread beside it."""
 
     def here() -> Attempted[R]:
         return attempt(
-            call, number=number, params=params, results=results, broken=broken, leader=leader, resources=resources
-        )
+            call, number=number, params=params, results=results, broken=broken, leader=leader, context=context,
+            resources=resources,
+        )  # fmt: skip
 
     return await asyncio.to_thread(here)
 
@@ -177,6 +185,7 @@ def _attempt(
     params: object,
     members: Ready[Any] | None,
     leader: Mapping[str, Any] | None,
+    context: Mapping[str, Any] | None,
     slots: tuple[bytes | None, ...] | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
@@ -184,7 +193,7 @@ def _attempt(
     sender = Sender(store, settings, Signals(), over, ())
     sender.enter()
     claim = _claim(store, sender, call, params)
-    library = Given(store, handler, members, leader)
+    library = Given(store, handler, members, leader, context)
     if members is not None:
         claim = _as_continuation(claim, *members.sizes())
     elif slots is not None:
@@ -202,12 +211,13 @@ def _attempt(
     stopped = store.reads.run(claim.run).reason
     if raised and isinstance(raised[0], Defer):
         deferred = Deferred(raised[0].seconds)
-        return Attempted(deferred, (), (), notes.rest(), stopped, handler.signature.decode_result(None))
+        return Attempted(deferred, (), (), notes.rest(), stopped, {}, handler.signature.decode_result(None))
     if not ran.done:
         raise asyncio.CancelledError(f"{call!r} was cancelled while it ran")
     result = handler.signature.decode_result(value)
     forks = [fork for fork in ran.offspring.forks if isinstance(fork, Fork)]
-    return Attempted(Done(value), seen, forks, notes.rest(), stopped, result)
+    was_set = {new.name: _anything.read(new.value) for new in ran.offspring.sets or ()}
+    return Attempted(Done(value), seen, forks, notes.rest(), stopped, was_set, result)
 
 
 def _claim(store: Store, sender: Sender, call: Call[Any], params: object) -> Claim:
@@ -279,13 +289,19 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
 
 
 class Given(StoreLibrary):
-    """What a test gives a handler to read: the results it waited for, and what its leader found."""
+    """What a test gives a handler to read: the results it waited for, what its leader found, what others have set."""
 
     def __init__(
-        self, store: Store, handler: Handler, members: Ready[Any] | None, leader: Mapping[str, Any] | None
+        self,
+        store: Store,
+        handler: Handler,
+        members: Ready[Any] | None,
+        leader: Mapping[str, Any] | None,
+        context: Mapping[str, Any] | None,
     ) -> None:
         super().__init__(store, {handler.kind: handler})
         self._leader = leader
+        self._context = {name: sealed(name, value) for name, value in (context or {}).items()}
         self._members = members
 
     def leader(self, run: int) -> Leader:
@@ -293,6 +309,10 @@ class Given(StoreLibrary):
         if self._leader is None:
             raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
         return GivenLeader(self._leader)
+
+    def context(self, run: int, name: str) -> ContextValue | None:
+        """What others have set, as the test gave it."""
+        return ContextValue(name, self._context[name], 0, 0, 0) if name in self._context else None
 
     def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
         """The results it waited for, as the test gave them."""

@@ -74,7 +74,7 @@ def gather(name: str, outer: None = None, parts: Stream[int] = Stream()) -> Spaw
 @engine.task(retries=9, backoff=SOON, max_crashes=None, timeout=LONG, concurrency=1)
 def gate(name: str, outer: None = None) -> Spawns[int]:
     """A node that is leased alone. The first of them pauses the run until its process has heard of it."""
-    _begin()
+    _begin(name)
     if name.endswith(".0"):
         engine._inside.store.pause(current().run_id)
         with _beats:
@@ -93,8 +93,10 @@ def _call(name: str) -> Call[int]:
     return gate.of(name, None) if name.startswith("gates.") else node.of(name, None)
 
 
-def _begin() -> None:
+def _begin(name: str) -> None:
     engine.witness.say(Said.START, os.getpid(), tasks=(current().task,))
+    # At each try; what stays is that of the one which is done.
+    current().context.set(name, current().task)
 
 
 def _set_back(self: Node) -> None:
@@ -112,7 +114,7 @@ def _set_back(self: Node) -> None:
 
 
 def _grown(name: str) -> Spawns[None]:
-    _begin()
+    _begin(name)
     self = _tree().nodes[name]
     current().log.info("at %s", name)
     _set_back(self)

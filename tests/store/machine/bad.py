@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from ramify.model.commit import Later, Part
+from ramify.model.context import SetValue
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.process import Stamp
@@ -122,6 +123,11 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1, 1])],
         [Part(b"x", [1], Status.REOPENED)],
         [Part(b"x", [1], Status.DECIDED)],
+        [Part(b"x", [1], Status.OUTRUN)],
+        [Part(b"x", [1], Status.FAILED, sets=[SetValue(1, "a", b"")])],
+        [Part(b"x", [1], sets=[SetValue(2, "a", b"")])],
+        [Part(b"x", [1], sets=[SetValue(1, "a\0", b"")])],
+        [Part(b"x", [1], sets=[SetValue(1, "a", b""), SetValue(1, "a", b"")])],
         [Part(b"x", [1, 2], values=[None])],
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ramify.model.commit import Later, Part
-from ramify.model.event import Status
+from ramify.model.context import SetValue
+from ramify.model.event import UNREPORTED, Status
 from ramify.model.outcome import Failure
 from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
@@ -14,7 +15,8 @@ from tests.store.machine.pair import Worker
 from tests.store.machine.scene import Scene
 from tests.store.machine.workshop import Work, Workshop
 
-OUTCOMES = tuple(status for status in Status if status not in (Status.REOPENED, Status.DECIDED))
+OUTCOMES = tuple(status for status in Status if status not in UNREPORTED)
+NAMES = ("a", "b", "ü \U0001f600")
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
 
 
@@ -53,7 +55,17 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         [row.first for row in staged[:kept]],
         [row.first for row in staged[kept:]],
         frozenset(following.withheld),
+        sets=_sets(choose, [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]),
     )
+
+
+def _sets(choose: Choices, done: list[int]) -> list[SetValue]:
+    """Some of the tasks that are done set a name or two, so few that they meet."""
+    return [
+        SetValue(task, name, choose.one((b"1", b"", b"\0\xff")), choose.chance(3))
+        for task in choose.some(done, most=3)
+        for name in choose.some(NAMES, most=2)
+    ]
 
 
 def _tasks(choose: Choices, left: list[int]) -> Sequence[int]:

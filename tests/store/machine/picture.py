@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from ramify.model.context import ContextValue
 from ramify.model.event import ENDS
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment
@@ -117,7 +118,16 @@ def _of_run(reads: Reads, run: StoredRun) -> Picture:
         "sweeps": list(reads.sweeps(run.id)),
         "marks": list(reads.marks(run.id)),
         "logs": all_of(reads.logs, run.id),
+        "context": _context(reads, run.id),
     }
+
+
+def _context(reads: Reads, run: int) -> list[ContextValue]:
+    found: list[ContextValue] = []
+    while some := reads.context(run, after=found[-1].name if found else "", limit=2):
+        found += some
+    assert found == [reads.context_value(run, each.name) for each in found]
+    return found
 
 
 def _refusals(reads: Reads, known: Callable[[bytes], bytes]) -> Sequence[Any]:

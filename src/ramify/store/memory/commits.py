@@ -1,7 +1,8 @@
 """Commits in the reference store: the one path that writes ends.
 
-Order within a part: events with their counters and key releases; then joins, children, waiters and staged ranges; then
-arrivals. Keys are released before children ask for them, so that a task may hand its key to its successor.
+Order within a part: what tasks set in the context; events with their counters and key releases; then joins, children,
+waiters and staged ranges; then arrivals. Keys are released before children ask for them, so that a task may hand its
+key to its successor.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ramify.model.mark import Scope
 from ramify.model.process import Stamp
 from ramify.model.segment import SegmentState, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.memory import adding, claims, joins, keys
+from ramify.store.memory import adding, claims, context, joins, keys
 from ramify.store.memory.tables import MemorySegment, MemorySpan, Tables
 from ramify.store.reads import Refusal
 
@@ -90,6 +91,8 @@ def _apply(
     process = stamp.process
     run = tables.run(row.run)
     below = row.round + 1
+    if part.sets:
+        context.write(tables, row.span, part.sets, process, now)
     highest = write_ends(
         tables, row.span, part.tasks, part.status_column(), part.value_column(), process, now, part.took
     )

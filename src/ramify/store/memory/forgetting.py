@@ -17,7 +17,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState, stretches
 from ramify.store.contract import SESSION_SECONDS
-from ramify.store.memory import joins, keys
+from ramify.store.memory import context, joins, keys
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySpan, RunRow, Tables
 
@@ -40,7 +40,9 @@ def forget(tables: Tables, run: RunRow, removal: Removal, now: int) -> Forgot:
     left -= tasks
     gone = [join.id for _, join in sorted(tables.joins.items()) if join.run == number][:left]
     _remove_joins(tables, gone)
-    _remove_sweeps(tables, number, left - len(gone))
+    left -= len(gone)
+    left -= context.remove(tables, number, left)
+    _remove_sweeps(tables, number, left)
     return Forgot(tasks, _is_any_left(tables, number))
 
 
@@ -63,6 +65,7 @@ def _is_any_left(tables: Tables, run: int) -> bool:
     return bool(
         _spans(tables, run)
         or tables.sweeps.get(run)
+        or tables.context.get(run)
         or any(join.run == run for join in tables.joins.values())
         or any(line.line.run == run for line in tables.lines)
     )

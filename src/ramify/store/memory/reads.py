@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 from ramify.model.arrivals import Standing
+from ramify.model.context import A_NAME, ContextValue
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
@@ -17,7 +18,7 @@ from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
-from ramify.model.task import Row
+from ramify.model.task import Row, check_name
 from ramify.store.memory import joins
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, SessionRow, Tables
@@ -222,6 +223,19 @@ class MemoryReads:
         with self._tables.lock:
             rows = (_join(self._tables.joins[n]) for n in sorted(self._tables.joins) if n > after)
             return _page((j for j in rows if j.run == run and fired in (None, j.fired)), lambda j: j.id, after, limit)
+
+    def context(self, run: int, *, after: str = "", limit: int = 100) -> Sequence[ContextValue]:
+        """What the tasks of a run have set, by name."""
+        with self._tables.lock:
+            check_remembered(as_run(self._tables.run(run)))
+            values = self._tables.context.get(run, {})
+            return [values[name] for name in sorted(values) if name > after][: page_size(limit)]
+
+    def context_value(self, run: int, name: str) -> ContextValue | None:
+        """What stands under one name."""
+        with self._tables.lock:
+            check_remembered(as_run(self._tables.run(run)))
+            return self._tables.context.get(run, {}).get(check_name(A_NAME, name))
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

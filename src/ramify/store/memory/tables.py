@@ -15,6 +15,7 @@ from threading import Condition, RLock
 from ramify.errors import Reaped, StaleStamp, UnknownRun
 from ramify.model.arrivals import Standing
 from ramify.model.commit import NO_TIMES
+from ramify.model.context import ContextValue
 from ramify.model.death import NO_DEATHS, Death, Deaths
 from ramify.model.decision import Decision, Said
 from ramify.model.event import Event, Status, Tally
@@ -169,6 +170,8 @@ class Tables:
     linked: dict[int, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     grouped: dict[int, list[MemorySpan]] = field(default_factory=lambda: defaultdict(list))
     marks: dict[int, list[Mark]] = field(default_factory=lambda: defaultdict(list))
+    #: By run and name.
+    context: dict[int, dict[str, ContextValue]] = field(default_factory=lambda: defaultdict(dict))
     refusals: list[Refusal] = field(default_factory=list)
     lines: list[StoredLine] = field(default_factory=list)
     next_line: int = 1

@@ -18,7 +18,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import StoredRun
 from ramify.model.segment import bounds, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import adding, bulk, joins, keys, rows, whole
+from ramify.store.sqlite import adding, bulk, context, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
@@ -154,6 +154,8 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
     db, log, process, now = commit.db, commit.log, commit.process, commit.now
     run = commit.run(row.run)
     below = row.round + 1
+    if part.sets:
+        context.write(db, log, row, part.sets, process, now)
     highest = _write_events(db, log, row, part)
     ended = _ended(part)
     _count(db, span, part, process)

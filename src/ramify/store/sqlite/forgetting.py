@@ -20,7 +20,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
 from ramify.store.contract import SESSION_SECONDS
-from ramify.store.sqlite import keys, rows
+from ramify.store.sqlite import context, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
 
@@ -34,7 +34,13 @@ READERS = (
 )
 SPANS = f"SELECT {rows.SPAN_COLUMNS} FROM span WHERE run = ? ORDER BY first"
 #: What of a run may be left, in the order in which it goes.
-LEFT = ("note WHERE run = ?", "span WHERE run = ?", "joins WHERE run = ?", "sweep WHERE run = ?")
+LEFT = (
+    "note WHERE run = ?",
+    "span WHERE run = ?",
+    "joins WHERE run = ?",
+    "context WHERE run = ?",
+    "sweep WHERE run = ?",
+)
 EMPTIED = (
     "DELETE FROM commits WHERE seq = ? AND events = 0 AND seq < (SELECT max(seq) FROM commits)"
     " AND NOT EXISTS (SELECT 1 FROM sweep WHERE sweep.seq = commits.seq)"
@@ -79,6 +85,7 @@ def forget(db: Db, run: StoredRun, removal: Removal, now: int) -> Forgot:
     tasks = _remove_tasks(db, run.id, left)
     left -= tasks
     left -= _remove_joins_of(db, run.id, left)
+    left -= context.remove(db, run.id, left)
     _remove_sweeps(db, run.id, left)
     is_left = any(db.execute(f"SELECT 1 FROM {some} LIMIT 1", (run.id,)).fetchone() for some in LEFT)
     # A task has one key at most, so as many go with each page. Not those of its tasks: nobody asks for any of them, and

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ramify.model.context import A_NAME, ContextValue
 from ramify.model.death import Deaths
 from ramify.model.decision import Said
 from ramify.model.event import Event, History, Status, fold
@@ -19,7 +20,7 @@ from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState, unpack
-from ramify.model.task import MAX_ID, Row
+from ramify.model.task import MAX_ID, Row, check_name
 from ramify.store.reads import (
     GROUP_SCAN,
     CommitRow,
@@ -34,7 +35,7 @@ from ramify.store.reads import (
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import held, joins, notes, once, rows
+from ramify.store.sqlite import context, held, joins, notes, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -293,6 +294,18 @@ class SqliteReads:
             ).fetchall()
             shown = map(_join, found)
             return _page(shown, lambda j: j.id, after, limit)
+
+    def context(self, run: int, *, after: str = "", limit: int = 100) -> Sequence[ContextValue]:
+        """What the tasks of a run have set, by name."""
+        with self._link.read() as db:
+            check_remembered(rows.run_row(db, run))
+            return context.page(db, run, after, page_size(limit))
+
+    def context_value(self, run: int, name: str) -> ContextValue | None:
+        """What stands under one name."""
+        with self._link.read() as db:
+            check_remembered(rows.run_row(db, run))
+            return context.value(db, run, check_name(A_NAME, name))
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000

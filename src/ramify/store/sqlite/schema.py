@@ -1,11 +1,11 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
-Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`. The log, which
-only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`). What tasks
-logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used twice. There
-are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and what a person
-wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however long the log
-gets. Times are microseconds; masks are little-endian bit sets.
+Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`, `context`. The
+log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`).
+What tasks logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used
+twice. There are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and
+what a person wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however
+long the log gets. Times are microseconds; masks are little-endian bit sets.
 
 A span knows the lowest and the highest parent of its tasks. Those of one commit lie close together, so the few spans
 that can hold the children of a task are found without an index on the tasks themselves.
@@ -132,6 +132,11 @@ CREATE TABLE mark (
     value BLOB, who TEXT NOT NULL
 );
 CREATE INDEX mark_run ON mark (run, task);
+
+CREATE TABLE context (
+    run INTEGER NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, task INTEGER NOT NULL, first_set INTEGER NOT NULL,
+    last_set INTEGER NOT NULL, PRIMARY KEY (run, name)
+) WITHOUT ROWID;
 
 CREATE TABLE note (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, process INTEGER NOT NULL, n INTEGER NOT NULL, at INTEGER NOT NULL,

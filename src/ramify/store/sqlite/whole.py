@@ -4,7 +4,7 @@ In lanes of their own, tasks have a row each, and a commit has a part for each r
 writes every part, nearly all of the time goes into statements that find nothing.
 
 Does not write anything that could matter to another part of the same commit: children, joins, keys that are released,
-marks, waits and staged ranges to publish are left to `commits.py`.
+marks, waits, staged ranges to publish and values of the context are left to `commits.py`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def quiet_spans(db: Db, batch: Guarded) -> frozenset[int]:
 
 def only_ends(row: SqliteSegment, part: Part) -> bool:
     """Whether the part ends every task of a row at its first attempt, and brings nothing else."""
-    more = part.children or part.joins or part.waiters or part.publish or part.discard
+    more = part.children or part.joins or part.waiters or part.publish or part.discard or part.sets
     if more or row.attempt or not is_named(row, part):
         return False
     return part.statuses.is_end if isinstance(part.statuses, Status) else all(s.is_end for s in part.statuses)

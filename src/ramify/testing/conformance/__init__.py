@@ -35,6 +35,7 @@ FILES = (
     "suspects",
     "commit",
     "retries",
+    "context",
     "columns",
     "stage",
     "release",

@@ -19,7 +19,7 @@ from ramify.model.death import Death
 from ramify.model.event import Event, Status
 from ramify.model.join import Join, NewJoins, NewWaiters
 from ramify.model.process import NewProcess, Reap, Stamp, new_process_id
-from ramify.model.run import Advanced, NewRun, Order, StoredRun
+from ramify.model.run import Advanced, NewRun, Order, RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment
 from ramify.model.task import Appended, NewTasks
 from ramify.store.clock import Clock
@@ -378,7 +378,8 @@ class House:
         counts = [{kind: dict(by) for kind, by in reads.counts(run.id).items()} for run in runs]
         marks = [list(reads.marks(run.id)) for run in runs]
         joins = [self._joins(run.id) for run in runs]
-        return [runs, spans, self.segments(), self.log(), counts, marks, joins]
+        values = [reads.context(run.id) for run in runs if run.state is not RunState.FORGOTTEN]
+        return [runs, spans, self.segments(), self.log(), counts, marks, joins, values]
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:
