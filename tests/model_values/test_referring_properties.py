@@ -139,7 +139,8 @@ def test_results_are_read_as_arguments_in_the_same_way_as_bytes_and_as_a_tree(
     given = results[: len(taken)]
     plain = plainly_filled(body, results)
     if plain is None:
-        assert any(b"~" in each for each in results if each is not None) or b"~" in write(value)
+        # A key that is a path is escaped as well.
+        assert any(b"~" in each for each in (body.replace(b'"~r', b"")[5:], *results) if each is not None)
         return
     assert not has_slots(plain)
     (short, words), (long, other_words) = read(signature, plain, None), read(signature, body, given)

@@ -15,6 +15,7 @@ Does not know types: it works on trees of lists, dicts and strings.
 import re
 import secrets
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Self
 
@@ -77,6 +78,7 @@ def slot_text(first: int, size: int = 1, *, stream: bool = False, gathered: bool
     return f"{RESULT}{first}" + ("*" if gathered else f"+{size}" if stream else "")
 
 
+@lru_cache(maxsize=64)
 def written_slot(slot: int) -> str:
     """The same as it is written, for a tree that needs no other escapes (`as_escaped`)."""
     return f"{_SLOT}{slot}"

@@ -55,7 +55,8 @@ class ByReference:
         every = self._source.parameters.values()
         needed = {each.name for each in every if each.default is each.empty and each.kind not in _MANY}
         #: The first parameters that take arguments by position, and how many of these may be all that is given.
-        self._places = {each.name: proofs_of(annotations[each.name]) for each in takewhile(self._by_position, every)}
+        first = [each.name for each in takewhile(self._by_position, every)]
+        self._places = {name: (annotations[name], proofs_of(annotations[name])) for name in first}
         self._counts = range(len(needed), len(self._places) + 1 if needed <= self._places.keys() else 0)
 
     def _by_position(self, each: inspect.Parameter) -> bool:
@@ -74,9 +75,9 @@ class ByReference:
         slots: dict[Hashable, int] = {}
         references: list[Reference] = []
         own = 0
-        for value, (name, proofs) in zip(args, self._places.items(), strict=False):
+        for value, (annotation, proofs) in zip(args, self._places.values(), strict=False):
             if type(value) is Reference:
-                if value.stream or not fits(value.of, self._annotations[name]):
+                if value.stream or (value.of is not annotation and not fits(value.of, annotation)):
                     return None
                 slot = slots.setdefault(value.source, len(slots))
                 if slot == len(references):

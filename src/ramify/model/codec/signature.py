@@ -14,6 +14,7 @@ Does not deal with exceptions, keys or options of a call, and does not call the 
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType, NoneType
 from typing import Any, Self
 
@@ -159,7 +160,7 @@ class Signature:
         table = table_of([each.annotation for each in places], self._by_position.counts)
         if self._by_position.counts == range(1, 2) or self._by_position.counts == range(2, 3):
             return self._short_encoder(table)
-        return lambda args: self._by_table(table, args)
+        return partial(self._by_table, table)
 
     def _by_table(self, table: Table, args: Positional) -> bytes:
         checks = table.get(tuple(map(type, args)))

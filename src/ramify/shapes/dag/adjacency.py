@@ -1,6 +1,6 @@
 """Who waits for whom in a DAG, by number: orders, levels, and what lies before or behind a node.
 
-Promises: each answer costs what it says, not the size of the graph: both directions are listed once, when it is made.
+Promises: each answer costs what it says, not the size of the graph: both directions are listed once.
 Nodes come in the order in which they were added wherever nothing else decides.
 
 Does not know calls, names or runs.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 
 
 class Adjacency:
@@ -18,11 +19,15 @@ class Adjacency:
 
     def __init__(self, needs: Sequence[Sequence[int]]) -> None:
         self.needs = needs
-        followers: list[list[int]] = [[] for _ in needs]
-        for node, its in enumerate(needs):
+
+    @cached_property
+    def followers(self) -> Sequence[Sequence[int]]:
+        """For each node those that wait for it. To start a graph nobody has to know them."""
+        found: list[list[int]] = [[] for _ in self.needs]
+        for node, its in enumerate(self.needs):
             for other in its:
-                followers[other].append(node)
-        self.followers: Sequence[Sequence[int]] = followers
+                found[other].append(node)
+        return found
 
     @cached_property
     def order(self) -> Sequence[int]:
@@ -57,7 +62,8 @@ class Adjacency:
     @cached_property
     def ends(self) -> Sequence[int]:
         """The nodes for which nobody waits."""
-        return [node for node, its in enumerate(self.followers) if not its]
+        awaited = set(chain.from_iterable(self.needs))
+        return [node for node in range(len(self.needs)) if node not in awaited]
 
     def cycle(self) -> list[int] | None:
         """Nodes of which each waits for the next, the last being the first again; None when there is no such way."""

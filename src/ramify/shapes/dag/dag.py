@@ -22,8 +22,8 @@ from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.including import include
-from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
-from ramify.shapes.dag.node import RULES, Item, Node, Param, When
+from ramify.shapes.dag.mapping import Maker, mapped_over, mapping, yielding
+from ramify.shapes.dag.node import RULES, Item, Node, Param, When, has_blanks, kept
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.start import CLOSING, DagPlan
@@ -54,8 +54,8 @@ class Dag:
         self._rules: list[Rule] = []
         #: Of the maps: the calls that they make.
         self._maps: dict[int, Call[Any]] = {}
-        #: Generators of items, and what each yields. They are no tasks: maps over them call them.
-        self._makers: dict[int, Any] = {}
+        #: Generators of items. They are no tasks: maps over them call them.
+        self._makers: dict[int, Maker] = {}
         self._cases: dict[tuple[int, str], Node[None]] = {}
         self._params: dict[str, Param] = {}
         self._at_end: list[tuple[Call[Any], Rule]] = []
@@ -94,8 +94,8 @@ class Dag:
                     f"{self.name}.map(…), or pass {blank.source.node.id}.out, which is all of them"
                 )
         number = self._append(call, call.kind, id, after, when)
-        if (items := yielded(call)) is not None:
-            self._makers[number] = items
+        if (maker := yielding(call)) is not None:
+            self._makers[number] = maker
         return Node(self, number)
 
     def map(
@@ -134,13 +134,15 @@ class Dag:
         source = mapped_over(self.name, call)
         self._own(source)
         number = source._number
-        maker = self._calls[number] if number in self._makers else None
-        made = mapping(call, source, number in self._maps, maker, max_items, spare=spare, branches=branches)
+        maker = self._makers.get(number)
+        made = mapping(
+            call, source, number in self._maps, maker and maker.call, max_items, spare=spare, branches=branches
+        )
         if maker is not None:
-            taken = sum(1 for _ in maker.slots()) if isinstance(maker, ReferringCall) else 0
+            taken = sum(1 for each in maker.references if not isinstance(each, Blank))
             after = [*after, *self._nodes(self._needs[number][taken:])]
         number = self._append(made, call.kind, id, after, when)
-        self._maps[number] = call
+        self._maps[number] = kept(call)
         if maker is not None:
             self._needs[number] += (source._number,)
         return Node(self, number)
@@ -156,7 +158,7 @@ class Dag:
                 raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
         if when not in _END_RULES:
             raise ConfigError(f"{self.name}: on_end(when={when!r}): give {quoted(_END_RULES)}")
-        self._at_end.append((call, _END_RULES[when]))
+        self._at_end.append((kept(call), _END_RULES[when]))
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
         """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
@@ -249,7 +251,7 @@ class Dag:
     def _gives(self, number: int) -> Any:
         """The annotation of what a node gives; of a map, of each of its results."""
         if number in self._makers:
-            return self._makers[number]
+            return self._makers[number].items
         return self._maps.get(number, self._calls[number]).group.signature.result
 
     def _has_items(self, number: int) -> bool:
@@ -264,12 +266,13 @@ class Dag:
         if found is None:
             queue = self._calls[number].group.queue
             made = own_call(CHOOSE, node.out, name, [])
-            found = Node(self, self._insert(made, f"{node.id}={name}", (number,)))
+            found = Node(self, self._insert(kept(made), f"{node.id}={name}", (number,), Rule.ALL_DONE))
             self._cases[number, name] = found
             # Each knows all of them, so that a name which is none is noticed.
             cases = [name for of, name in self._cases if of == number]
             for case in cases:
-                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases).queue(queue)
+                made = own_call(CHOOSE, node.out, case, cases).queue(queue)
+                self._calls[self._cases[number, case]._number] = kept(made)
         return found
 
     def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:
@@ -299,7 +302,7 @@ class Dag:
             raise ConfigError(
                 f"{self.name}: {call!r}: a node is there once in its run, so it takes no once() and no unique()"
             )
-        if not isinstance(call, ReferringCall):
+        if not isinstance(call, ReferringCall) or not has_blanks(call):
             return ()
         blanks = [each for each in call.references if isinstance(each, Blank)]
         for blank in blanks:
@@ -312,23 +315,26 @@ class Dag:
             raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
         id = key_text(call.label) if id is None else id
         said = kind if id is None else id
-        references = call.references if isinstance(call, ReferringCall) else ()
-        taken = [self._source_of(kind, each) for each in references if not isinstance(each, Blank)]
+        taken: list[int] = []
+        for each in call.references if isinstance(call, ReferringCall) else ():
+            node = each.source
+            if isinstance(node, Node) and node._dag is self and node._number not in self._makers:
+                taken.append(node._number)
+            elif not isinstance(each, Blank):
+                raise self._not_taken(kind, each)
         more = self._dependencies(said, after, None) if after != () else ()
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
             raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")
-        number = self._insert(call, self._free_id(kind) if id is None else id, needs)
-        self._rules[number] = RULES[when]
-        return number
+        return self._insert(kept(call), self._free_id(kind) if id is None else id, needs, RULES[when])
 
-    def _insert(self, call: Call[Any], id: str, needs: tuple[int, ...]) -> int:
+    def _insert(self, call: Call[Any], id: str, needs: tuple[int, ...], rule: Rule) -> int:
         self._check_id(id)
         number = self._numbers[id] = len(self._calls)
         self._ids.append(id)
         self._calls.append(call)
         self._needs.append(needs)
-        self._rules.append(Rule.ALL_DONE)
+        self._rules.append(rule)
         self._adjacency = None
         return number
 
@@ -347,18 +353,11 @@ class Dag:
             if id not in self._numbers:
                 return id
 
-    def _source_of(self, kind: str, reference: Reference) -> int:
-        node = reference.source
-        if isinstance(node, Node) and node._number in node._dag._makers:
-            raise ConfigError(
-                f"{self.name}: {kind} takes the {reference!r}, which yields its items one by one; "
-                f"nobody keeps them: use map(…) with {node.id}.each"
-            )
-        if not isinstance(node, Node) or node._dag is not self:
-            raise ConfigError(
-                f"{self.name}: {kind} takes the {reference!r}, which is no node of this DAG; include() it"
-            )
-        return node._number
+    def _not_taken(self, kind: str, reference: Reference) -> ConfigError:
+        node, said = reference.source, f"{self.name}: {kind} takes the {reference!r}, which"
+        if not isinstance(node, Node) or node._number not in node._dag._makers:
+            return ConfigError(f"{said} is no node of this DAG; include() it")
+        return ConfigError(f"{said} yields its items one by one; nobody keeps them: use map(…) with {node.id}.each")
 
     def _dependencies(self, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
         if isinstance(nodes, Node | str):

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ramify.errors import ConfigError
-from ramify.model.call import ReferringCall
-from ramify.shapes.dag.node import Node, moved_to
+from ramify.shapes.dag.node import Node
 
 if TYPE_CHECKING:
     from ramify.shapes.dag.dag import Dag
@@ -27,17 +24,12 @@ def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
     into._params = {**other._params, **into._params}
     moved: dict[int, Node[Any]] = {}
     for number in other._connected().order:
-        call = other._calls[number]
-        if isinstance(call, ReferringCall):
-            call = msgspec.structs.replace(call, references=tuple(moved_to(each, moved) for each in call.references))
-        new = into._insert(
-            call, prefix + other._ids[number], tuple(moved[each]._number for each in other._needs[number])
-        )
-        into._rules[new] = other._rules[number]
+        needs = tuple(moved[each]._number for each in other._needs[number])
+        new = into._insert(other._calls[number], prefix + other._ids[number], needs, other._rules[number])
         if number in other._maps:
             into._maps[new] = other._maps[number]
         if number in other._makers:
-            into._makers[new] = other._makers[number]
+            into._makers[new] = other._makers[number].moved_to(moved)
         moved[number] = Node(into, new)
     for (number, name), _ in other._cases.items():
         into._cases[moved[number]._number, name] = moved[other._cases[number, name]._number]

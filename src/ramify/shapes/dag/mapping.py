@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, get_args, get_origin
+from collections.abc import Mapping
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -12,6 +13,7 @@ from ramify.kernel.handler import Calling, Handler
 from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.codec import annotations_of
 from ramify.model.codec.fitting import fits, in_code
+from ramify.model.reference import Reference
 from ramify.shapes.dag.node import Item, Node, Param
 from ramify.shapes.dag.own import EXPAND, EXPAND_GENERATOR, EXPAND_STREAM, Expansion, own_call
 from ramify.shapes.dag.packed import PackedCall
@@ -39,13 +41,40 @@ def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
     return source
 
 
-def yielded(call: Call[Any]) -> Any:
-    """The annotation of the items that a call yields, as a generator of values; None when it is no such call."""
+class Maker(NamedTuple):
+    """A call that yields items, each of that annotation, with everything that it takes: maps over it call it."""
+
+    call: Call[Any]
+    items: Any
+
+    @property
+    def references(self) -> tuple[Reference, ...]:
+        """What it takes."""
+        return self.call.references if isinstance(self.call, ReferringCall) else ()
+
+    def moved_to(self, nodes: Mapping[int, Node[Any]]) -> Maker:
+        """The same with the results of nodes that have become others, by their numbers."""
+        if not self.references:
+            return self
+        moved = tuple(_moved(each, nodes) for each in self.references)
+        return self._replace(call=msgspec.structs.replace(self.call, references=moved))
+
+
+def _moved(reference: Reference, nodes: Mapping[int, Node[Any]]) -> Reference:
+    source = reference.source
+    if not isinstance(source, Node):
+        return reference
+    node = nodes[source._number]
+    return Reference(node, stream=reference.stream, size=reference.size, gathered=reference.gathered, of=reference.of)
+
+
+def yielding(call: Call[Any]) -> Maker | None:
+    """A call as one that yields items, as a generator of values; None when it is no such call."""
     handler = call.group.handler
     if not isinstance(handler, Handler) or handler.calling is not Calling.GENERATOR:
         return None
     of = get_args(annotations_of(handler.fn).get("return"))
-    return of[0] if of and (get_origin(of[0]) or of[0]) is not Call else None
+    return Maker(call, of[0]) if of and (get_origin(of[0]) or of[0]) is not Call else None
 
 
 def mapping(

@@ -6,9 +6,10 @@ are checked as if the results were there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
 
+from ramify.model.call import Call, ReferringCall
 from ramify.model.join import Rule
 from ramify.model.reference import Blank, Reference
 
@@ -51,6 +52,32 @@ class Item(NamedTuple):
         return f"each of {self.node.id}"
 
 
+class NodeCall(Call[Any], frozen=True, gc=False):
+    """A call that takes results or params, as a DAG keeps it: without the nodes that it takes results of.
+
+    Those are known by their numbers. They would lead back to the DAG, and there are very many calls: so these are left
+    out of garbage collection.
+    """
+
+    #: Their places and names.
+    params: tuple[tuple[int, str], ...] = ()
+
+
+def kept(call: Call[Any]) -> Call[Any]:
+    """A call with no more than a run of it needs."""
+    if not isinstance(call, ReferringCall):
+        return call
+    params: tuple[tuple[int, str], ...] = ()
+    if has_blanks(call):
+        params = tuple((place, each.source.name) for each, place in call.blanks() if isinstance(each.source, Param))
+    return NodeCall(call.group, call.body, None, call.extra, call.in_lane, params)
+
+
+def has_blanks(call: ReferringCall[Any]) -> bool:
+    """Whether some of what it takes is written into it before it is stored."""
+    return Blank in map(type, call.references)
+
+
 class Node(Generic[R_co]):
     """A call of a DAG. Pass `node.out` to other calls, or `node` itself to `after=`."""
 
@@ -60,7 +87,7 @@ class Node(Generic[R_co]):
     def __init__(self, dag: Dag, number: int) -> None:
         self._dag = dag
         self._number = number
-        self._out: Reference | None = None
+        self._out: Any = None
 
     @property
     def id(self) -> str:
@@ -70,11 +97,11 @@ class Node(Generic[R_co]):
     @property
     def out(self) -> R_co:
         """Its result, for the arguments of other calls, also inside lists and dicts; they wait for it."""
-        out = self._out
-        if out is None:
+        if self._out is None:
             dag, number = self._dag, self._number
-            out = self._out = Reference(self, gathered=number in dag._maps, of=dag._gives(number))
-        return cast("R_co", out)
+            self._out = Reference(self, gathered=number in dag._maps, of=dag._gives(number))
+        out: R_co = self._out
+        return out
 
     @property
     def each(self: Node[Iterable[T]]) -> T:
@@ -102,19 +129,10 @@ class Node(Generic[R_co]):
         return self._dag is other._dag and self._number == other._number
 
     def __hash__(self) -> int:
-        return hash((id(self._dag), self._number))
+        return self._number
 
     def __repr__(self) -> str:
         return f"<node {self.id}>"
 
     def __str__(self) -> str:
         return self.id
-
-
-def moved_to(reference: Reference, nodes: Mapping[int, Node[Any]]) -> Reference:
-    """A reference to a node that has become another one, by its number."""
-    source = reference.source
-    if not isinstance(source, Node):
-        return reference
-    node = nodes[source._number]
-    return Reference(node, stream=reference.stream, size=reference.size, gathered=reference.gathered, of=reference.of)

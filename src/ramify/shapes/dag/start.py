@@ -20,7 +20,7 @@ import msgspec
 
 from ramify.errors import ConfigError
 from ramify.kernel.offspring import Brood, new_tasks, rows_of
-from ramify.model.call import Call, Group, ReferringCall, label_of
+from ramify.model.call import Call, Group, label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in
 from ramify.model.join import NewJoins, NewWaiters, Rule
@@ -28,7 +28,7 @@ from ramify.model.key import key_text
 from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks, Row, is_own
 from ramify.shapes.dag.adjacency import Adjacency
-from ramify.shapes.dag.node import Node, Param
+from ramify.shapes.dag.node import Node, NodeCall
 from ramify.shapes.dag.own import CLOSE, MAPS, AtEnd, own_call, renamed
 from ramify.shapes.dag.part import Given, chosen, given_call
 from ramify.shapes.dag.words import named, nearest
@@ -165,7 +165,7 @@ class DagPlan:
             alike: dict[tuple[Group, Rule, bool], list[int]] = {}
             for node in level:
                 call = self.nodes[node]
-                brings = isinstance(call, ReferringCall) and bool(graph.needs[node])
+                brings = isinstance(call, NodeCall) and bool(graph.needs[node])
                 alike.setdefault((call.group, self.rules[node], brings), []).append(node)
             for (group, rule, brings), nodes in alike.items():
                 brood = self._brood(nodes)
@@ -195,15 +195,13 @@ class DagPlan:
 
     def _body(self, call: Call[Any]) -> bytes:
         """The arguments of a call with the params of this run in them."""
-        if not self.params:
+        if not isinstance(call, NodeCall) or not call.params:
             return call.body
-        blanks = {place: blank.source for blank, place in call.blanks()} if isinstance(call, ReferringCall) else {}
-        values = {place: self.params[each.name] for place, each in blanks.items() if isinstance(each, Param)}
-        return filled(call.body, values) if values else call.body
+        return filled(call.body, {place: self.params[name] for place, name in call.params})
 
     def _identity(self, call: Call[Any]) -> bytes:
         # Where results go is written in one way only.
-        return call.body if isinstance(call, ReferringCall) else call.group.signature.identity(call.body)
+        return call.body if isinstance(call, NodeCall) else call.group.signature.identity(call.body)
 
     def _closing(self, id: int) -> NewTasks:
         at_end = [

@@ -14,14 +14,14 @@ from typing import Any, assert_never, get_args, get_origin
 import msgspec
 
 from ramify.errors import ConfigError
-from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
+from ramify.model.call import LONGEST_DELAY, Call
 from ramify.model.codec.wire import Wire, tree_in
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.reference import Reference
 from ramify.shapes.dag.dag import Dag
-from ramify.shapes.dag.mapping import yielded
-from ramify.shapes.dag.node import Node
+from ramify.shapes.dag.mapping import yielding
+from ramify.shapes.dag.node import Node, NodeCall, kept
 from ramify.shapes.dag.own import own_call_of
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.pipeline.own import BRANCH, HANDLERS, MEET, SLEEP, WAY, PackedNode
@@ -83,7 +83,7 @@ class Growing:
         """Add the first step of a pipeline, whose arguments come with each run."""
         group: Any = getattr(step.task, "group", None)
         call: Call[Any] = Call(group, b"[]")
-        if yielded(call) is not None:
+        if yielding(call) is not None:
             raise ConfigError(f"{self._dag.name}: the first step, {step.name}, yields its items; let it return a list")
         return self._added(step, call)
 
@@ -181,9 +181,8 @@ class Growing:
         return passed.value
 
     def _insert(self, call: Call[Any], id: str, after: Iterable[Node[Any]], rule: Rule = Rule.ALL_DONE) -> Node[Any]:
-        node = Node[Any](self._dag, self._dag._insert(call, id, tuple(each._number for each in after)))
-        self._dag._rules[node._number] = rule
-        return node
+        needs = tuple(each._number for each in after)
+        return Node(self._dag, self._dag._insert(kept(call), id, needs, rule))
 
     def _id(self, written: object, id: str) -> str:
         """An id that may be used once for what was written, and with a number where that is in several branches."""
@@ -208,8 +207,7 @@ def packed_nodes(dag: Dag, last: Node[Any]) -> list[PackedNode]:
     found = []
     for node in order:
         call, needs = plan.nodes[node], plan.graph.needs[node]
-        refers = isinstance(call, ReferringCall)
-        blanks = tuple(at for _, at in call.blanks()) if isinstance(call, ReferringCall) else ()
+        blanks = tuple(at for at, _ in call.params) if isinstance(call, NodeCall) else ()
         found.append(
             PackedNode(
                 ids[node],
@@ -217,7 +215,7 @@ def packed_nodes(dag: Dag, last: Node[Any]) -> list[PackedNode]:
                 blanks,
                 tuple(place[each] for each in needs),
                 plan.rules[node],
-                brings=refers and bool(needs),
+                brings=isinstance(call, NodeCall) and bool(needs),
             )
         )
     return found
