@@ -7,7 +7,9 @@ that are held for ever have tables of their own, see `once.py`; those that are r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, compress, filterfalse, repeat
+from operator import and_, is_, ne
+from typing import TypeVar
 
 import apsw
 
@@ -16,6 +18,8 @@ from ramify.model.key import Hold, digest, digests, end_of, kept_until, scope
 from ramify.store.sqlite import bulk, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
+
+T = TypeVar("T")
 
 #: Who holds the offered digest `value` now.
 HELD = (
@@ -47,12 +51,14 @@ class Offer:
             return
         self._names = names = self._digests(span.hold)
         self._order = order = _in_order(names)
-        self._held = find(db, span.hold, [names[i] for i in order], now)
-        free = [i for i, holder in zip(order, self._held, strict=True) if holder is None]
-        self._free = free[:1] + [i for before, i in pairwise(free) if names[before] != names[i]]
+        ordered = _chosen(names, order)
+        self._held = find(db, span.hold, ordered, now)
+        # Of equal ones, which are neighbours, the first.
+        first = map(ne, ordered, chain((b"",), ordered))
+        self._free = list(compress(order, map(and_, first, map(is_, self._held, repeat(None)))))
         if len(self._free) < len(order):
             lost = set(order).difference(self._free)
-            self.kept = [i for i in range(len(keys)) if i not in lost]
+            self.kept = list(filterfalse(lost.__contains__, range(len(keys))))
 
     def _digests(self, hold: Hold) -> Sequence[bytes]:
         """The digest of each position, b"" without a key."""
@@ -79,7 +85,7 @@ class Offer:
         hold, db = self._span.hold, self._db
         task_of = dict(zip(self.kept, tasks, strict=True))
         if hold is not Hold.LABEL:
-            taken, theirs = [self._names[i] for i in self._free], [task_of[i] for i in self._free]
+            taken, theirs = _chosen(self._names, self._free), _chosen(task_of, self._free)
             if hold is Hold.ONCE:
                 once.add(db, taken, theirs)
                 return
@@ -92,6 +98,11 @@ class Offer:
 def _in_order(names: Sequence[bytes]) -> list[int]:
     """The positions that have a digest, in the order of the digests."""
     return sorted(filter(names.__getitem__, range(len(names))), key=names.__getitem__)
+
+
+def _chosen(column: Mapping[int, T] | Sequence[T], positions: Sequence[int]) -> list[T]:
+    """What a column has at these positions."""
+    return list(map(column.__getitem__, positions))
 
 
 def holders(db: Db, hold: Hold, run: int, kind: str, keys: Iterable[bytes | None], now: int) -> dict[bytes, int]:
