@@ -20,7 +20,7 @@ from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
-from ramify.kernel.surroundings import Child, Leader, RunFacts
+from ramify.kernel.surroundings import Child, Leader, OtherRuns, RunFacts
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.key import key_bytes, key_text
@@ -37,8 +37,15 @@ _PAGE = 1_000
 class StoreLibrary:
     """What one engine's handlers may read, on one store."""
 
-    def __init__(self, store: Store, handlers: Mapping[str, Handler], resources: Collection[AnyResource] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        resources: Collection[AnyResource] = (),
+        others: OtherRuns | None = None,
+    ) -> None:
         self._store = store
+        self._others = others
         self._resources = resources
         self._handlers = handlers
         self._reading = Reading(store.reads, handlers)
@@ -52,7 +59,7 @@ class StoreLibrary:
         if known is None:
             found = self._store.reads.run(run)
             follows = None if found.follows is None else found.follows.run
-            known = RunFacts(found.id, found.name, decode_params(found.params), follows)
+            known = RunFacts(found.id, found.name, decode_params(found.params), follows, found.generation)
             with self._lock:
                 if len(self._facts) >= _KEPT:
                     self._facts.clear()
@@ -92,6 +99,13 @@ class StoreLibrary:
 
         failed = many(Status.FAILED, Status.QUARANTINED, own=True)
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
+
+    @property
+    def others(self) -> OtherRuns:
+        """Other runs of the store; ConfigError where a task is tried by itself."""
+        if self._others is None:
+            raise ConfigError("there are no other runs where a task is tried by itself; test this with using()")
+        return self._others
 
     def handler(self, kind: str) -> Handler | None:
         """What runs tasks of a kind; None when nobody here knows it."""

@@ -69,6 +69,11 @@ class CurrentRun:
         return self._facts.name
 
     @property
+    def generation(self) -> int:
+        """Which of several runs under its name."""
+        return self._facts.generation
+
+    @property
     def params(self) -> Any:
         """The params it was started with."""
         return self._facts.params
@@ -163,9 +168,8 @@ class Current:
     @property
     def idempotency_key(self) -> str:
         """The same in every try of this task, for effects outside; another only when it runs again after a success."""
-        claim = self._chunk.claim
-        revivals = claim.history.get(self.task, UNTRIED).revivals
-        return f"{claim.run}-{self.task}" + (f"-{revivals}" if revivals else "")
+        revivals = self._revivals
+        return f"{self.run_id}-{self.task}" + (f"-{revivals}" if revivals else "")
 
     @property
     def params(self) -> Any:
@@ -279,6 +283,16 @@ class Current:
             return
         if self._number + more > most:
             raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
+
+    @property
+    def _revivals(self) -> int:
+        """How often its task was run again after it had succeeded."""
+        return self._chunk.claim.history.get(self.task, UNTRIED).revivals
+
+    @property
+    def _deferrals(self) -> int:
+        """How often its task was put back, as far as that was known when it was claimed; retries count as well."""
+        return self._chunk.claim.history.get(self.task, UNTRIED).events
 
     @property
     def _details(self) -> Details:

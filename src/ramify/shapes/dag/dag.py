@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.stream import Stream
+from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, ReferringCall
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
@@ -26,22 +27,20 @@ from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When
 from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
 from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.dag.params import NO_DEFAULT, declared, given, read
 from ramify.shapes.dag.start import CLOSING, DagPlan
-from ramify.shapes.dag.words import nearest, quoted, sealed
+from ramify.shapes.dag.trigger import behind_all, on_end, trigger
+from ramify.shapes.dag.words import nearest, quoted
+from ramify.shapes.definitions import Definitions
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-#: When what follows a run is started, by how its tasks ended. Of a DAG with cases some are always skipped.
-_END_RULES = {"done": Rule.NONE_FAILED, "failed": Rule.ANY_FAILED, "always": Rule.ALWAYS}
-
-_UNSET: Any = object()
 
 
 class Dag:
     """Nodes and what each of them waits for: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, definitions: Definitions | None = None) -> None:
         try:
             self.name = check_name("the name of a DAG", name)
         except BadPayload as error:
@@ -63,21 +62,18 @@ class Dag:
         self._adjacency: Adjacency | None = None
         #: Whether something waits for what was added after it.
         self._points_ahead = False
+        #: Nodes that wait for all others.
+        self._triggers: set[int] = set()
+        #: What runs of it start, by name.
+        self.starts: dict[str, Definition] = {}
+        self._definitions = Definitions() if definitions is None else definitions
+        self._definitions.add(self)
 
     # defining
 
-    def param(self, name: str, of: type[T], default: T = _UNSET) -> T:
+    def param(self, name: str, of: type[T], default: T = NO_DEFAULT) -> T:
         """A value that each run is given: `etl.of(day=...)`. Pass it on to calls as if it were the value."""
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ConfigError(
-                f"{self.name}: param({name!r}): give a name that can be written as {self.name}.of(name=…)"
-            )
-        if name in self._params:
-            raise ConfigError(f"{self.name}: it has a param {name!r} already")
-        found = Param(name, of, None)
-        if default is not _UNSET:
-            found = found._replace(default=sealed(self.name, found, default))
-        self._params[name] = found
+        found = self._params[name] = declared(self.name, self._params, name, of, default)
         return cast("T", Blank(found, of=of))
 
     def add(
@@ -137,13 +133,17 @@ class Dag:
 
         It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
         """
-        self._checked("on_end", call)
-        for reference in call.references if isinstance(call, ReferringCall) else ():
-            if not isinstance(reference.source, Param):
-                raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
-        if when not in _END_RULES:
-            raise ConfigError(f"{self.name}: on_end(when={when!r}): give {quoted(_END_RULES)}")
-        self._at_end.append((call, _END_RULES[when]))
+        self._at_end.append(on_end(self, call, when))
+
+    def trigger(
+        self, root: DagPlan | Call[Any], *, id: str | None = None, when: Literal["done", "failed", "always"] = "done"
+    ) -> Node[int]:
+        """Start another run when all nodes have ended: `etl.trigger(report.of(day=day, rows=rows.out))`.
+
+        It is started once, under the name of this run and of what is started: `etl-0105/report`. The result is its id.
+        A trigger that runs again because its run was retried starts the next generation of that name.
+        """
+        return trigger(self, root, id, when)
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
         """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
@@ -154,13 +154,7 @@ class Dag:
 
     def of(self, **params: Any) -> DagPlan:
         """A run of it to be, with a value for each param: `engine.run(etl.of(day=today))`."""
-        if unknown := [name for name in params if name not in self._params]:
-            raise ConfigError(f"{self.name}: it has no param {unknown[0]!r}; {nearest(unknown[0], self._params)}")
-        values = {name: param.default for name, param in self._params.items() if param.default is not None}
-        for name, value in params.items():
-            values[name] = sealed(self.name, self._params[name], value)
-        if missing := [name for name in self._params if name not in values]:
-            raise ConfigError(f"{self.name}: give {', '.join(f'{name}=…' for name in missing)}: it has no default")
+        values, known_later = given(self.name, self._params, params)
         if not self._calls:
             raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
         plan = DagPlan(
@@ -172,10 +166,16 @@ class Dag:
             tuple((AtEnd(PackedCall.of(call), rule), call) for call, rule in self._at_end),
             values,
             dict(self._maps),
+            definition=self,
+            open=known_later,
         )
         if unused := [number for number in self._makers if not plan.graph.followers[number]]:
             raise ConfigError(f"{self.name}: {self._ids[unused[0]]} yields items, and no map is over them")
         return plan.without(self._makers) if self._makers else plan
+
+    def of_stored(self, params: Mapping[str, bytes]) -> DagPlan:
+        """The same, with values as they are stored."""
+        return self.of(**{name: read(self.name, self._params, name, raw) for name, raw in params.items()})
 
     # looking
 
@@ -338,6 +338,8 @@ class Dag:
                 f"{self.name}: {kind} takes the {reference!r}, which yields its items one by one; "
                 f"nobody keeps them: use map(…) with {node.id}.each"
             )
+        if isinstance(node, Node) and node._number in node._dag._triggers:
+            raise ConfigError(f"{self.name}: {kind} cannot wait for {node}, which starts when all others have ended")
         if not isinstance(node, Node) or node._dag is not self:
             raise ConfigError(
                 f"{self.name}: {kind} takes the {reference!r}, which is no node of this DAG; include() it"
@@ -352,6 +354,8 @@ class Dag:
             number = self._own(node)
             if number in self._makers:
                 raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which yields items; wait for its map")
+            if number in self._triggers:
+                raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which starts when all others have ended")
             if number == itself:
                 raise ConfigError(f"{self.name}: {id} cannot wait for itself")
             if number in found:
@@ -375,5 +379,5 @@ class Dag:
 
     def _connected(self) -> Adjacency:
         if self._adjacency is None:
-            self._adjacency = Adjacency(tuple(self._needs))
+            self._adjacency = Adjacency(behind_all(self._needs, self._triggers))
         return self._adjacency

@@ -10,6 +10,7 @@ import msgspec
 from ramify.errors import ConfigError
 from ramify.model.call import ReferringCall
 from ramify.shapes.dag.node import Node, moved_to
+from ramify.shapes.dag.trigger import note_start
 
 if TYPE_CHECKING:
     from ramify.shapes.dag.dag import Dag
@@ -24,6 +25,8 @@ def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
             raise ConfigError(f"{into.name}: include({other.name}): both have a param {name!r}, of different types")
     for id in other._ids:
         into._check_id(prefix + id)
+    for started in other.starts.values():
+        note_start(into, started)
     into._params = {**other._params, **into._params}
     moved: dict[int, Node[Any]] = {}
     for number in other._connected().order:
@@ -36,6 +39,8 @@ def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
         into._rules[new] = other._rules[number]
         if number in other._maps:
             into._maps[new] = other._maps[number]
+        if number in other._triggers:
+            into._triggers.add(new)
         if number in other._makers:
             into._makers[new] = other._makers[number]
         moved[number] = Node(into, new)

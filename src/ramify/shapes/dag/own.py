@@ -82,19 +82,19 @@ def expand_generator(how: Expansion, params: list[Any], results: list[Any]) -> N
     if handler is None:
         raise Defer(UNKNOWN_PAUSE)
     own = len(how.maker_params)
-    body = _filled(how.maker, how.maker_params, params[:own], results[: how.maker_results])
+    body = filled_in(how.maker, how.maker_params, params[:own], results[: how.maker_results])
     args, kwargs = handler.signature.decode(body)
     _expand(how, params[own:], results[how.maker_results :], handler.fn(*args, **kwargs))
 
 
 def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterable[Any]) -> None:
     me = current()
-    group = _group(me, how.call)
+    group = group_of(me, how.call)
     extra = Extra.decode(None if how.call.extra is None else how.call.extra.encode())
     if how.spare:
         extra = msgspec.structs.replace(extra, spare=True)
     packed = msgspec.structs.replace(how.call, extra=None if (raw := extra.encode()) is None else raw.decode())
-    body = _filled(packed, how.params, params, results)
+    body = filled_in(packed, how.params, params, results)
 
     def each() -> Iterator[Call[Any]]:
         for count, item in enumerate(items, 1):
@@ -112,7 +112,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
     me.spawn(each(), then=then.always() if how.spare else then)
 
 
-def _filled(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
+def filled_in(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
     """The arguments of a packed call with these values in them; those of items stay blank."""
     given = {place: write(value) for place, value in zip(blanks, params, strict=True)}
     return filled(packed.body.encode(), given, {slot: write(value) for slot, value in enumerate(results)})
@@ -145,10 +145,10 @@ def close(at_end: list[AtEnd]) -> None:
     me = current()
     ends = me.run.ends
     following = [each.call for each in at_end if Rule(each.rule).allows(ends)]
-    me.spawn([packed.call(_group(me, packed), packed.body.encode()) for packed in following])
+    me.spawn([packed.call(group_of(me, packed), packed.body.encode()) for packed in following])
 
 
-def _group(me: Current, packed: PackedCall) -> Group:
+def group_of(me: Current, packed: PackedCall) -> Group:
     handler = me._surroundings.library.handler(packed.kind)
     # Of a kind that nobody here knows tasks are made all the same: they wait for somebody who does.
     return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)
@@ -162,7 +162,7 @@ UNKNOWN_PAUSE = 5.0
 CHOOSE, GIVE, CLOSE = f"{OWN}case", f"{OWN}given", f"{OWN}close"
 
 
-def _handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
+def own_handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
     signature = Signature.of(fn, streams or {})
     return Handler(kind, fn, signature, Calling.PLAIN, stream=stream, streams=streams or {})
 
@@ -170,21 +170,25 @@ def _handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[
 HANDLERS: Mapping[str, Handler] = {
     each.kind: each
     for each in (
-        _handler(EXPAND, expand),
-        _handler(EXPAND_STREAM, expand_stream, streams={"items": Any}),
-        _handler(EXPAND_GENERATOR, expand_generator),
-        _handler(GATHER, gather, stream="members", streams={"members": Any}),
-        _handler(CHOOSE, choose),
-        _handler(GIVE, give),
-        _handler(CLOSE, close),
+        own_handler(EXPAND, expand),
+        own_handler(EXPAND_STREAM, expand_stream, streams={"items": Any}),
+        own_handler(EXPAND_GENERATOR, expand_generator),
+        own_handler(GATHER, gather, stream="members", streams={"members": Any}),
+        own_handler(CHOOSE, choose),
+        own_handler(GIVE, give),
+        own_handler(CLOSE, close),
     )
 }
 
 
 def own_call(kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
     """A call of one of these, which may refer to results."""
-    handler = HANDLERS[kind]
-    group = Group(kind, handler.signature, handler=handler)
+    return call_of(HANDLERS[kind], *args, **kwargs)
+
+
+def call_of(handler: Handler, *args: Any, **kwargs: Any) -> Call[Any]:
+    """A call of a task of ours, which may refer to results."""
+    group = Group(handler.kind, handler.signature, handler=handler)
     body, references = handler.signature.encode_referring(args, kwargs)
     if not references:
         return Call(group, handler.signature.encode(args, kwargs))
