@@ -18,12 +18,14 @@ from ramify.engine.deciding import halt
 from ramify.engine.reading import Members, Reading
 from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
+from ramify.inspect.lives import Commits, lives_of
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Child, Leader, OtherRuns, RunFacts
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.key import key_bytes, key_text
+from ramify.model.policy import SECOND
 from ramify.model.segment import stretches
 from ramify.model.task import Row, is_own
 from ramify.shapes.start import decode_params
@@ -51,6 +53,8 @@ class StoreLibrary:
         self._reading = Reading(store.reads, handlers)
         self._facts: dict[int, RunFacts] = {}
         self._leaders: dict[int, Led] = {}
+        #: When tasks were first called, by task and life.
+        self._first_tries: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
     def facts(self, run: int) -> RunFacts:
@@ -99,6 +103,24 @@ class StoreLibrary:
 
         failed = many(Status.FAILED, Status.QUARANTINED, own=True)
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
+
+    def tried_for(self, task: int, life: int) -> float:
+        """How many seconds ago a task was first called in its present life; 0 when it never was."""
+        since = self._first_tries.get((task, life))
+        if since is None:
+            (present,) = lives_of(self._store.reads, [task])
+            if not present.tries:
+                return 0.0
+            _, seq, took = present.tries[0]
+            committed = Commits(self._store.reads).when(seq)
+            if committed is None:
+                return 0.0
+            since = committed - took
+            with self._lock:
+                if len(self._first_tries) >= _KEPT:
+                    self._first_tries.clear()
+                self._first_tries[task, life] = since
+        return (self._store.now() - since) / SECOND
 
     @property
     def others(self) -> OtherRuns:

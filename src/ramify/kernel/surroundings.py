@@ -101,6 +101,9 @@ class Library(Protocol):
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now."""
 
+    def tried_for(self, task: int, life: int) -> float:
+        """How many seconds ago a task was first called in its present life; 0 when it never was."""
+
     @property
     def others(self) -> OtherRuns:
         """Other runs of the store."""

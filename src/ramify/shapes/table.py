@@ -13,6 +13,7 @@ from ramify.shapes import frontier
 from ramify.shapes.dag import own as dag_own
 from ramify.shapes.dag import start as dag_start
 from ramify.shapes.dag import trigger as dag_trigger
+from ramify.shapes.dag import wait as dag_wait
 from ramify.shapes.plan import Plan, Shape
 
 #: By the names that are stored with runs, for people.
@@ -21,7 +22,7 @@ SHAPES: dict[str, Shape] = {
     "dag": dag_start.plan_of,
 }
 #: The tasks that shapes bring along, by kind.
-OWN_HANDLERS: dict[str, Handler] = {**dag_own.HANDLERS, **dag_trigger.HANDLERS}
+OWN_HANDLERS: dict[str, Handler] = {**dag_own.HANDLERS, **dag_trigger.HANDLERS, **dag_wait.HANDLERS}
 
 
 def plan_of(root: object, functions: Container[CodeType] = ()) -> tuple[str, Plan[Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from ramify import Engine
 from tests.crash.engine.dag_program import _arm
@@ -37,6 +38,20 @@ etl.trigger(report.of(many=etl.add(rows.of(7)).out))
 etl.trigger(shown.of(8))
 
 
+@engine.task(max_crashes=None)
+def third_look(file: str) -> bool:
+    """True when it is looked for the third time, by whatever process."""
+    with Path(file).open("a+", encoding="utf-8") as lines:
+        lines.write("looked\n")
+        lines.seek(0)
+        return len(lines.readlines()) >= 3
+
+
+waits = engine.dag("waits")
+found = waits.add(third_look.of(waits.param("file", str)).poll(0.01, timeout=50))
+waits.add(shown.of(waits.wait("other").out), id="shown", after=[found])
+
+
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
     options = dict(option.split("=", 1) for option in given)
@@ -46,6 +61,11 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     match work:
         case "trigger":
             engine.run(etl.of(), name=NAME, threads=1)
+        case "wait":
+            run = engine.start(waits.of(file=witness), name=NAME)
+            engine.start(rows.of(7), name="other")
+            with engine.working(threads=1):
+                assert run.wait(50)
     engine.close()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ramify import Engine, RunState
 from ramify.testing import oracle
-from tests.crash.clients import LIMIT, STORE, Clients
+from tests.crash.clients import LIMIT, STORE, WITNESS, Clients
 
 #: Points that a run with two triggers comes past, by how often. The second time is that of the triggers.
 POINTS = {"after-claim": 3, "before-attempt": 4, "after-attempt": 4, "before-commit": 4, "after-commit": 4}
@@ -63,3 +63,16 @@ def test_a_kill_at_any_time_neither_loses_nor_doubles_what_a_run_starts(
 ) -> None:
     for at in range(1, POINTS[point] + 1):
         check_triggers(clients, tmp_path / f"store-{at}", point, at)
+
+
+@pytest.mark.parametrize("point", ["before-attempt", "after-attempt", "after-commit"])
+def test_a_kill_while_a_run_waits_for_another_and_looks_for_something_loses_nothing(
+    point: str, tmp_path: Path, clients: Clients
+) -> None:
+    engine = killed_and_gone_on_with(clients, "wait", tmp_path / "store", point, 3)
+    run = engine.find("upstream")
+    assert run is not None
+    assert (run.state, run["shown"].result) == (RunState.DONE, "7 rows")
+    looks = (tmp_path / "store" / WITNESS).read_text().splitlines()
+    assert len(looks) in (3, 4), "what was looked for when the process was killed is looked for again"
+    engine.close()

@@ -22,14 +22,16 @@ from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
+from ramify.shapes.dag.cases import case
 from ramify.shapes.dag.including import include
 from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When
-from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
+from ramify.shapes.dag.own import AtEnd
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.params import NO_DEFAULT, declared, given, read
 from ramify.shapes.dag.start import CLOSING, DagPlan
 from ramify.shapes.dag.trigger import behind_all, on_end, trigger
+from ramify.shapes.dag.wait import HasId, wait_call
 from ramify.shapes.dag.words import nearest, quoted
 from ramify.shapes.definitions import Definitions
 
@@ -145,6 +147,25 @@ class Dag:
         """
         return trigger(self, root, id, when)
 
+    def wait(
+        self,
+        run: HasId | str | int,
+        node: str | Node[Any] | None = None,
+        *,
+        timeout: float | None = None,
+        id: str | None = None,
+        after: Iterable[Node[Any]] = (),
+        when: When = "done",
+        queue: str = "default",
+    ) -> Node[Any]:
+        """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
+
+        The result is that of the node; of a run, that of the call it began with, or of the node at the end of its DAG
+        (several: a dict by id). What did not end well over there is a failure here, and so are `timeout` seconds.
+        """
+        call, named = wait_call(self.name, run, node, timeout, queue)
+        return Node(self, self._append(call, named, id, after, when))
+
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
         """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
 
@@ -241,20 +262,7 @@ class Dag:
         return number in self._maps or number in self._makers
 
     def _case(self, node: Node[Any], name: str) -> Node[None]:
-        number = self._own(node)
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"{self.name}: case({name!r}): give the name of a case, which {node.id} may give")
-        found = self._cases.get((number, name))
-        if found is None:
-            queue = self._calls[number].group.queue
-            made = own_call(CHOOSE, node.out, name, [])
-            found = Node(self, self._insert(made, f"{node.id}={name}", (number,)))
-            self._cases[number, name] = found
-            # Each knows all of them, so that a name which is none is noticed.
-            cases = [name for of, name in self._cases if of == number]
-            for case in cases:
-                self._calls[self._cases[number, case]._number] = own_call(CHOOSE, node.out, case, cases).queue(queue)
-        return found
+        return case(self, self._own(node), name)
 
     def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:
         number = self._own(node)
