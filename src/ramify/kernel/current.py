@@ -212,10 +212,14 @@ class Current:
         A continuation waits for its members and not for what those yield or spawn. A member that wants to be waited for
         until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
         """
+        each = self._each(calls)
         if then is not None:
             self._check_continuation(then)
+            if Extra.decode(self._details.extra).spare:
+                # What it comes to is decided by those who go on with it, and they may fail as it may.
+                then, always = then._with(spare=True), Extra.decode(then.extra).always
+                each = each if always else (call._with(spare=True) if type(call) is Call else call for call in each)
         self._made = True
-        each = self._each(calls)
         # A piece at a time: what is not a call, or one too many, is refused before it is written.
         some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
         if len(some) < PIECE:

@@ -109,7 +109,8 @@ class Dag:
         """Make a task of the call for each item of a node, once that is known: `load.of(files.each)`.
 
         What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
-        that failed is left out, and does not make the run fail. More than `max_items` items make the map fail.
+        that failed, or was quarantined, is left out, and does not make the run fail. More than `max_items` items make
+        the map fail.
         """
         self._checked("map", call)
         if on_failed not in ("fail", "skip"):
