@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from ramify.engine.given import check_count, check_state, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.inside import Inside
+from ramify.engine.others import IN_ORDER, launched_by
 from ramify.engine.run import Run
 from ramify.engine.stopping import stopping_well
 from ramify.engine.tasks import Tasks
@@ -41,8 +42,6 @@ OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
 Leading = Run[Any] | str | int
 
-#: Runs are listed by id: those that several programs start are in order of time to so many seconds.
-IN_ORDER = 1.0
 #: The runs that this process works on, by store, so that a second start knows they are not left behind.
 _busy: set[tuple[object, int]] = set()
 
@@ -109,6 +108,8 @@ class Engine(Tasks):
         its handle is returned and nothing runs; `again=True` starts the next generation. Without a name, the line
         continues the unfinished run of the same roots, if the program that began it is gone.
 
+        When it has ended, the runs that it started (`dag.trigger`) are worked on as well.
+
         An expanding run has `order="rounds"` unless you say otherwise; a DAG has none but its own.
 
         At most `max_running` tasks of the run are at work at a time, in all processes together. A run with more than
@@ -136,6 +137,7 @@ class Engine(Tasks):
         if begun.how is not How.FINISHED:
             with self._showing(run, progress, in_place=threads != 0):
                 self._work_on(run, threads, processes)
+        self._work_on_launched(run, threads, processes)
         return run
 
     def start(
@@ -257,6 +259,14 @@ class Engine(Tasks):
                 stopped.raise_it()
         finally:
             _busy.difference_update(mark)
+
+    def _work_on_launched(self, run: Run[Any], threads: int | None, processes: int) -> None:
+        """What a run has started grows out of it as well, and perhaps nobody else works on it."""
+        for id in launched_by(self._inside.store.reads, run.id):
+            launched: Run[Any] = Run(self._inside, id)
+            if not launched.ended:
+                self._work_on(launched, threads, processes)
+            self._work_on_launched(launched, threads, processes)
 
     def _showing(self, run: Run[Any], progress: bool, *, in_place: bool) -> AbstractContextManager[object]:
         if not progress:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from ramify.engine.address import folder_now
 from ramify.engine.library import StoreLibrary
 from ramify.engine.lookout import Lookout
+from ramify.engine.others import Others
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Teller, say
@@ -157,7 +158,7 @@ class Inside:
 
         settings = replace(settings, version=self._version or "", log_level=self._log_level, log_lines=self._log_lines)
         handlers = self.handlers()
-        library = StoreLibrary(self.store, handlers, self.resources())
+        library = StoreLibrary(self.store, handlers, self.resources(), Others(self, handlers))
         made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)

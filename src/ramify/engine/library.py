@@ -18,13 +18,15 @@ from ramify.engine.deciding import halt
 from ramify.engine.reading import Members, Reading
 from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
+from ramify.inspect.lives import Commits, lives_of
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Stream
-from ramify.kernel.surroundings import Child, Leader, RunFacts
+from ramify.kernel.surroundings import Child, Leader, OtherRuns, RunFacts
 from ramify.model.context import ContextValue
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.model.key import key_bytes, key_text
+from ramify.model.policy import SECOND
 from ramify.model.segment import stretches
 from ramify.model.task import Row, is_own
 from ramify.shapes.start import decode_params
@@ -38,13 +40,22 @@ _PAGE = 1_000
 class StoreLibrary:
     """What one engine's handlers may read, on one store."""
 
-    def __init__(self, store: Store, handlers: Mapping[str, Handler], resources: Collection[AnyResource] = ()) -> None:
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, Handler],
+        resources: Collection[AnyResource] = (),
+        others: OtherRuns | None = None,
+    ) -> None:
         self._store = store
+        self._others = others
         self._resources = resources
         self._handlers = handlers
         self._reading = Reading(store.reads, handlers)
         self._facts: dict[int, RunFacts] = {}
         self._leaders: dict[int, Led] = {}
+        #: When tasks were first called, by task and life.
+        self._first_tries: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
     def facts(self, run: int) -> RunFacts:
@@ -53,7 +64,7 @@ class StoreLibrary:
         if known is None:
             found = self._store.reads.run(run)
             follows = None if found.follows is None else found.follows.run
-            known = RunFacts(found.id, found.name, decode_params(found.params), follows)
+            known = RunFacts(found.id, found.name, decode_params(found.params), follows, found.generation)
             with self._lock:
                 if len(self._facts) >= _KEPT:
                     self._facts.clear()
@@ -97,6 +108,31 @@ class StoreLibrary:
 
         failed = many(Status.FAILED, Status.QUARANTINED, own=True)
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
+
+    def tried_for(self, task: int, life: int) -> float:
+        """How many seconds ago a task was first called in its present life; 0 when it never was."""
+        since = self._first_tries.get((task, life))
+        if since is None:
+            (present,) = lives_of(self._store.reads, [task])
+            if not present.tries:
+                return 0.0
+            _, seq, took = present.tries[0]
+            committed = Commits(self._store.reads).when(seq)
+            if committed is None:
+                return 0.0
+            since = committed - took
+            with self._lock:
+                if len(self._first_tries) >= _KEPT:
+                    self._first_tries.clear()
+                self._first_tries[task, life] = since
+        return (self._store.now() - since) / SECOND
+
+    @property
+    def others(self) -> OtherRuns:
+        """Other runs of the store; ConfigError where a task is tried by itself."""
+        if self._others is None:
+            raise ConfigError("there are no other runs where a task is tried by itself; test this with using()")
+        return self._others
 
     def handler(self, kind: str) -> Handler | None:
         """What runs tasks of a kind; None when nobody here knows it."""

@@ -18,9 +18,11 @@ from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
+from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call
 from ramify.model.policy import Backoff, Rate
 from ramify.shapes.dag.dag import Dag
+from ramify.shapes.definitions import Definitions
 from ramify.shapes.pipeline.pipeline import Pipeline
 from ramify.shapes.pipeline.steps import Steps
 from ramify.shapes.table import OWN_HANDLERS
@@ -38,6 +40,7 @@ class Tasks:
     def __init__(self, *, include: Iterable[Tasks] = ()) -> None:
         self._own: dict[str, AnyTask] = {}
         self._resources: list[AnyResource] = []
+        self._definitions = Definitions()
         self._included: list[Tasks] = []
         for each in include:
             self.include(each)
@@ -109,7 +112,7 @@ class Tasks:
 
     def dag(self, name: str) -> Dag:
         """A DAG to be filled: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
-        return Dag(name)
+        return Dag(name, self._definitions)
 
     def pipeline(self, name: str, steps: Steps[P, R, Any]) -> Pipeline[P, R]:
         """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
@@ -161,6 +164,12 @@ def table_of(tasks: Tasks) -> dict[str, AnyTask]:
 def handlers_of(tasks: Tasks) -> dict[str, Handler]:
     """What a kernel needs to run the tasks of a set, and those that shapes bring along."""
     return {**OWN_HANDLERS} | {name: task.handler for name, task in table_of(tasks).items()}
+
+
+def definition_of(tasks: Tasks, name: str) -> Definition | None:
+    """What a set, or one that it includes, has under a name."""
+    found = (each._definitions.find(name) for each in tasks._sets())
+    return next((each for each in found if each is not None), None)
 
 
 def resources_of(tasks: Tasks) -> list[AnyResource]:

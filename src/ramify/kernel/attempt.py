@@ -19,6 +19,7 @@ from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
 from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.polling import looked
 from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of, columns_of
 from ramify.kernel.surroundings import Surroundings
@@ -132,7 +133,7 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
     ran.seconds, ran.busy = now - began, surroundings.busy() - busy
     reach("after-attempt")
     clear()
-    return ran
+    return ran if chunk.polls is None else looked(ran, surroundings)
 
 
 def _add(ran: Ran, task: int, value: bytes | None) -> None:

@@ -24,6 +24,7 @@ from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Calling
 from ramify.kernel.machine import HERE, Machine
+from ramify.kernel.polling import looked
 from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.surroundings import Surroundings
@@ -293,7 +294,7 @@ async def _attempt(chunk: Chunk, position: int, surroundings: Surroundings) -> R
         ran.offspring = ran.offspring.undone()
         ran.offspring.discarded += given_up(current)
     ran.seconds = surroundings.clock() - began
-    return ran
+    return ran if chunk.polls is None else looked(ran, surroundings)
 
 
 def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:

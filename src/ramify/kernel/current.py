@@ -25,7 +25,7 @@ from ramify.kernel.work import Chunk
 from ramify.model.call import Call, Extra
 from ramify.model.claim import Details
 from ramify.model.event import UNTRIED
-from ramify.model.join import Ends
+from ramify.model.join import Ends, Rule
 from ramify.model.key import key_text
 from ramify.model.stray import instead_of_call
 
@@ -64,6 +64,11 @@ class CurrentRun:
     def name(self) -> str | None:
         """Its name, if it has one."""
         return self._facts.name
+
+    @property
+    def generation(self) -> int:
+        """Which of several runs under its name."""
+        return self._facts.generation
 
     @property
     def params(self) -> Any:
@@ -162,9 +167,8 @@ class Current:
     @property
     def idempotency_key(self) -> str:
         """The same in every try of this task, for effects outside; another only when it runs again after a success."""
-        claim = self._chunk.claim
-        revivals = claim.history.get(self.task, UNTRIED).revivals
-        return f"{claim.run}-{self.task}" + (f"-{revivals}" if revivals else "")
+        revivals = self._revivals
+        return f"{self.run_id}-{self.task}" + (f"-{revivals}" if revivals else "")
 
     @property
     def params(self) -> Any:
@@ -215,10 +219,14 @@ class Current:
         A continuation waits for its members and not for what those yield or spawn. A member that wants to be waited for
         until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
         """
+        each = self._each(calls)
         if then is not None:
             self._check_continuation(then)
+            if Extra.decode(self._details.extra).spare:
+                # What it comes to is decided by those who go on with it, and they may fail as it may.
+                then, always = then._with(spare=True), Extra.decode(then.extra).rule is Rule.ALWAYS
+                each = each if always else (call._with(spare=True) if type(call) is Call else call for call in each)
         self._made = True
-        each = self._each(calls)
         # A piece at a time: what is not a call, or one too many, is refused before it is written.
         some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
         if len(some) < PIECE:
@@ -286,6 +294,16 @@ class Current:
             return
         if self._number + more > most:
             raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
+
+    @property
+    def _revivals(self) -> int:
+        """How often its task was run again after it had succeeded."""
+        return self._chunk.claim.history.get(self.task, UNTRIED).revivals
+
+    @property
+    def _deferrals(self) -> int:
+        """How often its task was put back, as far as that was known when it was claimed; retries count as well."""
+        return self._chunk.claim.history.get(self.task, UNTRIED).events
 
     @property
     def _details(self) -> Details:

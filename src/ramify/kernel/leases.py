@@ -181,6 +181,8 @@ class Leases:
         self.chunks[is_async] += 1
         attempts = {p: holding.attempts[p] for p in positions if p in holding.attempts} if holding.attempts else {}
         chunk = Chunk(claim, holding.handler, positions, attempts, timeout_of(holding, positions[0]))
+        if (extra := holding.extras.get(positions[0])) is not None and extra.polls:
+            chunk.polls = extra
         if by_lane:
             chunk.lanes = {claim.tasks[position]: claim.lane_of(position) for position in positions}
         if chunk.limit is not None:

@@ -31,6 +31,7 @@ class RunFacts(msgspec.Struct, frozen=True):
     name: str | None = None
     params: Any = None
     follows: int | None = None
+    generation: int = 1
 
 
 class Child(NamedTuple):
@@ -49,6 +50,38 @@ class Leader(Protocol):
 
     def children(self, key: str) -> Sequence[Child]:
         """What the leader's task with this key spawned; KeyError when there is no such task."""
+
+
+class Definition(Protocol):
+    """Something that runs are made of by its name, such as a DAG."""
+
+    #: By which it is found.
+    name: str
+    #: What runs of it start, by name.
+    starts: dict[str, Definition]
+
+    def of_stored(self, params: Mapping[str, bytes]) -> object:
+        """The root of a run of it, with params as they are stored."""
+
+
+class Ending(NamedTuple):
+    """What came of a run, or of one of its tasks: a result, as it is in JSON, or why there is none."""
+
+    value: object
+    problem: str | None = None
+
+
+class OtherRuns(Protocol):
+    """What a task may do about other runs than its own."""
+
+    def definition(self, name: str) -> Definition | None:
+        """What is defined under a name; None when nobody here knows it."""
+
+    def start(self, root: object, name: str, generation: int) -> int:
+        """Start a run under a name, unless that generation of it is there; its id."""
+
+    def ending(self, run: int | str, key: str | None) -> Ending | None:
+        """What came of a run, by id or name, or of its task with that key; None while that is not known."""
 
 
 class Library(Protocol):
@@ -71,6 +104,13 @@ class Library(Protocol):
 
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now."""
+
+    def tried_for(self, task: int, life: int) -> float:
+        """How many seconds ago a task was first called in its present life; 0 when it never was."""
+
+    @property
+    def others(self) -> OtherRuns:
+        """Other runs of the store."""
 
     def handler(self, kind: str) -> Handler | None:
         """What runs tasks of a kind; None when nobody here knows it."""

@@ -68,8 +68,11 @@ def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
             ends[task] = EndedUntried(mark.status, mark.end_value)
     # Blame needs proof: a row of one task, whose process died while it held nothing else.
     if len(claim.tasks) == 1 and claim.deaths.blames(policy.max_crashes):
+        (task,) = claim.tasks
         text = f"{claim.deaths.count} processes died over it, the last one while it ran alone"
-        ends.setdefault(claim.tasks[0], EndedUntried(Status.QUARANTINED, Failure("Quarantined", text).encode()))
+        spare = task in claim.details and Extra.decode(claim.details[task].extra).spare
+        ended = EndedUntried(Status.QUARANTINED, Failure("Quarantined", text).encode())
+        ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(text)) if spare else ended)
     for task, more in claim.details.items():
         if more.members is not None and not more.rule.allows(more.members):
             ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))

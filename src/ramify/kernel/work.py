@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Offspring
+from ramify.model.call import Extra
 from ramify.model.claim import Claim
 from ramify.model.event import UNTIMED
 from ramify.model.outcome import Failure
@@ -20,6 +21,7 @@ class Chunk:
     try each is at (sparse: absent means 1). A task with a time `limit` is alone in its chunk, and is out of time at
     `deadline`. A chunk that is `lost` was taken away; whatever comes of it is refused. `lanes` by task, where tasks of
     several lanes are in it and limits count each.
+    One that `polls` is alone as well, and is called again as that says.
     `depth` tells the process that leased it from children that were forked since (`forks.depth`).
     """
 
@@ -32,6 +34,7 @@ class Chunk:
     lanes: dict[int, str | None] | None = None
     lost: bool = False
     is_back: bool = False
+    polls: Extra | None = None
     depth: int = field(default_factory=lambda: forks.depth)
 
     def columns(self) -> tuple[Sequence[int], Sequence[bytes]]:

@@ -36,7 +36,8 @@ LONGEST_DELAY = 100 * 365 * 86_400.0
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     """What few calls carry along: their own budget, headers, and when a continuation runs.
 
-    A `spare` one that fails for good counts as skipped.
+    A `spare` one that fails for good counts as skipped. One that polls is called again `every` so many seconds until it
+    gives something, `within` so many at most.
     """
 
     retries: int | None = None
@@ -44,6 +45,13 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: dict[str, str] | None = None
     rule: Rule = Rule.ALL_DONE
     spare: bool = False
+    every: float | None = None
+    within: float | None = None
+
+    @property
+    def polls(self) -> bool:
+        """Whether it may be called again although it did not fail."""
+        return self.every is not None or self.within is not None
 
     def encode(self) -> bytes | None:
         """The bytes a task row carries; None when there is nothing to carry."""
@@ -123,6 +131,8 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             yield f"timeout({extra.timeout:g})"
         if extra.headers:
             yield f"headers({', '.join(f'{name}={value!r}' for name, value in extra.headers.items())})"
+        if extra.every is not None:
+            yield f"poll({extra.every:g}{'' if extra.within is None else f', timeout={extra.within:g}'})"
         if extra.rule is Rule.ALWAYS:
             yield "always()"
 
@@ -173,6 +183,17 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         if _seconds("timeout({})", seconds) == 0:
             raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
         return self._with(timeout=float(seconds))
+
+    def poll(self, every: float, *, timeout: float | None = None) -> Call[R_co]:
+        """Call it every so many seconds until it gives something other than False or None. That uses up no attempt.
+
+        It fails with a TimeoutError when it has given nothing for `timeout` seconds since it was first called.
+        """
+        if _seconds("poll({})", every) == 0:
+            raise BadPayload("poll(0): give more than 0 seconds between two calls")
+        if timeout is not None and _seconds("poll(timeout={})", timeout) == 0:
+            raise BadPayload("poll(timeout=0): nothing comes in no time; give more than 0 seconds")
+        return self._with(every=float(every), within=None if timeout is None else float(timeout))
 
     def headers(self, **headers: str) -> Call[R_co]:
         """Small texts that travel with it, for tracing; seen as `current().headers`."""

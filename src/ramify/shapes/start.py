@@ -30,11 +30,11 @@ from ramify.model.call import Call
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.model.policy import SECOND
-from ramify.model.run import Follows, NewRun, Order, Owner, RunState, StoredRun, seconds_left
+from ramify.model.run import Follows, NewRun, Order, Owner, RunState, Started, StoredRun, seconds_left
 from ramify.model.stray import instead_of_call
 from ramify.model.task import Row, check_name
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
-from ramify.shapes.plan import Added, Plan, laid_out
+from ramify.shapes.plan import Added, Beginning, Plan, laid_out
 from ramify.store.contract import Store
 
 T = TypeVar("T")
@@ -150,6 +150,19 @@ def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -
     return _start(store, ask, reserve, generation=1 if known is None else known.generation + 1)
 
 
+def begin_once(store: Store, ask: Ask, generation: int, reserve: Callable[[int], int]) -> int:
+    """Start that generation of a name, unless it is there, whatever that one is; the id of the run that is there now.
+
+    For a start that is sent again by whoever does not know whether it was sent.
+    """
+    _check(ask)
+    assert ask.name is not None
+    known = store.reads.find_run(ask.name)
+    if known is not None and known.generation == generation:
+        return known.id
+    return _sent(store, ask, reserve, generation)[1].run.id
+
+
 def add(store: Store, run: int, calls: Sequence[Call[Any]], reserve: Callable[[int, int], int]) -> tuple[Added, ...]:
     """Add tasks from outside to an unfinished run, and say what became of each; `reserve` gives ids above the run's.
 
@@ -208,7 +221,8 @@ def _check(ask: Ask) -> None:
     ask.bounds.check(len(ask.plan.calls))
 
 
-def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> Begun:
+def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> tuple[int, Started, Beginning]:
+    """The id that was meant for the run, what the store made of it, and its first tasks."""
     params = encode_params(ask.params)
     now = store.now()
     deadline = ask.bounds.moment(now)
@@ -233,6 +247,11 @@ def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: in
     )
     beginning = ask.plan.beginning(run + 1, now)
     started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins, beginning.waiters))
+    return run, started, beginning
+
+
+def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> Begun:
+    run, started, beginning = _sent(store, ask, reserve, generation)
     if started.run.id != run:
         # Somebody else started this name since we looked.
         return _existing(store, ask, started.run)

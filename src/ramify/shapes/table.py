@@ -12,6 +12,8 @@ from ramify.model.stray import instead_of_call
 from ramify.shapes import frontier
 from ramify.shapes.dag import own as dag_own
 from ramify.shapes.dag import start as dag_start
+from ramify.shapes.dag import trigger as dag_trigger
+from ramify.shapes.dag import wait as dag_wait
 from ramify.shapes.pipeline import own as pipeline_own
 from ramify.shapes.pipeline import pipeline
 from ramify.shapes.plan import Plan, Shape
@@ -23,7 +25,12 @@ SHAPES: dict[str, Shape] = {
     "dag": dag_start.plan_of,
 }
 #: The tasks that shapes bring along, by kind.
-OWN_HANDLERS: dict[str, Handler] = {**dag_own.HANDLERS, **pipeline_own.HANDLERS}
+OWN_HANDLERS: dict[str, Handler] = {
+    **dag_own.HANDLERS,
+    **dag_trigger.HANDLERS,
+    **dag_wait.HANDLERS,
+    **pipeline_own.HANDLERS,
+}
 
 
 def plan_of(root: object, functions: Container[CodeType] = ()) -> tuple[str, Plan[Any]]:

@@ -14,6 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.stream import Stream
+from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, ReferringCall
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
@@ -21,27 +22,27 @@ from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
+from ramify.shapes.dag.cases import case
 from ramify.shapes.dag.including import include
-from ramify.shapes.dag.mapping import Maker, mapped_over, mapping, yielding
+from ramify.shapes.dag.mapping import Maker, check_options, mapped_over, mapping, yielding
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When, has_blanks, kept
-from ramify.shapes.dag.own import CHOOSE, AtEnd, own_call
+from ramify.shapes.dag.own import AtEnd
 from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.dag.params import NO_DEFAULT, declared, given, read
 from ramify.shapes.dag.start import CLOSING, DagPlan
-from ramify.shapes.dag.words import nearest, quoted, sealed
+from ramify.shapes.dag.trigger import behind_all, on_end, trigger
+from ramify.shapes.dag.wait import HasId, wait_call
+from ramify.shapes.dag.words import nearest, quoted
+from ramify.shapes.definitions import Definitions
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-#: When what follows a run is started, by how its tasks ended. Of a DAG with cases some are always skipped.
-_END_RULES = {"done": Rule.NONE_FAILED, "failed": Rule.ANY_FAILED, "always": Rule.ALWAYS}
-
-_UNSET: Any = object()
 
 
 class Dag:
     """Nodes and what each of them waits for: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, definitions: Definitions | None = None) -> None:
         try:
             self.name = check_name("the name of a DAG", name)
         except BadPayload as error:
@@ -63,21 +64,18 @@ class Dag:
         self._adjacency: Adjacency | None = None
         #: Whether something waits for what was added after it.
         self._points_ahead = False
+        #: Nodes that wait for all others.
+        self._triggers: set[int] = set()
+        #: What runs of it start, by name.
+        self.starts: dict[str, Definition] = {}
+        self._definitions = Definitions() if definitions is None else definitions
+        self._definitions.add(self)
 
     # defining
 
-    def param(self, name: str, of: type[T], default: T = _UNSET) -> T:
+    def param(self, name: str, of: type[T], default: T = NO_DEFAULT) -> T:
         """A value that each run is given: `etl.of(day=...)`. Pass it on to calls as if it were the value."""
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ConfigError(
-                f"{self.name}: param({name!r}): give a name that can be written as {self.name}.of(name=…)"
-            )
-        if name in self._params:
-            raise ConfigError(f"{self.name}: it has a param {name!r} already")
-        found = Param(name, of, None)
-        if default is not _UNSET:
-            found = found._replace(default=sealed(self.name, found, default))
-        self._params[name] = found
+        found = self._params[name] = declared(self.name, self._params, name, of, default)
         return cast("T", Blank(found, of=of))
 
     def add(
@@ -111,13 +109,11 @@ class Dag:
         """Make a task of the call for each item of a node, once that is known: `load.of(files.each)`.
 
         What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
-        that failed is left out, and does not make the run fail. More than `max_items` items make the map fail.
+        that failed, or was quarantined, is left out, and does not make the run fail. More than `max_items` items make
+        the map fail.
         """
         self._checked("map", call)
-        if on_failed not in ("fail", "skip"):
-            raise ConfigError(f'{self.name}: on_failed={on_failed!r}: give "fail" or "skip"')
-        if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
-            raise ConfigError(f"{self.name}: max_items={max_items!r}: give a whole number, 0 or more")
+        check_options(self.name, on_failed, max_items)
         return self._map(call, id, after, when, max_items, spare=on_failed == "skip")
 
     def _map(
@@ -152,13 +148,36 @@ class Dag:
 
         It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
         """
-        self._checked("on_end", call)
-        for reference in call.references if isinstance(call, ReferringCall) else ():
-            if not isinstance(reference.source, Param):
-                raise ConfigError(f"{self.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
-        if when not in _END_RULES:
-            raise ConfigError(f"{self.name}: on_end(when={when!r}): give {quoted(_END_RULES)}")
-        self._at_end.append((kept(call), _END_RULES[when]))
+        self._at_end.append(on_end(self, call, when))
+
+    def trigger(
+        self, root: DagPlan | Call[Any], *, id: str | None = None, when: Literal["done", "failed", "always"] = "done"
+    ) -> Node[int]:
+        """Start another run when all nodes have ended: `etl.trigger(report.of(day=day, rows=rows.out))`.
+
+        It is started once, under the name of this run and of what is started: `etl-0105/report`. The result is its id.
+        A trigger that runs again because its run was retried starts the next generation of that name.
+        """
+        return trigger(self, root, id, when)
+
+    def wait(
+        self,
+        run: HasId | str | int,
+        node: str | Node[Any] | None = None,
+        *,
+        timeout: float | None = None,
+        id: str | None = None,
+        after: Iterable[Node[Any]] = (),
+        when: When = "done",
+        queue: str = "default",
+    ) -> Node[Any]:
+        """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
+
+        The result is that of the node; of a run, that of the call it began with, or of the node at the end of its DAG
+        (several: a dict by id). What did not end well over there is a failure here, and so are `timeout` seconds.
+        """
+        call, named = wait_call(self.name, run, node, timeout, queue)
+        return Node(self, self._append(call, named, id, after, when))
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
         """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
@@ -169,18 +188,12 @@ class Dag:
 
     def of(self, **params: Any) -> DagPlan:
         """A run of it to be, with a value for each param: `engine.run(etl.of(day=today))`."""
-        if unknown := [name for name in params if name not in self._params]:
-            raise ConfigError(f"{self.name}: it has no param {unknown[0]!r}; {nearest(unknown[0], self._params)}")
-        values = {name: param.default for name, param in self._params.items() if param.default is not None}
-        for name, value in params.items():
-            values[name] = sealed(self.name, self._params[name], value)
-        if missing := [name for name in self._params if name not in values]:
-            raise ConfigError(f"{self.name}: give {', '.join(f'{name}=…' for name in missing)}: it has no default")
+        values, known_later = given(self.name, self._params, params)
         if not self._calls:
             raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
-        return self._plan(values)
+        return self._plan(values, known_later)
 
-    def _plan(self, values: Mapping[str, bytes]) -> DagPlan:
+    def _plan(self, values: Mapping[str, bytes], known_later: Mapping[str, Reference]) -> DagPlan:
         plan = DagPlan(
             self.name,
             tuple(self._ids),
@@ -190,10 +203,16 @@ class Dag:
             tuple((AtEnd(PackedCall.of(call), rule), call) for call, rule in self._at_end),
             values,
             dict(self._maps),
+            definition=self,
+            open=known_later,
         )
         if unused := [number for number in self._makers if not plan.graph.followers[number]]:
             raise ConfigError(f"{self.name}: {self._ids[unused[0]]} yields items, and no map is over them")
         return plan.without(self._makers) if self._makers else plan
+
+    def of_stored(self, params: Mapping[str, bytes]) -> DagPlan:
+        """The same, with values as they are stored."""
+        return self.of(**{name: read(self.name, self._params, name, raw) for name, raw in params.items()})
 
     # looking
 
@@ -259,21 +278,7 @@ class Dag:
         return number in self._maps or number in self._makers
 
     def _case(self, node: Node[Any], name: str) -> Node[None]:
-        number = self._own(node)
-        if not isinstance(name, str) or not name:
-            raise ConfigError(f"{self.name}: case({name!r}): give the name of a case, which {node.id} may give")
-        found = self._cases.get((number, name))
-        if found is None:
-            queue = self._calls[number].group.queue
-            made = own_call(CHOOSE, node.out, name, [])
-            found = Node(self, self._insert(kept(made), f"{node.id}={name}", (number,), Rule.ALL_DONE))
-            self._cases[number, name] = found
-            # Each knows all of them, so that a name which is none is noticed.
-            cases = [name for of, name in self._cases if of == number]
-            for case in cases:
-                made = own_call(CHOOSE, node.out, case, cases).queue(queue)
-                self._calls[self._cases[number, case]._number] = kept(made)
-        return found
+        return case(self, self._own(node), name)
 
     def _link(self, node: Node[Any], others: Iterable[Node[Any]]) -> None:
         number = self._own(node)
@@ -317,11 +322,8 @@ class Dag:
         said = kind if id is None else id
         taken: list[int] = []
         for each in call.references if isinstance(call, ReferringCall) else ():
-            node = each.source
-            if isinstance(node, Node) and node._dag is self and node._number not in self._makers:
-                taken.append(node._number)
-            elif not isinstance(each, Blank):
-                raise self._not_taken(kind, each)
+            if not isinstance(each, Blank):
+                taken.append(self._source_of(kind, each))
         more = self._dependencies(said, after, None) if after != () else ()
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
@@ -353,11 +355,15 @@ class Dag:
             if id not in self._numbers:
                 return id
 
-    def _not_taken(self, kind: str, reference: Reference) -> ConfigError:
+    def _source_of(self, kind: str, reference: Reference) -> int:
         node, said = reference.source, f"{self.name}: {kind} takes the {reference!r}, which"
-        if not isinstance(node, Node) or node._number not in node._dag._makers:
-            return ConfigError(f"{said} is no node of this DAG; include() it")
-        return ConfigError(f"{said} yields its items one by one; nobody keeps them: use map(…) with {node.id}.each")
+        if not isinstance(node, Node) or node._dag is not self:
+            raise ConfigError(f"{said} is no node of this DAG; include() it")
+        if node._number in self._makers:
+            raise ConfigError(f"{said} yields its items one by one; nobody keeps them: use map(…) with {node.id}.each")
+        if node._number in self._triggers:
+            raise ConfigError(f"{self.name}: {kind} cannot wait for {node}, which starts when all others have ended")
+        return node._number
 
     def _dependencies(self, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
         if isinstance(nodes, Node | str):
@@ -367,6 +373,8 @@ class Dag:
             number = self._own(node)
             if number in self._makers:
                 raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which yields items; wait for its map")
+            if number in self._triggers:
+                raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which starts when all others have ended")
             if number == itself:
                 raise ConfigError(f"{self.name}: {id} cannot wait for itself")
             if number in found:
@@ -390,5 +398,5 @@ class Dag:
 
     def _connected(self) -> Adjacency:
         if self._adjacency is None:
-            self._adjacency = Adjacency(tuple(self._needs))
+            self._adjacency = Adjacency(behind_all(self._needs, self._triggers))
         return self._adjacency

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ramify.errors import ConfigError
 from ramify.shapes.dag.node import Node
+from ramify.shapes.dag.trigger import note_start
 
 if TYPE_CHECKING:
     from ramify.shapes.dag.dag import Dag
@@ -21,6 +22,8 @@ def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
             raise ConfigError(f"{into.name}: include({other.name}): both have a param {name!r}, of different types")
     for id in other._ids:
         into._check_id(prefix + id)
+    for started in other.starts.values():
+        note_start(into, started)
     into._params = {**other._params, **into._params}
     moved: dict[int, Node[Any]] = {}
     for number in other._connected().order:
@@ -28,6 +31,8 @@ def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
         new = into._insert(other._calls[number], prefix + other._ids[number], needs, other._rules[number])
         if number in other._maps:
             into._maps[new] = other._maps[number]
+        if number in other._triggers:
+            into._triggers.add(new)
         if number in other._makers:
             into._makers[new] = other._makers[number].moved_to(moved)
         moved[number] = Node(into, new)

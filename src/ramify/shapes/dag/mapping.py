@@ -19,6 +19,14 @@ from ramify.shapes.dag.own import EXPAND, EXPAND_GENERATOR, EXPAND_STREAM, Expan
 from ramify.shapes.dag.packed import PackedCall
 
 
+def check_options(dag: str, on_failed: object, max_items: object) -> None:
+    """Refuse options that a map cannot have."""
+    if on_failed not in ("fail", "skip"):
+        raise ConfigError(f'{dag}: on_failed={on_failed!r}: give "fail" or "skip"')
+    if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
+        raise ConfigError(f"{dag}: max_items={max_items!r}: give a whole number, 0 or more")
+
+
 def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
     """The node whose items a call takes; ConfigError when that is not one."""
     blanks = [blank for blank, _ in call.blanks()] if isinstance(call, ReferringCall) else []

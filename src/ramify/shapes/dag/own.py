@@ -93,7 +93,7 @@ def expand_generator(how: Expansion, params: list[Any], results: list[Any]) -> N
     if handler is None:
         raise Defer(UNKNOWN_PAUSE)
     own = len(how.maker_params)
-    body = _filled(how.maker, how.maker_params, params[:own], results[: how.maker_results])
+    body = filled_in(how.maker, how.maker_params, params[:own], results[: how.maker_results])
     args, kwargs = handler.signature.decode(body)
     _expand(how, params[own:], results[how.maker_results :], handler.fn(*args, **kwargs))
 
@@ -105,7 +105,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
     if how.spare:
         extra = msgspec.structs.replace(extra, spare=True)
     packed = msgspec.structs.replace(how.call, extra=None if (raw := extra.encode()) is None else raw.decode())
-    body = _filled(packed, how.params, params, results)
+    body = filled_in(packed, how.params, params, results)
 
     def keyed(count: int) -> bytes | None:
         return key_bytes(f"{me.key}[{count - 1}].") if how.branches else None
@@ -133,7 +133,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
         me.spawn(each(), then=then.always() if how.spare else then)
 
 
-def _filled(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
+def filled_in(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], results: Iterable[Any]) -> bytes:
     """The arguments of a packed call with these values in them; those of items stay blank."""
     given = {place: write(value) for place, value in zip(blanks, params, strict=True)}
     return filled(packed.body.encode(), given, {slot: write(value) for slot, value in enumerate(results)})
@@ -184,7 +184,7 @@ UNKNOWN_PAUSE = 5.0
 CHOOSE, GIVE, CLOSE = f"{OWN}case", f"{OWN}given", f"{OWN}close"
 
 
-def handler_of(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
+def own_handler(kind: str, fn: Any, *, stream: str | None = None, streams: Mapping[str, Any] | None = None) -> Handler:
     signature = Signature.of(fn, streams or {})
     return Handler(kind, fn, signature, Calling.PLAIN, stream=stream, streams=streams or {})
 
@@ -192,26 +192,25 @@ def handler_of(kind: str, fn: Any, *, stream: str | None = None, streams: Mappin
 HANDLERS: Mapping[str, Handler] = {
     each.kind: each
     for each in (
-        handler_of(EXPAND, expand),
-        handler_of(EXPAND_STREAM, expand_stream, streams={"items": Any}),
-        handler_of(EXPAND_GENERATOR, expand_generator),
-        handler_of(GATHER, gather, stream="members", streams={"members": Any}),
-        handler_of(CHOOSE, choose),
-        handler_of(GIVE, give),
-        handler_of(CLOSE, close),
+        own_handler(EXPAND, expand),
+        own_handler(EXPAND_STREAM, expand_stream, streams={"items": Any}),
+        own_handler(EXPAND_GENERATOR, expand_generator),
+        own_handler(GATHER, gather, stream="members", streams={"members": Any}),
+        own_handler(CHOOSE, choose),
+        own_handler(GIVE, give),
+        own_handler(CLOSE, close),
     )
 }
 
 
 def own_call(kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
     """A call of one of these, which may refer to results."""
-    return own_call_of(HANDLERS, kind, *args, **kwargs)
+    return call_of(HANDLERS[kind], *args, **kwargs)
 
 
-def own_call_of(handlers: Mapping[str, Handler], kind: str, *args: Any, **kwargs: Any) -> Call[Any]:
-    """A call of one of a shape's own tasks, which may refer to results."""
-    handler = handlers[kind]
-    group = Group(kind, handler.signature, handler=handler)
+def call_of(handler: Handler, *args: Any, **kwargs: Any) -> Call[Any]:
+    """A call of a task of ours, which may refer to results."""
+    group = Group(handler.kind, handler.signature, handler=handler)
     body, references = handler.signature.encode_referring(args, kwargs)
     if not references:
         return Call(group, handler.signature.encode(args, kwargs))

@@ -10,7 +10,7 @@ A task has the id of its node as its key.
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import chain
 from types import CodeType, MappingProxyType
@@ -20,11 +20,13 @@ import msgspec
 
 from ramify.errors import ConfigError
 from ramify.kernel.offspring import Brood, new_tasks, rows_of
+from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, Group, label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.key import key_text
+from ramify.model.reference import Reference
 from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks, Row, is_own
 from ramify.shapes.dag.adjacency import Adjacency
@@ -53,6 +55,10 @@ class DagPlan:
     maps: Mapping[int, Call[Any]]
     #: Calls that are inside of others: generators that maps call, steps of branches.
     inside: Sequence[Call[Any]] = ()
+    #: What it is a run of; None for a part.
+    definition: Definition | None = field(default=None, compare=False, repr=False)
+    #: Params that are known only in a run of another DAG, which triggers this one.
+    open: Mapping[str, Reference] = field(default_factory=dict)
 
     def part(
         self,
@@ -80,7 +86,7 @@ class DagPlan:
         last = [] if upto is None else [number_of(upto)]
         runs, needed = chosen(self.graph, self.ids, [*map(number_of, only)], last, named)
         instead = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
-        return self._reduced(sorted([*runs, *needed]), instead)
+        return replace(self._reduced(sorted([*runs, *needed]), instead), definition=None)
 
     def without(self, nodes: Collection[int]) -> DagPlan:
         """All but these, for which nobody waits."""
@@ -236,4 +242,8 @@ def _of_kind(at_end: AtEnd, kind: str) -> bytes:
 
 def plan_of(root: object, functions: Container[CodeType]) -> DagPlan | None:
     """A run of a DAG is its own plan."""
-    return root if isinstance(root, DagPlan) else None
+    if not isinstance(root, DagPlan):
+        return None
+    for name, reference in root.open.items():
+        raise ConfigError(f"{root.name}: {name} is the {reference!r}, known only in a run that triggers this one")
+    return root

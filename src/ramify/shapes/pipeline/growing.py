@@ -22,7 +22,7 @@ from ramify.model.reference import Reference
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.mapping import yielding
 from ramify.shapes.dag.node import Node, NodeCall, kept
-from ramify.shapes.dag.own import own_call_of
+from ramify.shapes.dag.own import call_of
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.pipeline.own import BRANCH, HANDLERS, MEET, SLEEP, WAY, PackedNode
 from ramify.shapes.pipeline.route import Route
@@ -98,11 +98,11 @@ class Growing:
         wait = LONGEST_DELAY if gate.timeout is None else gate.timeout.total_seconds()
         otherwise = None if gate.otherwise is None else [tree_in(Wire(gate.of).seal(gate.otherwise[0]))]
         spec = GateSpec(gate.name, schema_of(gate.of), None if gate.timeout is None else wait, otherwise)
-        node = self._insert(own_call_of(HANDLERS, GATE, spec).delay(wait), self._id(gate, gate.name), passed.tips)
+        node = self._insert(call_of(HANDLERS[GATE], spec).delay(wait), self._id(gate, gate.name), passed.tips)
         return Passed((*passed.args, Reference(node, of=gate.of)), (node,))
 
     def _sleep(self, sleep: Sleep, passed: Passed) -> Passed:
-        call = own_call_of(HANDLERS, SLEEP, passed.value).delay(_seconds(sleep.length))
+        call = call_of(HANDLERS[SLEEP], passed.value).delay(_seconds(sleep.length))
         node = self._insert(call, self._id(sleep, "sleep"), passed.tips)
         return Passed((Reference(node, of=passed.value.of),), (node,))
 
@@ -130,7 +130,7 @@ class Growing:
         if len(expansion.body) > 1:
             steps, of = self._branch(expansion, first, source.each, is_met)
             # Whoever serves its first step serves the branch as well.
-            call, id = own_call_of(HANDLERS, BRANCH, steps, source.each).queue(call.group.queue), None
+            call, id = call_of(HANDLERS[BRANCH], steps, source.each).queue(call.group.queue), None
         id = self._dag._free_id(first.name) if id is None else self._id(first, id)
         node = self._dag._map(call, id, max_items=expansion.max_items, branches=True)
         if expansion.into is None:
@@ -159,13 +159,13 @@ class Growing:
         ways: list[tuple[str | None, Sequence[Element]]] = [*diversion.ways.items(), (None, diversion.otherwise)]
         is_met = wanted or diversion.into is not None
         for name, way in ways:
-            call = own_call_of(HANDLERS, WAY, chosen, name, names, is_route)
+            call = call_of(HANDLERS[WAY], chosen, name, names, is_route)
             id = f"{passed.tip.id}={'otherwise' if name is None else name}"
             node = self._insert(call, self._id(diversion, id), passed.tips)
             found.append(self.add(way, Passed((Reference(node, of=of),), (node,)), wanted=is_met))
         if not is_met:
             return _apart(found)
-        call = own_call_of(HANDLERS, MEET, [self._single(way) for way in found])
+        call = call_of(HANDLERS[MEET], [self._single(way) for way in found])
         before = "way" if diversion.into is None else diversion.into.name
         tips = [tip for way in found for tip in way.tips]
         met = self._insert(call, self._id(diversion, f"({before})"), tips, Rule.ANY_DONE)
@@ -174,7 +174,7 @@ class Growing:
 
     def _join(self, tips: Sequence[Node[Any]]) -> Node[Any]:
         """The end of branches that nobody brings together."""
-        return self._insert(own_call_of(HANDLERS, MEET, []), "(end of branch)", tips, Rule.NONE_FAILED)
+        return self._insert(call_of(HANDLERS[MEET], []), "(end of branch)", tips, Rule.NONE_FAILED)
 
     def _single(self, passed: Passed) -> Any:
         # Of a gate at the end of a branch, the answer.
@@ -199,7 +199,7 @@ class Growing:
 
 def packed_nodes(dag: Dag, last: Node[Any]) -> list[PackedNode]:
     """The nodes of a DAG in an order in which each is behind those it needs, and the given one is last."""
-    plan = dag._plan({})
+    plan = dag._plan({}, {})
     ids = list(plan.ids)
     end = ids.index(last.id)
     order = [*(node for node in plan.graph.order if node != end), end]

@@ -21,7 +21,7 @@ from ramify.model.codec.wire import write
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.task import OWN
-from ramify.shapes.dag.own import group_of, handler_of
+from ramify.shapes.dag.own import group_of, own_handler
 from ramify.shapes.dag.packed import PackedCall
 
 
@@ -79,10 +79,10 @@ SLEEP, WAY, MEET, BRANCH = f"{OWN}sleep", f"{OWN}way", f"{OWN}meet", f"{OWN}bran
 HANDLERS: Mapping[str, Handler] = {
     each.kind: each
     for each in (
-        handler_of(GATE, gate),
-        handler_of(SLEEP, go_on),
-        handler_of(WAY, way),
-        handler_of(MEET, meet),
-        handler_of(BRANCH, branch),
+        own_handler(GATE, gate),
+        own_handler(SLEEP, go_on),
+        own_handler(WAY, way),
+        own_handler(MEET, meet),
+        own_handler(BRANCH, branch),
     )
 }

@@ -62,7 +62,7 @@ class Pipeline(Generic[P, R]):
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> PipelinePlan[R]:
         """A run of it to be, with the arguments of its first step: `engine.start(order.of("o-17"))`."""
-        plan = self._dag._plan({})
+        plan = self._dag._plan({}, {})
         made: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
         made["nodes"] = (self._first.call(*args, **kwargs), *plan.nodes[1:])
         made["inside"] = (*plan.inside, *self._inside)

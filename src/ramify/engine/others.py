@@ -1,0 +1,155 @@
+"""Other runs, for the tasks of one engine: started under a name, once, and looked at.
+
+Promises: what is started has a name, and a start that was sent before finds the run that is there. What came of a run
+is told once it has ended, and of a task once that one has.
+
+Does not wait: whoever asks comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ramify.engine.keyed import task_with
+from ramify.engine.reading import Members, Reading
+from ramify.engine.tasks import definition_of
+from ramify.errors import UnknownRun
+from ramify.inspect.find import title
+from ramify.inspect.history import UnknownTask
+from ramify.kernel.handler import Handler
+from ramify.kernel.surroundings import Definition, Ending
+from ramify.model.codec.wire import tree_in
+from ramify.model.event import Status
+from ramify.model.join import Gathered
+from ramify.model.key import key_bytes, key_text
+from ramify.model.run import RunState, StoredRun
+from ramify.model.task import Row
+from ramify.shapes.dag.own import CLOSE, GATHER
+from ramify.shapes.dag.start import CLOSING
+from ramify.shapes.dag.trigger import TRIGGER
+from ramify.shapes.start import Ask, begin_once
+from ramify.shapes.table import plan_of
+from ramify.store.reads import Reads
+
+if TYPE_CHECKING:
+    from ramify.engine.inside import Inside
+
+
+#: Runs are listed by id: those that several programs start are in order of time to so many seconds.
+IN_ORDER = 1.0
+
+
+class Others:
+    """The runs of an engine's store, and what it can start."""
+
+    def __init__(self, inside: Inside, handlers: Mapping[str, Handler]) -> None:
+        self._inside = inside
+        self._handlers = handlers
+
+    def definition(self, name: str) -> Definition | None:
+        """What the engine's tasks have under a name; None when nobody here knows it."""
+        return definition_of(self._inside.tasks, name)
+
+    def start(self, root: object, name: str, generation: int) -> int:
+        """Start a run under a name, unless that generation of it is there; its id."""
+        shape, plan = plan_of(root)
+        ask = Ask(shape, plan, name=name, order=plan.order, stays=False)
+        return begin_once(
+            self._inside.store, ask, generation, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER)
+        )
+
+    def ending(self, run: int | str, key: str | None) -> Ending | None:
+        """What came of a run, by id or name, or of its task with that key; None while that is not known."""
+        reads = self._inside.store.reads
+        found = _found(reads, run)
+        if found is None:
+            return None
+        if found.state is RunState.FORGOTTEN:
+            return Ending(None, f"run {title(found)} was forgotten, with all that came of it")
+        if key is None:
+            return self._of_run(reads, found) if found.state.is_end else None
+        return self._of_task(reads, found, key)
+
+    def _of_run(self, reads: Reads, run: StoredRun) -> Ending:
+        if run.state is not RunState.DONE:
+            why = f" ({run.reason})" if run.reason else ""
+            return Ending(None, f"run {title(run)}, which is waited for, ended as {run.state.value}{why}")
+        results = {name: _whole(self._reading(reads), row) for name, row in _last_tasks(reads, run.id)}
+        return Ending(next(iter(results.values())) if len(results) == 1 else results)
+
+    def _of_task(self, reads: Reads, run: StoredRun, key: str) -> Ending | None:
+        try:
+            gathering = reads.find_tasks(run.id, GATHER, key_bytes(f"{key}[]"))
+            row = reads.task(gathering[-1] if gathering else task_with(reads, run.id, key))
+        except UnknownTask as unknown:
+            # What a run makes on its way may still come.
+            return Ending(None, str(unknown)) if run.state.is_end else None
+        ended = None if row is None else reads.history(row.id).ended
+        if row is None or ended is None:
+            return None
+        if ended is Status.DONE:
+            return Ending(_whole(self._reading(reads), row))
+        return Ending(None, f"{key} of run {title(run)}, which is waited for, ended as {ended.name.lower()}")
+
+    def _reading(self, reads: Reads) -> Reading:
+        return Reading(reads, self._handlers)
+
+
+def launched_by(reads: Reads, run: int) -> Iterator[int]:
+    """The runs that tasks of a run have started."""
+    after, more = 0, TRIGGER in reads.counts(run)
+    while more:
+        page = reads.results(run, kind=TRIGGER, after=after)
+        yield from (int(row.value) for row in page.rows if row.value is not None)
+        after, more = page.after, page.more
+
+
+def _found(reads: Reads, run: int | str) -> StoredRun | None:
+    if isinstance(run, str):
+        return reads.find_run(run)
+    try:
+        return reads.run(run)
+    except UnknownRun:
+        return None
+
+
+def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
+    """What a run came to: of a DAG the nodes for which nobody waits, by id; of others, those it began with."""
+    closing = reads.find_tasks(run, CLOSE, CLOSING.encode()) if CLOSE in reads.counts(run) else ()
+    waiting = list(closing)
+    for join in waiting:
+        after, more = -1, True
+        while more:
+            page = reads.members(join, after=after)
+            for _, task in page.rows:
+                row = reads.task(task)
+                if row is not None and row.kind == TRIGGER:
+                    waiting.append(task)
+                elif row is not None:
+                    yield _named(reads, row), row
+            after, more = page.after, page.more
+    after, more = 0, not closing
+    while more:
+        found = reads.tasks(run, after=after, limit=1_000)
+        yield from ((str(row.id), row) for row in found.rows if row.parent is None)
+        after, more = found.after, found.more
+
+
+def _named(reads: Reads, row: Row) -> str:
+    """The id of the node that a task is, or goes on with."""
+    at: Row | None = row
+    while at is not None and (at.key is None or at.kind == GATHER) and at.parent is not None:
+        at = reads.task(at.parent)
+    return str(row.id) if at is None else key_text(at.key) or str(at.id)
+
+
+def _whole(reading: Reading, row: Row) -> object:
+    """The result of a task; of a map, all of them in a list."""
+    value = next((e.value for e in reversed(reading.reads.events(row.id, row.id)) if e.status is Status.DONE), None)
+    if row.kind != GATHER or value is None:
+        return tree_in(value)
+    pages = Members(reading, msgspec.json.decode(value, type=Gathered).join, None).endings()
+    return [tree_in(raw) for page in pages for *_, how, raw in page if how is Status.DONE]

@@ -1,0 +1,65 @@
+"""The values that a run of a DAG is given for its params: as they are stored, or not known before another run ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ramify.errors import ConfigError
+from ramify.model.codec.fitting import fits, in_code
+from ramify.model.codec.wire import Wire
+from ramify.model.reference import Reference
+from ramify.shapes.dag.node import Param
+from ramify.shapes.dag.words import nearest, sealed
+
+#: What stands for a default that there is not.
+NO_DEFAULT: Any = object()
+
+
+def declared(dag: str, params: Mapping[str, Param], name: object, of: Any, default: object) -> Param:
+    """A new param of a DAG; ConfigError for a name that it cannot have, or a default that does not fit."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ConfigError(f"{dag}: param({name!r}): give a name that can be written as {dag}.of(name=…)")
+    if name in params:
+        raise ConfigError(f"{dag}: it has a param {name!r} already")
+    found = Param(name, of, None)
+    return found if default is NO_DEFAULT else found._replace(default=sealed(dag, found, default))
+
+
+def given(
+    dag: str, params: Mapping[str, Param], values: Mapping[str, Any]
+) -> tuple[dict[str, bytes], dict[str, Reference]]:
+    """A value for each param, sealed; and those that stand for what is not known yet. ConfigError for what is wrong."""
+    if unknown := [name for name in values if name not in params]:
+        raise ConfigError(f"{dag}: it has no param {unknown[0]!r}; {nearest(unknown[0], params)}")
+    known = {name: param.default for name, param in params.items() if param.default is not None}
+    later: dict[str, Reference] = {}
+    for name, value in values.items():
+        if isinstance(value, Reference):
+            later[name] = _fitting(dag, params[name], value)
+            known.pop(name, None)
+        else:
+            known[name] = sealed(dag, params[name], value)
+    if missing := [name for name in params if name not in known and name not in later]:
+        raise ConfigError(f"{dag}: give {', '.join(f'{name}=…' for name in missing)}: it has no default")
+    return known, later
+
+
+def read(dag: str, params: Mapping[str, Param], name: str, raw: bytes) -> Any:
+    """A stored value for a param; ConfigError when it does not fit."""
+    if name not in params:
+        raise ConfigError(f"{dag}: it has no param {name!r}; {nearest(name, params)}")
+    try:
+        return Wire(params[name].annotation).read(raw)
+    except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
+        raise ConfigError(f"{dag}: {name}={raw[:100].decode('utf-8', 'replace')}: {error}") from None
+
+
+def _fitting(dag: str, param: Param, value: Reference) -> Reference:
+    if value.stream:
+        raise ConfigError(f"{dag}: {param.name}: the {value!r} are many; collect them in a node first")
+    if not fits(value.of, param.annotation):
+        raise ConfigError(
+            f"{dag}: {param.name} is {in_code(param.annotation)}, and the {value!r} is {in_code(value.of)}"
+        )
+    return value

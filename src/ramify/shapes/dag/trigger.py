@@ -1,0 +1,181 @@
+"""Triggers: what starts another run when all nodes of a DAG have ended, as a node of its own.
+
+It waits for all others, whatever came of them, and looks at how they ended before it starts anything. What it starts is
+launched (`shapes/launch.py`): once, however often it is killed. A DAG is stored by its name, and a run of it is made of
+what is defined under that name when it starts.
+
+Does not know what a launched run is like, or who works on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ramify.errors import BadPayload, ConfigError
+from ramify.kernel.control import Defer, Fatal, Skip
+from ramify.kernel.current import Current, current
+from ramify.kernel.handler import Handler
+from ramify.kernel.surroundings import Definition
+from ramify.model.call import Call, ReferringCall
+from ramify.model.codec.wire import tree_in, write
+from ramify.model.join import Rule
+from ramify.model.reference import Blank, Reference
+from ramify.model.stray import instead_of_call
+from ramify.model.task import OWN
+from ramify.shapes.dag.node import Node, Param, kept
+from ramify.shapes.dag.own import UNKNOWN_PAUSE, call_of, filled_in, group_of, own_handler
+from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.dag.start import DagPlan
+from ramify.shapes.dag.words import quoted
+from ramify.shapes.launch import launch
+
+if TYPE_CHECKING:
+    from ramify.shapes.dag.dag import Dag
+
+#: When what follows a run is started, by how its tasks ended. Of a DAG with cases some are always skipped.
+END_RULES = {"done": Rule.NONE_FAILED, "failed": Rule.ANY_FAILED, "always": Rule.ALWAYS}
+TRIGGER = f"{OWN}trigger"
+#: How the id of a trigger begins that was given none; what it starts is named without it.
+_PREFIX = "trigger:"
+
+
+class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a trigger starts, if the run ended as the rule says: a call, or a run of what is defined under a name.
+
+    A call has params of the run in its `blanks`, and results in its slots. Of a definition, `values` are the params
+    that are known, and `names` those of the others, which are params of the run and then results.
+    """
+
+    rule: int
+    call: PackedCall | None = None
+    blanks: tuple[int, ...] = ()
+    definition: str = ""
+    values: dict[str, Any] = {}
+    names: tuple[str, ...] = ()
+
+
+# defining
+
+
+def on_end(dag: Dag, call: Call[Any], when: str) -> tuple[Call[Any], Rule]:
+    """A call that follows the end of a run, and when; ConfigError for what cannot."""
+    dag._checked("on_end", call)
+    for reference in call.references if isinstance(call, ReferringCall) else ():
+        if not isinstance(reference.source, Param):
+            raise ConfigError(f"{dag.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
+    if when not in END_RULES:
+        raise ConfigError(f"{dag.name}: on_end(when={when!r}): give {quoted(END_RULES)}")
+    return kept(call), END_RULES[when]
+
+
+def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
+    """Add a trigger to a DAG; ConfigError for what cannot be started."""
+    if when not in END_RULES:
+        raise ConfigError(f"{dag.name}: trigger(when={when!r}): give {quoted(END_RULES)}")
+    if isinstance(root, DagPlan):
+        started = root.definition
+        if started is None:
+            raise ConfigError(f"{dag.name}: trigger({root.name}): a part of a DAG is not started by its name")
+        name, params, results = root.name, *_apart(dag, root.name, root.open.values())
+        names = sorted(root.open, key=lambda name: not isinstance(root.open[name], Blank))
+        values = {name: tree_in(raw) for name, raw in root.params.items()}
+        how = Launch(END_RULES[when], definition=name, values=values, names=tuple(names))
+        note_start(dag, started)
+        dag._definitions.keep(started)
+    elif isinstance(root, Call):
+        dag._checked("trigger", root)
+        references = root.references if isinstance(root, ReferringCall) else ()
+        name, params, results = root.kind, *_apart(dag, root.kind, references)
+        blanks = tuple(at for _, at in root.blanks()) if isinstance(root, ReferringCall) else ()
+        how = Launch(END_RULES[when], PackedCall.of(root), blanks)
+    else:
+        raise ConfigError(
+            f"{dag.name}: trigger() takes a call, or a run of a DAG, and was given {instead_of_call(root)}"
+        )
+    number = dag._append(call_of(HANDLERS[TRIGGER], how, params, results), f"{_PREFIX}{name}", id, (), "done")
+    dag._rules[number] = Rule.ALWAYS
+    dag._triggers.add(number)
+    return Node(dag, number)
+
+
+def _apart(dag: Dag, kind: str, references: Iterable[Reference]) -> tuple[list[Reference], list[Reference]]:
+    """Params of a DAG, and results of its nodes."""
+    params: list[Reference] = []
+    results: list[Reference] = []
+    for each in references:
+        if not isinstance(each, Blank):
+            dag._source_of(kind, each)
+            if each.stream:
+                raise ConfigError(f"{dag.name}: trigger({kind}) takes the {each!r}, which are many; collect them first")
+            results.append(each)
+        elif isinstance(each.source, Param) and dag._params.get(each.source.name) is each.source:
+            params.append(each)
+        else:
+            raise ConfigError(f"{dag.name}: trigger({kind}) takes the {each!r}, which is no param of this DAG")
+    return params, results
+
+
+def note_start(dag: Dag, started: Definition) -> None:
+    """Runs of a DAG start another one; ConfigError when that one starts, by way of others perhaps, this one."""
+    way = [dag.name, started.name]
+    seen = {started.name}
+    ahead: list[tuple[Definition, list[str]]] = [(started, way)]
+    while ahead:
+        at, way = ahead.pop()
+        if at.name == dag.name:
+            raise ConfigError(f"{dag.name}: it cannot start {started.name}: {' -> '.join(way)}")
+        for name, other in at.starts.items():
+            if name not in seen:
+                seen.add(name)
+                ahead.append((other, [*way, name]))
+    dag.starts[started.name] = started
+
+
+def behind_all(needs: Sequence[tuple[int, ...]], triggers: Collection[int]) -> Sequence[tuple[int, ...]]:
+    """What each node waits for, when triggers wait for all that nobody else waits for."""
+    if not triggers:
+        return tuple(needs)
+    waited_for = {other for node, its in enumerate(needs) if node not in triggers for other in its}
+    ends = [node for node in range(len(needs)) if node not in waited_for and node not in triggers]
+    return [
+        (*its, *(end for end in ends if end not in its)) if node in triggers else its for node, its in enumerate(needs)
+    ]
+
+
+# at work
+
+
+def start_other(how: Launch, params: list[Any], results: list[Any]) -> int:
+    """Start what is to follow the end of a run; the id of the new run."""
+    me = current()
+    rule, ends = Rule(how.rule), me.run.ends
+    if not rule.allows(ends):
+        raise Skip(f"{ends.failed} of its tasks failed" if ends.failed else "none of its tasks failed")
+    try:
+        root = _root(me, how, params, results)
+    except (BadPayload, ConfigError) as error:
+        if any(each is None for each in results) and rule is not Rule.ALWAYS:
+            raise Skip(f"a node that was skipped gave nothing to start it with: {error}") from None
+        raise Fatal(str(error)) from None
+    return launch(root, (me.key or "").replace(_PREFIX, "", 1))
+
+
+def _root(me: Current, how: Launch, params: list[Any], results: list[Any]) -> object:
+    if how.call is not None:
+        body = filled_in(how.call, how.blanks, params, results)
+        group = group_of(me, how.call)
+        if isinstance(group.handler, Handler):
+            group.handler.signature.decode(body)
+        return how.call.call(group, body)
+    definition = me._surroundings.library.others.definition(how.definition)
+    if definition is None:
+        me.log.warning("no DAG %r is known here; waiting for a process that knows it", how.definition)
+        raise Defer(UNKNOWN_PAUSE)
+    values: Mapping[str, Any] = {**how.values, **dict(zip(how.names, (*params, *results), strict=True))}
+    return definition.of_stored({name: write(value) for name, value in values.items()})
+
+
+HANDLERS: Mapping[str, Handler] = {TRIGGER: own_handler(TRIGGER, start_other)}

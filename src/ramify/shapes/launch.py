@@ -1,0 +1,47 @@
+"""Launches: runs that a task of another run starts, once, and what came of other runs.
+
+A launched run has a name that follows from who launches it, so that a start which was sent again finds the run that is
+there: `etl-0105/report`. A run without a name goes by its id; later generations of one by their number, `etl-0105#2`. A
+task that runs again after it had succeeded launches the next generation of that name.
+
+Promises: however often a task is killed and tried again, it launches one run. Who waits for a run keeps no worker busy:
+its task is put back with a due time, and looks again, first after a second, then ever more seldom, at least once a
+minute.
+
+Does not know shapes: whatever can be started can be launched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ramify.kernel.control import Defer, Fatal
+from ramify.kernel.current import Current, current
+from ramify.model.task import MAX_NAME
+
+#: How much longer each wait for another run is than the one before, and the longest, in seconds.
+SLOWER, LONGEST_LOOK = 1.25, 60.0
+
+
+def launch(root: object, suffix: str) -> int:
+    """Start a run from the task that runs here; the id of the run, also when it was started before."""
+    me = current()
+    return me._surroundings.library.others.start(root, _name(me, suffix), 1 + me._revivals)
+
+
+def result_of(run: int | str, key: str | None = None) -> Any:
+    """What came of another run, or of its task with that key, once it has ended well; until then, look again later."""
+    me = current()
+    ending = me._surroundings.library.others.ending(run, key)
+    if ending is None:
+        raise Defer(min(LONGEST_LOOK, SLOWER**me._deferrals))
+    if ending.problem is not None:
+        raise Fatal(ending.problem)
+    return ending.value
+
+
+def _name(me: Current, suffix: str) -> str:
+    run = me.run
+    own = str(run.id) if run.name is None else run.name if run.generation == 1 else f"{run.name}#{run.generation}"
+    name = f"{own}/{suffix}"
+    return name if len(name) <= MAX_NAME else f"{run.id}/{suffix}"

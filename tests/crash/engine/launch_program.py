@@ -1,0 +1,79 @@
+"""A program whose run starts others, waits for them and looks for things, to be killed at a crash point.
+
+    python -m tests.crash.engine.launch_program
+
+It is told what to do as `program.py` is. Options: `point` and `at` (kill itself there, the n-th time).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from ramify import Engine
+from tests.crash.engine.dag_program import _arm
+
+NAME = "upstream"
+
+engine = Engine("store.db")
+
+
+@engine.task(max_crashes=None)
+def rows(many: int) -> int:
+    """What is passed on."""
+    return many
+
+
+@engine.task(max_crashes=None)
+def shown(many: int) -> str:
+    """What is made of it."""
+    return f"{many} rows"
+
+
+report = engine.dag("report")
+report.add(shown.of(report.param("many", int)))
+etl = engine.dag("etl")
+etl.trigger(report.of(many=etl.add(rows.of(7)).out))
+etl.trigger(shown.of(8))
+
+
+@engine.task(max_crashes=None)
+def third_look(file: str) -> bool:
+    """True when it is looked for the third time, by whatever process."""
+    with Path(file).open("a+", encoding="utf-8") as lines:
+        lines.write("looked\n")
+        lines.seek(0)
+        return len(lines.readlines()) >= 3
+
+
+waits = engine.dag("waits")
+found = waits.add(third_look.of(waits.param("file", str)).poll(0.01, timeout=50))
+waits.add(shown.of(waits.wait("other").out), id="shown", after=[found])
+
+
+def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
+    """Do the work."""
+    options = dict(option.split("=", 1) for option in given)
+    engine._inside.url = file
+    if "point" in options:
+        _arm(options["point"], int(options.get("at", "1")))
+    match work:
+        case "trigger":
+            engine.run(etl.of(), name=NAME, threads=1)
+        case "wait":
+            run = engine.start(waits.of(file=witness), name=NAME)
+            engine.start(rows.of(7), name="other")
+            with engine.working(threads=1):
+                assert run.wait(50)
+    engine.close()
+
+
+if __name__ == "__main__":
+    print("ready", flush=True)
+    word = sys.stdin.readline()
+    if word:
+        # The engine under its own name, so that worker processes and this one mean the same module.
+        from tests.crash.engine import launch_program
+
+        launch_program.main(*json.loads(word))

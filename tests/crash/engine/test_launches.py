@@ -1,0 +1,78 @@
+"""Runs that start other runs, and wait for them, under `kill -9` at each point where something is just not yet known.
+
+Nothing is lost and nothing is doubled: what was to be started is there once, with what it was to be given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ramify import Engine, RunState
+from ramify.testing import oracle
+from tests.crash.clients import LIMIT, STORE, WITNESS, Clients
+
+#: Points that a run with two triggers comes past, by how often. The second time is that of the triggers.
+POINTS = {"after-claim": 3, "before-attempt": 4, "after-attempt": 4, "before-commit": 4, "after-commit": 4}
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """The programs of this file."""
+    made = Clients(tmp_path_factory.mktemp("programs"), "tests.crash.engine.launch_program")
+    yield made
+    made.dispose()
+
+
+def killed_and_gone_on_with(clients: Clients, work: str, folder: Path, point: str, at: int) -> Engine:
+    """The store of a program that was killed at a point, and started again with the same line."""
+    folder.mkdir()
+    client = clients.next()
+    client.begin(work, folder, 0, f"point={point}", f"at={at}")
+    assert client.code_within(LIMIT) == -9, f"{point} was not reached {at} times"
+    client = clients.next()
+    client.begin(work, folder)
+    assert client.ends_within(LIMIT)
+    engine = Engine(folder / STORE)
+    assert oracle.check(engine._inside.store) == []
+    return engine
+
+
+def check_triggers(clients: Clients, folder: Path, point: str, at: int) -> None:
+    engine = killed_and_gone_on_with(clients, "trigger", folder, point, at)
+    found = [(run.name, run.state, list(run.results(partial=True))) for run in engine.runs()]
+    assert sorted(found) == [
+        ("upstream", RunState.DONE, [7]),
+        ("upstream/report", RunState.DONE, ["7 rows"]),
+        ("upstream/shown", RunState.DONE, ["8 rows"]),
+    ]
+    engine.close()
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_neither_loses_nor_doubles_what_a_run_starts(point: str, tmp_path: Path, clients: Clients) -> None:
+    check_triggers(clients, tmp_path / "store", point, 2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("point", POINTS)
+def test_a_kill_at_any_time_neither_loses_nor_doubles_what_a_run_starts(
+    point: str, tmp_path: Path, clients: Clients
+) -> None:
+    for at in range(1, POINTS[point] + 1):
+        check_triggers(clients, tmp_path / f"store-{at}", point, at)
+
+
+@pytest.mark.parametrize("point", ["before-attempt", "after-attempt", "after-commit"])
+def test_a_kill_while_a_run_waits_for_another_and_looks_for_something_loses_nothing(
+    point: str, tmp_path: Path, clients: Clients
+) -> None:
+    engine = killed_and_gone_on_with(clients, "wait", tmp_path / "store", point, 3)
+    run = engine.find("upstream")
+    assert run is not None
+    assert (run.state, run["shown"].result) == (RunState.DONE, "7 rows")
+    looks = (tmp_path / "store" / WITNESS).read_text().splitlines()
+    assert len(looks) in (3, 4), "what was looked for when the process was killed is looked for again"
+    engine.close()
