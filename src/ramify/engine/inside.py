@@ -158,7 +158,7 @@ class Inside:
 
         settings = replace(settings, version=self._version or "", log_level=self._log_level, log_lines=self._log_lines)
         handlers = self.handlers()
-        library = StoreLibrary(self.store, handlers, self.resources(), Others(self, handlers))
+        library = StoreLibrary(self.store, handlers, self.resources(), Others(self, handlers, settings.launched))
         made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)

@@ -20,6 +20,7 @@ from ramify.errors import UnknownRun
 from ramify.inspect.find import title
 from ramify.inspect.history import UnknownTask
 from ramify.kernel.handler import Handler
+from ramify.kernel.settings import LaunchedRuns
 from ramify.kernel.surroundings import Definition, Ending
 from ramify.model.codec.wire import tree_in
 from ramify.model.event import Status
@@ -45,8 +46,9 @@ IN_ORDER = 1.0
 class Others:
     """The runs of an engine's store, and what it can start."""
 
-    def __init__(self, inside: Inside, handlers: Mapping[str, Handler]) -> None:
+    def __init__(self, inside: Inside, handlers: Mapping[str, Handler], launched: LaunchedRuns) -> None:
         self._inside = inside
+        self._launched = launched
         self._handlers = handlers
 
     def definition(self, name: str) -> Definition | None:
@@ -57,9 +59,11 @@ class Others:
         """Start a run under a name, unless that generation of it is there; its id."""
         shape, plan = plan_of(root)
         ask = Ask(shape, plan, name=name, order=plan.order, stays=False)
-        return begin_once(
+        run = begin_once(
             self._inside.store, ask, generation, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER)
         )
+        self._launched.add(run)
+        return run
 
     def ending(self, run: int | str, key: str | None) -> Ending | None:
         """What came of a run, by id or name, or of its task with that key; None while that is not known."""

@@ -116,7 +116,7 @@ class Tasks:
 
     def pipeline(self, name: str, steps: Steps[P, R, Any]) -> Pipeline[P, R]:
         """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
-        return Pipeline(name, steps)
+        return Pipeline(name, steps, self._definitions)
 
     def include(self, tasks: Tasks) -> None:
         """Take in another set, with all it has now and will have."""

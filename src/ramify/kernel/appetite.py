@@ -100,7 +100,8 @@ class Appetite:
         kinds = self._kinds - kinds if kinds else self._kinds
         if self.scarce:
             limit = max(1, limit // 4)
-        return Want(kinds, limit, self._settings.queues, self._settings.runs, lanes) if kinds else None
+        runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
+        return Want(kinds, limit, self._settings.queues, runs, lanes) if kinds else None
 
     def is_shut(self, now: float) -> bool:
         """Whether nothing may be added to what is held."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 
@@ -11,11 +11,24 @@ from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 MOST_PROCESSES, MOST_THREADS = 1_000, 10_000
 
 
+class LaunchedRuns:
+    """Runs that were started by tasks of those which a kernel works on, and that it works on as well."""
+
+    def __init__(self) -> None:
+        #: Replaced as a whole: one thread adds to it while others look.
+        self.runs: frozenset[int] = frozenset()
+
+    def add(self, run: int) -> None:
+        """One more."""
+        self.runs |= {run}
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything a kernel can be told. Times are seconds.
 
-    `runs` limits the work to these runs, and with `until_ended` the kernel stops by itself when all of them have ended.
+    `runs` limits the work to these runs, and those `launched` by them; with `until_ended` the kernel stops by itself
+    when all of the former have ended.
     With `until_idle` it stops when nothing is left that it could do right now; `exact_waits` keeps waits that leave
     memory from being rounded, so that a test can step over them. `threads=None` adapts; 0 runs plain handlers in the
     calling thread. `supervisor` is the number of the process that replaces this one when it ends, so that it may end
@@ -24,6 +37,7 @@ class Settings:
     """
 
     runs: frozenset[int] | None = None
+    launched: LaunchedRuns = field(default_factory=LaunchedRuns)
     until_ended: bool = False
     until_idle: bool = False
     exact_waits: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -52,6 +52,7 @@ class Leader(Protocol):
         """What the leader's task with this key spawned; KeyError when there is no such task."""
 
 
+@runtime_checkable
 class Definition(Protocol):
     """Something that runs are made of by its name, such as a DAG."""
 
@@ -61,7 +62,7 @@ class Definition(Protocol):
     starts: dict[str, Definition]
 
     def of_stored(self, params: Mapping[str, bytes]) -> object:
-        """The root of a run of it, with params as they are stored."""
+        """The root of a run of it, with params as they are stored. One without a name is the only one it takes."""
 
 
 class Ending(NamedTuple):

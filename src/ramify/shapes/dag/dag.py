@@ -28,7 +28,7 @@ from ramify.shapes.dag.mapping import Maker, check_options, mapped_over, mapping
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When, has_blanks, kept
 from ramify.shapes.dag.own import AtEnd
 from ramify.shapes.dag.packed import PackedCall
-from ramify.shapes.dag.params import NO_DEFAULT, declared, given, read
+from ramify.shapes.dag.params import NO_DEFAULT, declared, given, values_of
 from ramify.shapes.dag.start import CLOSING, DagPlan
 from ramify.shapes.dag.trigger import behind_all, on_end, trigger
 from ramify.shapes.dag.wait import HasId, wait_call
@@ -212,7 +212,7 @@ class Dag:
 
     def of_stored(self, params: Mapping[str, bytes]) -> DagPlan:
         """The same, with values as they are stored."""
-        return self.of(**{name: read(self.name, self._params, name, raw) for name, raw in params.items()})
+        return self.of(**values_of(self.name, self._params, params))
 
     # looking
 
@@ -257,15 +257,12 @@ class Dag:
 
         Without `seconds` (by id; `run.durations()` has those of an earlier run) each counts as one.
         """
-        way, length = self._connected().longest(
-            lambda number: 1.0 if seconds is None else seconds.get(self._ids[number], 0.0)
-        )
+        its = (lambda number: 1.0) if seconds is None else (lambda number: seconds.get(self._ids[number], 0.0))
+        way, length = self._connected().longest(its)
         return self._nodes(way), length
 
     def __repr__(self) -> str:
         return f"<dag {self.name}: {len(self._calls):,} nodes>"
-
-    # for nodes
 
     def _gives(self, number: int) -> Any:
         """The annotation of what a node gives; of a map, of each of its results."""

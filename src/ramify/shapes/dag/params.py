@@ -45,8 +45,15 @@ def given(
     return known, later
 
 
-def read(dag: str, params: Mapping[str, Param], name: str, raw: bytes) -> Any:
-    """A stored value for a param; ConfigError when it does not fit."""
+def values_of(dag: str, params: Mapping[str, Param], stored: Mapping[str, bytes]) -> dict[str, Any]:
+    """Stored values for params; ConfigError when one does not fit. A value without a name is for the only param."""
+    if "" in stored and len(params) != 1:
+        raise ConfigError(f"{dag}: it has {len(params)} params, and is given one value; give it one param")
+    only = next(iter(params), "")
+    return {name or only: _read(dag, params, name or only, raw) for name, raw in stored.items()}
+
+
+def _read(dag: str, params: Mapping[str, Param], name: str, raw: bytes) -> Any:
     if name not in params:
         raise ConfigError(f"{dag}: it has no param {name!r}; {nearest(name, params)}")
     try:

@@ -14,20 +14,23 @@ from typing import Any, assert_never, get_args, get_origin
 import msgspec
 
 from ramify.errors import ConfigError
-from ramify.model.call import LONGEST_DELAY, Call
+from ramify.kernel.surroundings import Definition
+from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
 from ramify.model.codec.wire import Wire, tree_in
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
-from ramify.model.reference import Reference
+from ramify.model.reference import Blank, Reference
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.mapping import yielding
-from ramify.shapes.dag.node import Node, NodeCall, kept
+from ramify.shapes.dag.node import Node, NodeCall, Param, kept
 from ramify.shapes.dag.own import call_of
 from ramify.shapes.dag.packed import PackedCall
-from ramify.shapes.pipeline.own import BRANCH, HANDLERS, MEET, SLEEP, WAY, PackedNode
+from ramify.shapes.dag.trigger import note_start
+from ramify.shapes.definitions import Definitions
+from ramify.shapes.pipeline.own import BRANCH, CHILD, HANDLERS, MEET, SLEEP, WAY, Child, PackedNode
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.tree import DivertElement, DivideElement, Element, ExpandElement
-from ramify.shapes.pipeline.verbs import Gate, Sleep, Step
+from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +54,10 @@ class Passed:
 class Growing:
     """A DAG that steps are added to."""
 
-    def __init__(self, dag: Dag) -> None:
+    def __init__(self, dag: Dag, whole: Dag, definitions: Definitions) -> None:
         self._dag = dag
+        #: The DAG in which, perhaps, it is a branch; and what is known by name beside that.
+        self._whole, self._definitions = whole, definitions
         #: Whose ids they are: a step that is written once may be there in several branches.
         self._named: dict[str, object] = {}
         #: The calls of steps that are packed into others.
@@ -69,6 +74,8 @@ class Growing:
                     passed = self._gate(element, passed)
                 case Sleep():
                     passed = self._sleep(element, passed)
+                case RunOther():
+                    passed = self._run(element, passed)
                 case DivideElement():
                     passed = self._divide(element, passed, is_wanted)
                 case ExpandElement():
@@ -105,6 +112,21 @@ class Growing:
         call = call_of(HANDLERS[SLEEP], passed.value).delay(_seconds(sleep.length))
         node = self._insert(call, self._id(sleep, "sleep"), passed.tips)
         return Passed((Reference(node, of=passed.value.of),), (node,))
+
+    def _run(self, element: RunOther, passed: Passed) -> Passed:
+        other = element.other
+        id = self._dag._free_id(element.name) if element.id is None else self._id(element, element.id)
+        if isinstance(other, Definition):
+            note_start(self._whole, other)
+            self._definitions.keep(other)
+            how, of = Child(definition=other.name), Any
+        else:
+            call = other.of(Blank(Param("value", passed.value.of, None), of=passed.value.of))
+            self.inside.append(kept(call))
+            blanks = tuple(at for _, at in call.blanks()) if isinstance(call, ReferringCall) else ()
+            how, of = Child(call=PackedCall.of(call), blanks=blanks), call.group.signature.result
+        node = self._insert(call_of(HANDLERS[CHILD], how, passed.value), id, passed.tips)
+        return Passed((Reference(node, of=of),), (node,))
 
     def _divide(self, division: DivideElement, passed: Passed, wanted: bool) -> Passed:
         is_met = division.into is not None
@@ -144,7 +166,7 @@ class Growing:
         """
         inner = Dag(first.name)
         value: Any = inner.param("value", item.of)
-        growing = Growing(inner)
+        growing = Growing(inner, self._whole, self._definitions)
         passed = growing.add(expansion.body, Passed((value,), ()), wanted=wanted)
         last = passed.tip if len(passed.tips) == 1 else growing._join(passed.tips)
         self.inside += (*inner._calls, *growing.inside)

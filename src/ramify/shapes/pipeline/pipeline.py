@@ -9,16 +9,17 @@ Does not start anything, and does not know stores.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import fields
 from types import CodeType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from ramify.errors import ConfigError
-from ramify.model.call import Call
+from ramify.model.call import Call, Group
 from ramify.model.run import RunState
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.start import DagPlan
+from ramify.shapes.definitions import Definitions
 from ramify.shapes.pipeline.growing import Growing
 from ramify.shapes.pipeline.steps import Steps
 from ramify.shapes.pipeline.tree import tree_of
@@ -46,27 +47,38 @@ class PipelinePlan(DagPlan, Generic[R_co]):
 class Pipeline(Generic[P, R]):
     """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
 
-    def __init__(self, name: str, steps: Steps[P, R, Any]) -> None:
+    def __init__(self, name: str, steps: Steps[P, R, Any], definitions: Definitions) -> None:
         given: object = steps
         if not isinstance(given, Steps):
             what = getattr(given, "kind", "task")
             raise ConfigError(f"pipeline({name!r}, {given!r}): give steps, such as steps({what}).chain(…)")
         self._dag = Dag(name)
         self.name = self._dag.name
+        self.starts = self._dag.starts
         first, *rest = tree_of(steps._verbs)
         assert isinstance(first, Step)
         self._first = first
-        growing = Growing(self._dag)
+        growing = Growing(self._dag, self._dag, definitions)
         growing.add(rest, growing.first(first))
         self._inside = growing.inside
+        definitions.add(self)
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> PipelinePlan[R]:
         """A run of it to be, with the arguments of its first step: `engine.start(order.of("o-17"))`."""
+        return self._made(self._first.call(*args, **kwargs))
+
+    def _made(self, first: Call[Any]) -> PipelinePlan[R]:
         plan = self._dag._plan({}, {})
         made: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
-        made["nodes"] = (self._first.call(*args, **kwargs), *plan.nodes[1:])
+        made["nodes"] = (first, *plan.nodes[1:])
         made["inside"] = (*plan.inside, *self._inside)
         return PipelinePlan(**made)
+
+    def of_stored(self, params: Mapping[str, bytes]) -> PipelinePlan[R]:
+        """The same, with the argument of its first step as it is stored."""
+        group: Group = getattr(self._first.task, "group")  # noqa: B009  every task has one
+        args, kwargs = group.signature.decode(b"[%b]" % b",".join(params.values()))
+        return self._made(self._first.call(*args, **kwargs))
 
     def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
         """Start a call when a run has nothing left to do: whatever came of it, or if steps failed, or if none did.

@@ -20,6 +20,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.stream import Stream
+from ramify.kernel.surroundings import Definition
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
 from ramify.model.task import check_name
@@ -31,9 +32,11 @@ from ramify.shapes.pipeline.verbs import (
     Divide,
     Expand,
     Gate,
-    Maker,
+    MakesCalls,
     Meet,
+    RunOther,
     Sleep,
+    StartsRuns,
     StepOptions,
     Verb,
     duration,
@@ -89,21 +92,21 @@ class Steps(Generic[P, R, O]):
 
     @overload
     def chain(
-        self: Steps[P, Answered[V, A], O], task: Maker[[V, A], S], **options: Unpack[StepOptions]
+        self: Steps[P, Answered[V, A], O], task: MakesCalls[[V, A], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]: ...
     @overload
-    def chain(self: Steps[P, R, O], task: Maker[[R], S], **options: Unpack[StepOptions]) -> Steps[P, S, O]: ...
+    def chain(self: Steps[P, R, O], task: MakesCalls[[R], S], **options: Unpack[StepOptions]) -> Steps[P, S, O]: ...
     def chain(self, task: Any, **options: Any) -> Any:
         """Go on with a task, which gets what came before; in each branch that is open."""
         return self._with(step_of("chain", task, options))
 
     @overload
     def divide(
-        self: Steps[P, R, O], branches: Mapping[str, Steps[[R], S, Any] | Maker[[R], S]]
+        self: Steps[P, R, O], branches: Mapping[str, Steps[[R], S, Any] | MakesCalls[[R], S]]
     ) -> Steps[P, S, DividedByName[O]]: ...
     @overload
     def divide(
-        self: Steps[P, R, O], branches: Sequence[Steps[[R], S, Any] | Maker[[R], S]]
+        self: Steps[P, R, O], branches: Sequence[Steps[[R], S, Any] | MakesCalls[[R], S]]
     ) -> Steps[P, S, Divided[O]]: ...
     def divide(self, branches: Any) -> Any:
         """Go several ways at once, each with what came before: `[steps(pick), steps(bill)]`, or a dict of them."""
@@ -120,11 +123,11 @@ class Steps(Generic[P, R, O]):
 
     @overload
     def combine(
-        self: Steps[P, R, DividedByName[O]], into: Maker[[dict[str, R]], S], **options: Unpack[StepOptions]
+        self: Steps[P, R, DividedByName[O]], into: MakesCalls[[dict[str, R]], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]: ...
     @overload
     def combine(
-        self: Steps[P, R, Divided[O]], into: Maker[[list[R]], S], **options: Unpack[StepOptions]
+        self: Steps[P, R, Divided[O]], into: MakesCalls[[list[R]], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]: ...
     def combine(self, into: Any, **options: Any) -> Any:
         """Bring divided branches together: the task gets a list of what they gave, in the order they were written in.
@@ -135,7 +138,7 @@ class Steps(Generic[P, R, O]):
 
     def expand(
         self: Steps[P, Sequence[E], O],
-        task: Steps[[E], S, Any] | Maker[[E], S],
+        task: Steps[[E], S, Any] | MakesCalls[[E], S],
         *,
         max_items: int | None = None,
         **options: Unpack[StepOptions],
@@ -150,7 +153,7 @@ class Steps(Generic[P, R, O]):
         return self._parted(Expand(_steps_of("expand", task, options), max_items))
 
     def collapse(
-        self: Steps[P, R, Expanded[O]], into: Maker[[Stream[R]], S], **options: Unpack[StepOptions]
+        self: Steps[P, R, Expanded[O]], into: MakesCalls[[Stream[R]], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]:
         """Bring expanded branches together: the task gets a `Stream` of what they gave, in the order of the list."""
         return self._met("collapse", into, options)
@@ -158,16 +161,16 @@ class Steps(Generic[P, R, O]):
     @overload
     def divert(
         self: Steps[P, Route[V], O],
-        ways: Mapping[Any, Steps[[V], S, Any] | Maker[[V], S]],
+        ways: Mapping[Any, Steps[[V], S, Any] | MakesCalls[[V], S]],
         *,
-        otherwise: Steps[[V], T, Any] | Maker[[V], T],
+        otherwise: Steps[[V], T, Any] | MakesCalls[[V], T],
     ) -> Steps[P, S | T, Diverted[O]]: ...
     @overload
     def divert(
         self: Steps[P, R, O],
-        ways: Mapping[Any, Steps[[R], S, Any] | Maker[[R], S]],
+        ways: Mapping[Any, Steps[[R], S, Any] | MakesCalls[[R], S]],
         *,
-        otherwise: Steps[[R], T, Any] | Maker[[R], T],
+        otherwise: Steps[[R], T, Any] | MakesCalls[[R], T],
     ) -> Steps[P, S | T, Diverted[O]]: ...
     def divert(self, ways: Any, *, otherwise: Any = _UNSET) -> Any:
         """Go one way, by what the step before returned: a `Route(name, value)`, or a value that is itself the name."""
@@ -184,7 +187,9 @@ class Steps(Generic[P, R, O]):
             found[str(key)] = _steps_of("divert", way)
         return self._parted(Divert(found, _steps_of("divert", otherwise)))
 
-    def converge(self: Steps[P, R, Diverted[O]], into: Maker[[R], S], **options: Unpack[StepOptions]) -> Steps[P, S, O]:
+    def converge(
+        self: Steps[P, R, Diverted[O]], into: MakesCalls[[R], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]:
         """Bring ways together again: the task gets what came of the one that was taken."""
         return self._met("converge", into, options)
 
@@ -222,12 +227,30 @@ class Steps(Generic[P, R, O]):
         """Wait so long before what follows. Nobody is kept waiting by it: it is a time, and not a sleeping worker."""
         return self._with(Sleep(duration("sleep", length)))
 
+    @overload
+    def run(self: Steps[P, R, O], other: StartsRuns[[R], S], *, id: str | None = None) -> Steps[P, S, O]: ...
+    @overload
+    def run(self: Steps[P, R, O], other: MakesCalls[[R], S], *, id: str | None = None) -> Steps[P, S, O]: ...
+    @overload
+    def run(self: Steps[P, R, O], other: Definition, *, id: str | None = None) -> Steps[P, Any, O]: ...
+    def run(self, other: Any, *, id: str | None = None) -> Any:
+        """Start a run of its own with what came before, wait for it, and go on with its result.
+
+        `other` is a pipeline, a task, or a DAG with one param. It is started once, under the name of this run and the
+        step: `order-o-17/refund`. If it does not end well, this step fails.
+        """
+        if id is not None:
+            _check_name("run", id)
+        if not isinstance(other, Definition):
+            step_of("run", other, {})
+        return self._with(RunOther(other, id))
+
     def __repr__(self) -> str:
         return f"<{len(self._verbs)} steps>"
 
     def _with(self, verb: Verb) -> Steps[Any, Any, Any]:
         last = self._verbs[-1] if self._verbs else None
-        if isinstance(last, Gate) and isinstance(verb, Gate | Sleep | Divert | Expand):
+        if isinstance(last, Gate) and isinstance(verb, Gate | Sleep | RunOther | Divert | Expand):
             raise ConfigError(
                 f"gate({last.name!r}) must be followed by a step, which gets the value and the answer: chain(…)"
             )
@@ -248,7 +271,7 @@ class Steps(Generic[P, R, O]):
         return Steps(self._with(Meet(verb, step))._verbs, self._open[:-1])
 
 
-def steps(first: Maker[P, R], **options: Unpack[StepOptions]) -> Steps[P, R, Whole]:
+def steps(first: MakesCalls[P, R], **options: Unpack[StepOptions]) -> Steps[P, R, Whole]:
     """The first step of a pipeline, or of a branch. It takes what `pipeline.of(...)` is given, or what came before."""
     if isinstance(first, Steps):
         raise ConfigError("steps(steps(…)): these have begun already; go on with chain(…)")

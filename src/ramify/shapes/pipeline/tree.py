@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ramify.shapes.pipeline.verbs import Divert, Divide, Expand, Gate, Meet, Sleep, Step, Verb
+from ramify.shapes.pipeline.verbs import Divert, Divide, Expand, Gate, Meet, RunOther, Sleep, Step, Verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class DivertElement:
     into: Step | None
 
 
-Element = Step | Gate | Sleep | DivideElement | ExpandElement | DivertElement
+Element = Step | Gate | Sleep | RunOther | DivideElement | ExpandElement | DivertElement
 
 
 def tree_of(verbs: Sequence[Verb]) -> list[Element]:
@@ -48,7 +48,7 @@ def tree_of(verbs: Sequence[Verb]) -> list[Element]:
     while at < len(verbs):
         verb = verbs[at]
         match verb:
-            case Step() | Gate() | Sleep():
+            case Step() | Gate() | Sleep() | RunOther():
                 found.append(verb)
                 at += 1
                 continue

@@ -12,8 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 
 from ramify.errors import ConfigError
+from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call
 from ramify.model.stray import instead_of_call
+from ramify.shapes.plan import Plan
 
 if TYPE_CHECKING:
     from ramify.shapes.pipeline.steps import Steps
@@ -25,11 +27,18 @@ _OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "h
 _NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
-class Maker(Protocol[P, R_co]):
+class MakesCalls(Protocol[P, R_co]):
     """What makes calls: a task."""
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """A call with these arguments."""
+
+
+class StartsRuns(Protocol[P, R_co]):
+    """What makes runs: a pipeline."""
+
+    def of(self, *args: P.args, **kwargs: P.kwargs) -> Plan[R_co]:
+        """A run with these arguments."""
 
 
 class StepOptions(TypedDict, total=False):
@@ -49,7 +58,7 @@ class StepOptions(TypedDict, total=False):
 class Step:
     """A task that gets what came before, with what was chosen for it."""
 
-    task: Maker[Any, Any]
+    task: MakesCalls[Any, Any]
     options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
 
     @property
@@ -90,6 +99,20 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
+class RunOther:
+    """A run of another pipeline, DAG or task, with what came before; its result goes on."""
+
+    other: Definition | MakesCalls[Any, Any]
+    id: str | None
+
+    @property
+    def name(self) -> str:
+        """What it is called, unless that is taken."""
+        own = self.other.name if isinstance(self.other, Definition) else str(getattr(self.other, "kind", "run"))
+        return self.id or own
+
+
+@dataclass(frozen=True, slots=True)
 class Divide:
     """Several ways at once, each with the same value. Those with names give a dict, the others a list."""
 
@@ -126,7 +149,7 @@ class Meet:
     step: Step
 
 
-Verb = Step | Gate | Sleep | Divide | Expand | Divert | Meet
+Verb = Step | Gate | Sleep | RunOther | Divide | Expand | Divert | Meet
 #: The verb that brings together what another one parted.
 MEETING: Mapping[type, str] = {Divide: "combine", Expand: "collapse", Divert: "converge"}
 PARTING: Mapping[str, str] = {"combine": "divide", "collapse": "expand", "converge": "divert"}
