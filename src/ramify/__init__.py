@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from ramify.shapes.dag.node import Node as Node
     from ramify.shapes.dag.part import EarlierRun as EarlierRun
     from ramify.shapes.dag.start import DagPlan as DagPlan
+    from ramify.shapes.dag.wait import OtherRun as OtherRun
     from ramify.shapes.plan import Added as Added
     from ramify.shapes.plan import Plan as Plan
     from ramify.shapes.start import How as How
@@ -102,6 +103,7 @@ __all__ = [
     "Leader",
     "Node",
     "NotInstalled",
+    "OtherRun",
     "OutsideTask",
     "Phase",
     "Plan",
@@ -236,6 +238,7 @@ _HOMES = {
     "ramify.shapes.dag.dag": ("Dag",),
     "ramify.shapes.dag.node": ("Node",),
     "ramify.shapes.dag.part": ("EarlierRun",),
+    "ramify.shapes.dag.wait": ("OtherRun",),
     "ramify.shapes.dag.start": ("DagPlan",),
     "ramify.shapes.plan": (
         "Added",

@@ -18,20 +18,22 @@ from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, ReferringCall
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
-from ramify.model.reference import Blank, Reference
+from ramify.model.reference import Blank
 from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.cases import case
+from ramify.shapes.dag.dataset import produce, start_on
 from ramify.shapes.dag.including import include
 from ramify.shapes.dag.mapping import mapped_over, mapping, yielded
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When
 from ramify.shapes.dag.own import AtEnd
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.params import NO_DEFAULT, declared, given, read
+from ramify.shapes.dag.sources import source_of
 from ramify.shapes.dag.start import CLOSING, DagPlan
 from ramify.shapes.dag.trigger import behind_all, on_end, trigger
-from ramify.shapes.dag.wait import HasId, wait_call
+from ramify.shapes.dag.wait import OtherRun, wait_call
 from ramify.shapes.dag.words import nearest, quoted
 from ramify.shapes.definitions import Definitions
 
@@ -66,8 +68,12 @@ class Dag:
         self._points_ahead = False
         #: Nodes that wait for all others.
         self._triggers: set[int] = set()
-        #: What runs of it start, by name.
+        #: What runs of it start, by name, and which datasets they produce.
         self.starts: dict[str, Definition] = {}
+        self.produces: set[str] = set()
+        #: The datasets that start a run of it, and whether it takes what was produced; all of them, or any.
+        self.awaits: dict[str, bool] = {}
+        self.awaits_all = True
         self._definitions = Definitions() if definitions is None else definitions
         self._definitions.add(self)
 
@@ -150,13 +156,12 @@ class Dag:
 
     def wait(
         self,
-        run: HasId | str | int,
+        run: OtherRun | str | int,
         node: str | Node[Any] | None = None,
         *,
         timeout: float | None = None,
         id: str | None = None,
         after: Iterable[Node[Any]] = (),
-        when: When = "done",
         queue: str = "default",
     ) -> Node[Any]:
         """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
@@ -165,7 +170,14 @@ class Dag:
         (several: a dict by id). What did not end well over there is a failure here, and so are `timeout` seconds.
         """
         call, named = wait_call(self.name, run, node, timeout, queue)
-        return Node(self, self._append(call, named, id, after, when))
+        return Node(self, self._append(call, named, id, after, "done"))
+
+    def start_on(self, *datasets: str, when: Literal["all", "any"] = "all") -> None:
+        """Start a run of it when other DAGs have produced these: all of them since its last start, or any of them.
+
+        `load.produces("orders")` says so of a node. A param with the name of a dataset gets what that node gave.
+        """
+        start_on(self, datasets, when)
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
         """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
@@ -252,6 +264,9 @@ class Dag:
 
     # for nodes
 
+    def _produce(self, node: Node[Any], datasets: tuple[str, ...]) -> None:
+        produce(self, self._own(node), datasets)
+
     def _gives(self, number: int) -> Any:
         """The annotation of what a node gives; of a map, of each of its results."""
         if number in self._makers:
@@ -306,7 +321,7 @@ class Dag:
         id = key_text(call.label) if id is None else id
         said = kind if id is None else id
         references = call.references if isinstance(call, ReferringCall) else ()
-        taken = [self._source_of(kind, each) for each in references if not isinstance(each, Blank)]
+        taken = [source_of(self, kind, each) for each in references if not isinstance(each, Blank)]
         more = self._dependencies(said, after, None) if after != () else ()
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
@@ -339,21 +354,6 @@ class Dag:
             id = kind if count == 1 else f"{kind}#{count}"
             if id not in self._numbers:
                 return id
-
-    def _source_of(self, kind: str, reference: Reference) -> int:
-        node = reference.source
-        if isinstance(node, Node) and node._number in node._dag._makers:
-            raise ConfigError(
-                f"{self.name}: {kind} takes the {reference!r}, which yields its items one by one; "
-                f"nobody keeps them: use map(…) with {node.id}.each"
-            )
-        if isinstance(node, Node) and node._number in node._dag._triggers:
-            raise ConfigError(f"{self.name}: {kind} cannot wait for {node}, which starts when all others have ended")
-        if not isinstance(node, Node) or node._dag is not self:
-            raise ConfigError(
-                f"{self.name}: {kind} takes the {reference!r}, which is no node of this DAG; include() it"
-            )
-        return node._number
 
     def _dependencies(self, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
         if isinstance(nodes, Node | str):

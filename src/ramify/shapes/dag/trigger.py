@@ -28,6 +28,7 @@ from ramify.model.task import OWN
 from ramify.shapes.dag.node import Node, Param
 from ramify.shapes.dag.own import UNKNOWN_PAUSE, call_of, filled_in, group_of, own_handler
 from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.dag.sources import source_of
 from ramify.shapes.dag.start import DagPlan
 from ramify.shapes.dag.words import quoted
 from ramify.shapes.launch import launch
@@ -83,8 +84,8 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
         names = sorted(root.open, key=lambda name: not isinstance(root.open[name], Blank))
         values = {name: tree_in(raw) for name, raw in root.params.items()}
         how = Launch(END_RULES[when], definition=name, values=values, names=tuple(names))
-        note_start(dag, started)
         dag._definitions.keep(started)
+        note_start(dag, started)
     elif isinstance(root, Call):
         dag._checked("trigger", root)
         references = root.references if isinstance(root, ReferringCall) else ()
@@ -107,7 +108,7 @@ def _apart(dag: Dag, kind: str, references: Iterable[Reference]) -> tuple[list[R
     results: list[Reference] = []
     for each in references:
         if not isinstance(each, Blank):
-            dag._source_of(kind, each)
+            source_of(dag, kind, each)
             if each.stream:
                 raise ConfigError(f"{dag.name}: trigger({kind}) takes the {each!r}, which are many; collect them first")
             results.append(each)
@@ -120,18 +121,14 @@ def _apart(dag: Dag, kind: str, references: Iterable[Reference]) -> tuple[list[R
 
 def note_start(dag: Dag, started: Definition) -> None:
     """Runs of a DAG start another one; ConfigError when that one starts, by way of others perhaps, this one."""
-    way = [dag.name, started.name]
-    seen = {started.name}
-    ahead: list[tuple[Definition, list[str]]] = [(started, way)]
-    while ahead:
-        at, way = ahead.pop()
-        if at.name == dag.name:
-            raise ConfigError(f"{dag.name}: it cannot start {started.name}: {' -> '.join(way)}")
-        for name, other in at.starts.items():
-            if name not in seen:
-                seen.add(name)
-                ahead.append((other, [*way, name]))
-    dag.starts[started.name] = started
+    is_new = started.name not in dag.starts
+    dag.starts.setdefault(started.name, started)
+    try:
+        dag._definitions.check_no_circle(dag)
+    except ConfigError:
+        if is_new:
+            del dag.starts[started.name]
+        raise
 
 
 def behind_all(needs: Sequence[tuple[int, ...]], triggers: Collection[int]) -> Sequence[tuple[int, ...]]:
