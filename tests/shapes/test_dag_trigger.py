@@ -197,6 +197,16 @@ def test_a_trigger_waits_for_a_process_that_knows_its_dag(tmp_path: Path) -> Non
     knows.close()
 
 
+def test_whoever_serves_the_nodes_serves_what_follows_them(both: Engine) -> None:
+    dag = both.dag("etl")
+    dag.add(number.of(1).queue("gpu")).produces("x")
+    dag.trigger(anything.of(1).queue("gpu"))
+    run = both.start(dag.of())
+    with both.working(queues=["gpu"], threads=1):
+        assert run.wait(30)
+    assert run.state is RunState.DONE
+
+
 # what is refused
 
 

@@ -100,6 +100,7 @@ class Others:
         except UnknownTask as unknown:
             # What a run makes on its way may still come.
             return Ending(None, str(unknown)) if run.state.is_end else None
+        row = row if row is None or gathering else _heir(reads, row)
         ended = None if row is None else reads.history(row.id).ended
         if row is None or ended is None:
             return None
@@ -152,6 +153,18 @@ def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
         found = reads.tasks(run, after=after, limit=1_000)
         yield from ((str(row.id), row) for row in found.rows if row.parent is None)
         after, more = found.after, found.more
+
+
+def _heir(reads: Reads, row: Row) -> Row:
+    """The task that a task goes on with, and that one, and so on; itself when there is none."""
+    while True:
+        # A continuation has its id before those that it waits for.
+        children = {child.id: child for child in reads.children(row.id).rows}
+        joins = reads.joins(row.run, after=min(children) - 1, limit=len(children)).rows if children else ()
+        heir = next((children[join.id] for join in joins if join.id in children), None)
+        if heir is None:
+            return row
+        row = heir
 
 
 def _named(reads: Reads, row: Row) -> str:

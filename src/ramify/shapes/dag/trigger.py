@@ -96,7 +96,11 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
         raise ConfigError(
             f"{dag.name}: trigger() takes a call, or a run of a DAG, and was given {instead_of_call(root)}"
         )
-    number = dag._append(call_of(HANDLERS[TRIGGER], how, params, results), f"{_PREFIX}{name}", id, (), "done")
+    call = call_of(HANDLERS[TRIGGER], how, params, results)
+    if dag._calls:
+        # Whoever serves the last of its nodes serves this as well.
+        call = call.queue(dag._calls[-1].group.queue)
+    number = dag._append(call, f"{_PREFIX}{name}", id, (), "done")
     dag._rules[number] = Rule.ALWAYS
     dag._triggers.add(number)
     return Node(dag, number)
