@@ -157,6 +157,18 @@ def test_productions_at_the_same_moment_are_noted_one_after_the_other(both: Engi
     assert len(names) - 1 == expected, "and the log itself"
 
 
+def test_a_log_that_somebody_cancelled_is_begun_anew(both: Engine) -> None:
+    consumer(both, "orders", "customers")
+    both.run(producer(both, "orders").of())
+    log(both).cancel()
+    with both.working(threads=1):
+        assert log(both).wait(30)
+    both.run(producer(both, "customers").of())
+    assert list(started(both)) == []
+    both.run(producer(both, "orders").of())
+    assert list(started(both)) == [[1, 1]]
+
+
 # what is refused
 
 

@@ -72,10 +72,13 @@ def _write(store: Store, handler: Handler, run: int, id: int, entry: Entry, afte
 def _log_of(store: Store, of: str) -> int:
     name = f"{of}/datasets"
     known = store.reads.find_run(name)
-    if known is not None:
+    if known is not None and not known.state.is_end:
         return known.id
+    # One that somebody has cancelled or forgotten is begun anew.
+    generation = 1 if known is None else known.generation + 1
     id = until_answered(lambda: store.reserve(1))
-    new = NewRun(id, name, shape="datasets", order=Order.ANY, endless=True, shown=f"what is produced for {of}")
+    shown = f"what is produced for {of}"
+    new = NewRun(id, name, generation, shape="datasets", order=Order.ANY, endless=True, shown=shown)
     return until_answered(lambda: store.start(new)).run.id
 
 
