@@ -244,6 +244,9 @@ def test_what_cannot_be_started_is_refused_where_it_is_written(both: Engine) -> 
         dag.trigger(other.of(day=elsewhere))
     with pytest.raises(ConfigError, match=r"which is no node of this DAG; include\(\) it"):
         dag.trigger(number.of(stranger.add(number.of(1)).out))
+    with pytest.raises(ConfigError, match="it has a node 'numbers' already"):
+        dag.trigger(other.of(day=DAY), id="numbers")
+    assert dag.starts == {}
     mapped = dag.map(number.of(rows.each))
     with pytest.raises(ConfigError, match=r"which are many; collect them first"):
         dag.trigger(listed.of(mapped.out))

@@ -76,6 +76,8 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
     """Add a trigger to a DAG; ConfigError for what cannot be started."""
     if when not in END_RULES:
         raise ConfigError(f"{dag.name}: trigger(when={when!r}): give {quoted(END_RULES)}")
+    if id is not None:
+        dag._check_id(id)
     if isinstance(root, DagPlan):
         started = root.definition
         if started is None:
