@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ramify.shapes.dag.node import Node as Node
     from ramify.shapes.dag.part import EarlierRun as EarlierRun
     from ramify.shapes.dag.start import DagPlan as DagPlan
+    from ramify.shapes.dag.wait import OtherRun as OtherRun
     from ramify.shapes.pipeline.pipeline import Pipeline as Pipeline
     from ramify.shapes.pipeline.pipeline import PipelinePlan as PipelinePlan
     from ramify.shapes.pipeline.route import Route as Route
@@ -112,6 +113,7 @@ __all__ = [
     "Leader",
     "Node",
     "NotInstalled",
+    "OtherRun",
     "OutsideTask",
     "OverwriteError",
     "Phase",
@@ -255,6 +257,7 @@ _HOMES = {
     "ramify.shapes.dag.dag": ("Dag",),
     "ramify.shapes.dag.node": ("Node",),
     "ramify.shapes.dag.part": ("EarlierRun",),
+    "ramify.shapes.dag.wait": ("OtherRun",),
     "ramify.shapes.dag.start": ("DagPlan",),
     "ramify.shapes.pipeline.pipeline": (
         "Pipeline",

@@ -248,3 +248,20 @@ def test_a_run_of_another_shape_has_no_graph(engine: Engine) -> None:
     run = engine.run(walk.of(1).key("a"), threads=0)
     reads = engine._inside.store.reads
     assert graph_of(engine._inside.store, reads.run(run.id)) is None
+
+
+def test_what_starts_another_run_says_what_and_when(engine: Engine) -> None:
+    other = jobs.dag("other")
+    other.add(walk.of(1))
+    dag = jobs.dag("starts")
+    first = dag.add(walk.of(2), id="first")
+    dag.trigger(other.of())
+    dag.trigger(walk.of(first.out), id="told", when="failed")
+    run = engine.run(dag.of(), threads=0)
+    for graph in (look(engine, run.id), definition.graph_of(dag)):
+        assert [(each.id, each.kind, each.role, each.level, each.when) for each in graph.nodes] == [
+            ("first", "walk", Role.TASK, 0, "done"),
+            ("trigger:other", "other", Role.TRIGGER, 1, "done"),
+            ("told", "walk", Role.TRIGGER, 1, "failed"),
+        ]
+    assert states(look(engine, run.id)) == {"first": "done", "trigger:other": "done", "told": "skipped"}

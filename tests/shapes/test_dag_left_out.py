@@ -7,23 +7,30 @@ from typing import Any
 
 import pytest
 
-from ramify import Engine, Fatal, RunState, Stream, current
+from ramify import Engine, Fatal, RunState, Stream, Tasks, current
 from ramify.engine.library import StoreLibrary
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.model.claim import Want
 from ramify.model.death import Death
 from ramify.model.process import NewProcess, Stamp, new_process_id
-from tests.shapes.dags import listed, number, numbers, tasks
+from tests.shapes.dags import listed, number, numbers
+
+own = Tasks()
 
 
-@tasks.task(retries=0, max_crashes=3)
+@pytest.fixture(autouse=True)
+def with_tasks_of_its_own(both: Engine) -> None:
+    both.include(own)
+
+
+@own.task(retries=0, max_crashes=3)
 def deadly(n: int) -> int:
     """Processes die over it."""
     return n
 
 
-@tasks.task(retries=0)
+@own.task(retries=0)
 def together(how: str, n: int, parts: Stream[int] = Stream()) -> int:
     """What a fork of an item comes to."""
     if how == "continuation" and n == 1:
@@ -31,7 +38,7 @@ def together(how: str, n: int, parts: Stream[int] = Stream()) -> int:
     return sum(parts) + 10 * n
 
 
-@tasks.task(retries=0)
+@own.task(retries=0)
 def forks(how: str, n: int) -> int:
     """An item that goes on with others; one of them fails as told."""
     member = -1 if how == "member" and n == 1 else 1
@@ -39,7 +46,7 @@ def forks(how: str, n: int) -> int:
     return 0
 
 
-@tasks.task(retries=0)
+@own.task(retries=0)
 def forks_twice(how: str, n: int) -> int:
     """The same, one further down."""
     current().spawn(then=forks.of(how, n))
@@ -78,13 +85,13 @@ def test_without_that_they_fail_the_run(both: Engine) -> None:
     assert both.run(dag.of()).state is RunState.FAILED
 
 
-@tasks.task(retries=0)
+@own.task(retries=0)
 def counted(parts: Stream[int] = Stream()) -> list[str]:
     """What is told of those that failed."""
     return [error.failure.text for error in parts.failures]
 
 
-@tasks.task(retries=0)
+@own.task(retries=0)
 def forks_in_any_case(n: int) -> None:
     """An item that wants to know which of its members failed."""
     current().spawn([number.of(-1)], then=counted.of().always())

@@ -197,6 +197,16 @@ def test_a_trigger_waits_for_a_process_that_knows_its_dag(tmp_path: Path) -> Non
     knows.close()
 
 
+def test_whoever_serves_the_nodes_serves_what_follows_them(both: Engine) -> None:
+    dag = both.dag("etl")
+    dag.add(number.of(1).queue("gpu")).produces("x")
+    dag.trigger(anything.of(1).queue("gpu"))
+    run = both.start(dag.of())
+    with both.working(queues=["gpu"], threads=1):
+        assert run.wait(30)
+    assert run.state is RunState.DONE
+
+
 # what is refused
 
 
@@ -204,16 +214,16 @@ def test_dags_that_start_each_other_are_refused_with_the_way(both: Engine) -> No
     one, two, three = both.dag("one"), both.dag("two"), both.dag("three")
     for dag in (one, two, three):
         dag.add(number.of(1))
-    with pytest.raises(ConfigError, match="one: it cannot start one: one -> one"):
+    with pytest.raises(ConfigError, match="one would start itself: one -> one"):
         one.trigger(one.of())
     one.trigger(two.of())
     two.trigger(three.of())
     before = len(three)
-    with pytest.raises(ConfigError, match="three: it cannot start one: three -> one -> two -> three"):
+    with pytest.raises(ConfigError, match="three would start itself: three -> one -> two -> three"):
         three.trigger(one.of())
     assert len(three) == before
     one.trigger(three.of(), id="at once")  # two ways to one are no cycle
-    with pytest.raises(ConfigError, match="three: it cannot start two: three -> two -> three"):
+    with pytest.raises(ConfigError, match="three would start itself: three -> two -> three"):
         three.include(one, "in.")
     assert len(three) == before
 
@@ -234,6 +244,9 @@ def test_what_cannot_be_started_is_refused_where_it_is_written(both: Engine) -> 
         dag.trigger(other.of(day=elsewhere))
     with pytest.raises(ConfigError, match=r"which is no node of this DAG; include\(\) it"):
         dag.trigger(number.of(stranger.add(number.of(1)).out))
+    with pytest.raises(ConfigError, match="it has a node 'numbers' already"):
+        dag.trigger(other.of(day=DAY), id="numbers")
+    assert dag.starts == {}
     mapped = dag.map(number.of(rows.each))
     with pytest.raises(ConfigError, match=r"which are many; collect them first"):
         dag.trigger(listed.of(mapped.out))

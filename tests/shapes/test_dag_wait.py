@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ramify import ConfigError, Defer, Engine, Fatal, RunState, Tasks, current
+from ramify import ConfigError, Defer, Engine, Fatal, RunState, Stream, Tasks, current
 from ramify.errors import BadPayload
 from ramify.testing import using
 from ramify.testing.using import Workbench
@@ -52,6 +52,26 @@ async def found_by_and_by(name: str) -> Any:
     """The same on the event loop."""
     looks.append(name)
     return there.get(name, False)
+
+
+@looking.task
+def collected(parts: Stream[int] = Stream()) -> list[int]:
+    """A continuation."""
+    return list(parts)
+
+
+@looking.task
+def forks() -> str:
+    """What goes on with a continuation, which goes on with another."""
+    current().spawn(then=forks_again.of())
+    return "not this"
+
+
+@looking.task
+def forks_again() -> str:
+    """The second."""
+    current().spawn([number.of(1), number.of(2)], then=collected.of())
+    return "nor this"
 
 
 def waiting_for(engine: Engine, *args: Any, **options: Any) -> Any:
@@ -121,6 +141,15 @@ def test_a_node_waits_for_a_node_of_another_run_and_not_for_the_rest_of_it(bench
         bench.drain()
     assert run["got"].result == [3, [0, 1]]
     assert (first.id, each.id) == ("wait:other:first", "wait:other:each")
+
+
+def test_a_node_that_forks_is_waited_for_until_its_continuation_has_ended(bench: Workbench) -> None:
+    other = bench.engine.dag("other")
+    other.add(forks.of(), id="forks")
+    run = waiting_for(bench.engine, "other", "forks")
+    bench.engine.start(other.of(), name="other")
+    bench.finish()
+    assert run["got"].result == [1, 2]
 
 
 @pytest.mark.parametrize("how", ["failed", "skipped"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ramify.cli.loading import dag_at
-from ramify.inspect.graph import Graph, GraphNode, Role, level_of, role_of, when_of
+from ramify.inspect.graph import Graph, GraphNode, Role, level_of, role_of, trigger_of, when_of
 from ramify.model.task import OWN
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.start import CLOSING
@@ -26,8 +26,10 @@ def graph_of(dag: Dag) -> Graph:
         needs = tuple(places[other] for other in graph.needs[number])
         levels.append(level_of(needs, levels))
         made = dag._maps.get(number)
-        shown = kind.removeprefix(OWN) if made is None else made.kind
-        nodes.append(GraphNode(dag._ids[number], shown, role_of(kind), levels[-1], needs, when_of(dag._rules[number])))
+        shown, when = kind.removeprefix(OWN) if made is None else made.kind, when_of(dag._rules[number])
+        if number in dag._triggers:
+            shown, when = trigger_of(dag._calls[number].body)
+        nodes.append(GraphNode(dag._ids[number], shown, role_of(kind), levels[-1], needs, when))
     if dag._at_end:
         ends = tuple(places[number] for number in graph.ends)
         kinds = ", ".join(call.kind for call, _ in dag._at_end)

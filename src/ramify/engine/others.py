@@ -8,14 +8,14 @@ Does not wait: whoever asks comes again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ramify.engine.keyed import task_with
 from ramify.engine.reading import Members, Reading
-from ramify.engine.tasks import definition_of
+from ramify.engine.tasks import definitions_of
 from ramify.errors import UnknownRun
 from ramify.inspect.find import title
 from ramify.inspect.history import UnknownTask
@@ -28,9 +28,11 @@ from ramify.model.join import Gathered
 from ramify.model.key import key_bytes, key_text
 from ramify.model.run import RunState, StoredRun
 from ramify.model.task import Row
+from ramify.shapes.dag.dataset import PRODUCE, PRODUCED
 from ramify.shapes.dag.own import CLOSE, GATHER
 from ramify.shapes.dag.start import CLOSING
 from ramify.shapes.dag.trigger import TRIGGER
+from ramify.shapes.dataset import note
 from ramify.shapes.start import Ask, begin_once
 from ramify.shapes.table import plan_of
 from ramify.store.reads import Reads
@@ -53,7 +55,7 @@ class Others:
 
     def definition(self, name: str) -> Definition | None:
         """What the engine's tasks have under a name; None when nobody here knows it."""
-        return definition_of(self._inside.tasks, name)
+        return next((each for each in definitions_of(self._inside.tasks) if each.name == name), None)
 
     def start(self, root: object, name: str, generation: int) -> int:
         """Start a run under a name, unless that generation of it is there; its id."""
@@ -64,6 +66,17 @@ class Others:
         )
         self._launched.add(run)
         return run
+
+    def awaiting(self, dataset: str) -> Sequence[Definition]:
+        """What the engine's tasks have that starts on a dataset."""
+        return [each for each in definitions_of(self._inside.tasks) if dataset in each.awaits]
+
+    def note(
+        self, definition: Definition, production: str, dataset: str, value: Any
+    ) -> tuple[int, dict[str, Any]] | None:
+        """Note, once, what was produced for what starts on all of its datasets; a number and those, if that is all."""
+        entries = self._handlers[PRODUCED]
+        return note(self._inside.store, entries, definition.name, definition.awaits, production, dataset, value)
 
     def ending(self, run: int | str, key: str | None) -> Ending | None:
         """What came of a run, by id or name, or of its task with that key; None while that is not known."""
@@ -91,6 +104,7 @@ class Others:
         except UnknownTask as unknown:
             # What a run makes on its way may still come.
             return Ending(None, str(unknown)) if run.state.is_end else None
+        row = row if row is None or gathering else _heir(reads, row)
         ended = None if row is None else reads.history(row.id).ended
         if row is None or ended is None:
             return None
@@ -104,11 +118,14 @@ class Others:
 
 def launched_by(reads: Reads, run: int) -> Iterator[int]:
     """The runs that tasks of a run have started."""
-    after, more = 0, TRIGGER in reads.counts(run)
-    while more:
-        page = reads.results(run, kind=TRIGGER, after=after)
-        yield from (int(row.value) for row in page.rows if row.value is not None)
-        after, more = page.after, page.more
+    for kind in {TRIGGER, PRODUCE} & set(reads.counts(run)):
+        after, more = 0, True
+        while more:
+            page = reads.results(run, kind=kind, after=after)
+            for row in page.rows:
+                found: Any = tree_in(row.value)
+                yield from found if isinstance(found, list) else [found]
+            after, more = page.after, page.more
 
 
 def _found(reads: Reads, run: int | str) -> StoredRun | None:
@@ -130,7 +147,7 @@ def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
             page = reads.members(join, after=after)
             for _, task in page.rows:
                 row = reads.task(task)
-                if row is not None and row.kind == TRIGGER:
+                if row is not None and row.kind in (TRIGGER, PRODUCE):
                     waiting.append(task)
                 elif row is not None:
                     yield _named(reads, row), row
@@ -140,6 +157,18 @@ def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
         found = reads.tasks(run, after=after, limit=1_000)
         yield from ((str(row.id), row) for row in found.rows if row.parent is None)
         after, more = found.after, found.more
+
+
+def _heir(reads: Reads, row: Row) -> Row:
+    """The task that a task goes on with, and that one, and so on; itself when there is none."""
+    while True:
+        # A continuation has its id before those that it waits for.
+        children = {child.id: child for child in reads.children(row.id).rows}
+        joins = reads.joins(row.run, after=min(children) - 1, limit=len(children)).rows if children else ()
+        heir = next((children[join.id] for join in joins if join.id in children), None)
+        if heir is None:
+            return row
+        row = heir
 
 
 def _named(reads: Reads, row: Row) -> str:

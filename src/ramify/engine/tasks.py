@@ -166,10 +166,9 @@ def handlers_of(tasks: Tasks) -> dict[str, Handler]:
     return {**OWN_HANDLERS} | {name: task.handler for name, task in table_of(tasks).items()}
 
 
-def definition_of(tasks: Tasks, name: str) -> Definition | None:
-    """What a set, or one that it includes, has under a name."""
-    found = (each._definitions.find(name) for each in tasks._sets())
-    return next((each for each in found if each is not None), None)
+def definitions_of(tasks: Tasks) -> list[Definition]:
+    """What runs can be made of by name, in a set and those it includes."""
+    return [definition for each in tasks._sets() for definition in each._definitions]
 
 
 def resources_of(tasks: Tasks) -> list[AnyResource]:

@@ -100,6 +100,8 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
             said.append(node.kind + (f": {_counted(node.parts)}" if node.parts else unneeded))
         case Role.CASE:
             said.append("case")
+        case Role.TRIGGER:
+            said.append(f"starts {node.kind}")
         case Role.TASK if node.kind != node.id.partition("#")[0]:
             said.append(node.kind)
         case Role.TASK:

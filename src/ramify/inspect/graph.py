@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
+from ramify.inspect.show import tree_of
 from ramify.model.join import Rule
 from ramify.model.run import StoredRun
 from ramify.model.task import OWN
@@ -35,11 +37,12 @@ class NodeState(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node does: a task of the user's, a map, a case, or what follows the end of the run."""
+    """What a node does: a task of the user's, a map, a case, what starts another run, or what follows the end."""
 
     TASK = "task"
     MAP = "map"
     CASE = "case"
+    TRIGGER = "trigger"
     END = "end"
 
 
@@ -58,7 +61,8 @@ _WHEN = {
 class GraphNode(msgspec.Struct, frozen=True):
     """A node. `needs` and `waits_for` are places among the nodes: all it waits for, and those that have not ended.
 
-    `kind` is what it runs; of a map, what it makes for each item, and of the end, what follows it. `parts` are how many
+    `kind` is what it runs; of a map, what it makes for each item, of a trigger, what it starts, and of the end, what
+    follows it. `parts` are how many
     of those stand how. `seconds` are from the start of its first attempt to its end, that of all it made included.
     One that waits for a time has that as `due`, by the store's clock. `reason` is why it ended so, or is tried again.
     """
@@ -103,7 +107,18 @@ def role_of(kind: str) -> Role:
         return Role.CASE
     if kind == CLOSE:
         return Role.END
+    if kind == f"{OWN}trigger":
+        return Role.TRIGGER
     return Role.MAP if kind.startswith(f"{OWN}map") else Role.TASK
+
+
+def trigger_of(body: bytes) -> tuple[str, str]:
+    """What a trigger with these arguments starts, and when."""
+    tree: Any = tree_of(body)
+    how = tree[0]
+    name = how["definition"] if "definition" in how else how["call"]["kind"]
+    # Of all tasks of a run some may be skipped, and that is well.
+    return name, "done" if how["rule"] == Rule.NONE_FAILED else when_of(Rule(how["rule"]))
 
 
 def when_of(rule: Rule) -> str:

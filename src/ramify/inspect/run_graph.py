@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.graph import CLOSE, Graph, GraphNode, NodeState, Role, level_of, role_of, when_of
+from ramify.inspect.graph import CLOSE, Graph, GraphNode, NodeState, Role, level_of, role_of, trigger_of, when_of
 from ramify.inspect.live import is_alive, rows_of
 from ramify.inspect.lives import Commits, Life, lives_of
 from ramify.inspect.show import because, failure_text, key_text, tree_of
@@ -178,13 +178,12 @@ class _Looking:
             row.role,
             level,
             needs,
-            # That the end is waited for in any way says nothing about what follows it.
-            "done" if row.role is Role.END else when_of(rule),
+            row.when or when_of(rule),
             task=row.task,
             state=state,
             attempts=life.attempts,
             seconds=life.seconds(self._commits, until=ended) if state.is_end else None,
-            parts=None if row.role in (Role.TASK, Role.CASE) else parts,
+            parts=parts if row.role in (Role.MAP, Role.END) else None,
             reason=reason,
             due=None if state.is_end else self._live.get(row.task, (state, None))[1],
         )
@@ -236,12 +235,13 @@ class _Looking:
 
 
 class _Bare(NamedTuple):
-    """A node without its arguments, which may be large."""
+    """A node without its arguments, which may be large. `when` is what these say, if they do."""
 
     task: int
     id: str
     kind: str
     role: Role
+    when: str | None = None
 
 
 def _bare(row: Row) -> _Bare:
@@ -250,7 +250,11 @@ def _bare(row: Row) -> _Bare:
         case Role.MAP:
             return _Bare(row.id, id, next(_kinds_in(row.body), "").removeprefix(OWN), role)
         case Role.END:
-            return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role)
+            # That it is waited for in any way says nothing about what follows it.
+            return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role, "done")
+        case Role.TRIGGER:
+            starts, when = trigger_of(row.body)
+            return _Bare(row.id, id, starts, role, when)
         case Role.TASK | Role.CASE:
             return _Bare(row.id, id, row.kind.removeprefix(OWN), role)
 

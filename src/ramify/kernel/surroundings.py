@@ -58,8 +58,12 @@ class Definition(Protocol):
 
     #: By which it is found.
     name: str
-    #: What runs of it start, by name.
+    #: What runs of it start, by name; the datasets that they produce.
     starts: dict[str, Definition]
+    produces: set[str]
+    #: The datasets that start a run of it, each with whether it takes what was produced; all of them, or any.
+    awaits: dict[str, bool]
+    awaits_all: bool
 
     def of_stored(self, params: Mapping[str, bytes]) -> object:
         """The root of a run of it, with params as they are stored. One without a name is the only one it takes."""
@@ -80,6 +84,14 @@ class OtherRuns(Protocol):
 
     def start(self, root: object, name: str, generation: int) -> int:
         """Start a run under a name, unless that generation of it is there; its id."""
+
+    def awaiting(self, dataset: str) -> Sequence[Definition]:
+        """What starts on a dataset."""
+
+    def note(
+        self, definition: Definition, production: str, dataset: str, value: Any
+    ) -> tuple[int, dict[str, Any]] | None:
+        """Note, once, what was produced for what starts on all of its datasets; a number and those, if that is all."""
 
     def ending(self, run: int | str, key: str | None) -> Ending | None:
         """What came of a run, by id or name, or of its task with that key; None while that is not known."""

@@ -10,6 +10,7 @@ from ramify.errors import ConfigError
 from ramify.kernel.handler import Handler
 from ramify.model.stray import instead_of_call
 from ramify.shapes import frontier
+from ramify.shapes.dag import dataset as dag_dataset
 from ramify.shapes.dag import own as dag_own
 from ramify.shapes.dag import start as dag_start
 from ramify.shapes.dag import trigger as dag_trigger
@@ -29,6 +30,7 @@ OWN_HANDLERS: dict[str, Handler] = {
     **dag_own.HANDLERS,
     **dag_trigger.HANDLERS,
     **dag_wait.HANDLERS,
+    **dag_dataset.HANDLERS,
     **pipeline_own.HANDLERS,
 }
 

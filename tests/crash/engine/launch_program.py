@@ -51,6 +51,14 @@ waits = engine.dag("waits")
 found = waits.add(third_look.of(waits.param("file", str)).poll(0.01, timeout=50))
 waits.add(shown.of(waits.wait("other").out), id="shown", after=[found])
 
+made = {dataset: engine.dag(dataset) for dataset in ("orders", "customers")}
+for dataset, dag in made.items():
+    dag.add(rows.of(7)).produces(dataset)
+joint = engine.dag("joint")
+joint.add(shown.of(joint.param("orders", int)))
+joint.param("customers", int)
+joint.start_on("orders", "customers")
+
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
@@ -61,6 +69,9 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     match work:
         case "trigger":
             engine.run(etl.of(), name=NAME, threads=1)
+        case "dataset":
+            for name in ("orders", "customers", "orders again"):
+                engine.run(made[name.split()[0]].of(), name=name, threads=1)
         case "wait":
             run = engine.start(waits.of(file=witness), name=NAME)
             engine.start(rows.of(7), name="other")

@@ -76,3 +76,31 @@ def test_a_kill_while_a_run_waits_for_another_and_looks_for_something_loses_noth
     looks = (tmp_path / "store" / WITNESS).read_text().splitlines()
     assert len(looks) in (3, 4), "what was looked for when the process was killed is looked for again"
     engine.close()
+
+
+def check_datasets(clients: Clients, folder: Path, point: str, at: int) -> None:
+    engine = killed_and_gone_on_with(clients, "dataset", folder, point, at)
+    ended = {run.name: list(run.results(partial=True)) for run in engine.runs(RunState.DONE)}
+    assert [ended.pop(name) for name in ("orders", "customers", "orders again")] == [[7]] * 3
+    assert list(ended.values()) == [["7 rows"]], "both were there once, and one of them a second time"
+    log = engine.find("joint/datasets")
+    assert log is not None
+    assert len(engine._inside.store.reads.tasks(log.id).rows) == 3
+    engine.close()
+
+
+#: Of the run that produces the second dataset: its node, what starts others, and the end; the first has as many.
+@pytest.mark.parametrize(("point", "at"), [("before-attempt", 5), ("after-attempt", 5), ("before-commit", 5)])
+def test_a_kill_neither_loses_nor_doubles_what_datasets_start(
+    point: str, at: int, tmp_path: Path, clients: Clients
+) -> None:
+    check_datasets(clients, tmp_path / "store", point, at)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("point", ["before-attempt", "after-attempt", "before-commit", "after-commit"])
+def test_a_kill_at_any_time_neither_loses_nor_doubles_what_datasets_start(
+    point: str, tmp_path: Path, clients: Clients
+) -> None:
+    for at in range(1, 10):
+        check_datasets(clients, tmp_path / f"store-{at}", point, at)

@@ -23,15 +23,17 @@ from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, check_name
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.cases import case
+from ramify.shapes.dag.dataset import produce, start_on
 from ramify.shapes.dag.including import include
 from ramify.shapes.dag.mapping import Maker, check_options, mapped_over, mapping, yielding
 from ramify.shapes.dag.node import RULES, Item, Node, Param, When, has_blanks, kept
 from ramify.shapes.dag.own import AtEnd
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.params import NO_DEFAULT, declared, given, values_of
+from ramify.shapes.dag.sources import dependencies, source_of
 from ramify.shapes.dag.start import CLOSING, DagPlan
 from ramify.shapes.dag.trigger import behind_all, on_end, trigger
-from ramify.shapes.dag.wait import HasId, wait_call
+from ramify.shapes.dag.wait import OtherRun, wait_call
 from ramify.shapes.dag.words import nearest, quoted
 from ramify.shapes.definitions import Definitions
 
@@ -66,8 +68,12 @@ class Dag:
         self._points_ahead = False
         #: Nodes that wait for all others.
         self._triggers: set[int] = set()
-        #: What runs of it start, by name.
+        #: What runs of it start, by name, and which datasets they produce.
         self.starts: dict[str, Definition] = {}
+        self.produces: set[str] = set()
+        #: The datasets that start a run of it, and whether it takes what was produced; all of them, or any.
+        self.awaits: dict[str, bool] = {}
+        self.awaits_all = True
         self._definitions = Definitions() if definitions is None else definitions
         self._definitions.add(self)
 
@@ -162,13 +168,12 @@ class Dag:
 
     def wait(
         self,
-        run: HasId | str | int,
+        run: OtherRun | str | int,
         node: str | Node[Any] | None = None,
         *,
         timeout: float | None = None,
         id: str | None = None,
         after: Iterable[Node[Any]] = (),
-        when: When = "done",
         queue: str = "default",
     ) -> Node[Any]:
         """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
@@ -177,7 +182,14 @@ class Dag:
         (several: a dict by id). What did not end well over there is a failure here, and so are `timeout` seconds.
         """
         call, named = wait_call(self.name, run, node, timeout, queue)
-        return Node(self, self._append(call, named, id, after, when))
+        return Node(self, self._append(call, named, id, after, "done"))
+
+    def start_on(self, *datasets: str, when: Literal["all", "any"] = "all") -> None:
+        """Start a run of it when other DAGs have produced these: all of them since its last start, or any of them.
+
+        `load.produces("orders")` says so of a node. A param with the name of a dataset gets what that node gave.
+        """
+        start_on(self, datasets, when)
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
         """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
@@ -264,6 +276,11 @@ class Dag:
     def __repr__(self) -> str:
         return f"<dag {self.name}: {len(self._calls):,} nodes>"
 
+    # for nodes
+
+    def _produce(self, node: Node[Any], datasets: tuple[str, ...]) -> None:
+        produce(self, self._own(node), datasets)
+
     def _gives(self, number: int) -> Any:
         """The annotation of what a node gives; of a map, of each of its results."""
         if number in self._makers:
@@ -283,7 +300,7 @@ class Dag:
             raise ConfigError(
                 f"{self.name}: {node} yields items, so it waits for what it was added with: add(…, after=[…])"
             )
-        more = self._dependencies(node.id, others, number)
+        more = dependencies(self, node.id, others, number)
         before = self._needs[number]
         self._needs[number], self._adjacency = (*before, *(other for other in more if other not in before)), None
         # While everything waits for what was added before it, there is no way round.
@@ -317,11 +334,9 @@ class Dag:
             raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
         id = key_text(call.label) if id is None else id
         said = kind if id is None else id
-        taken: list[int] = []
-        for each in call.references if isinstance(call, ReferringCall) else ():
-            if not isinstance(each, Blank):
-                taken.append(self._source_of(kind, each))
-        more = self._dependencies(said, after, None) if after != () else ()
+        references = call.references if isinstance(call, ReferringCall) else ()
+        taken = [source_of(self, kind, each) for each in references if not isinstance(each, Blank)]
+        more = dependencies(self, said, after, None) if after != () else ()
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
             raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")
@@ -351,33 +366,6 @@ class Dag:
             id = kind if count == 1 else f"{kind}#{count}"
             if id not in self._numbers:
                 return id
-
-    def _source_of(self, kind: str, reference: Reference) -> int:
-        node, said = reference.source, f"{self.name}: {kind} takes the {reference!r}, which"
-        if not isinstance(node, Node) or node._dag is not self:
-            raise ConfigError(f"{said} is no node of this DAG; include() it")
-        if node._number in self._makers:
-            raise ConfigError(f"{said} yields its items one by one; nobody keeps them: use map(…) with {node.id}.each")
-        if node._number in self._triggers:
-            raise ConfigError(f"{self.name}: {kind} cannot wait for {node}, which starts when all others have ended")
-        return node._number
-
-    def _dependencies(self, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
-        if isinstance(nodes, Node | str):
-            raise ConfigError(f"{self.name}: {id}: give after=[…] a list of nodes")
-        found: list[int] = []
-        for node in nodes:
-            number = self._own(node)
-            if number in self._makers:
-                raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which yields items; wait for its map")
-            if number in self._triggers:
-                raise ConfigError(f"{self.name}: {id} cannot wait for {node}, which starts when all others have ended")
-            if number == itself:
-                raise ConfigError(f"{self.name}: {id} cannot wait for itself")
-            if number in found:
-                raise ConfigError(f"{self.name}: {id} was told twice to wait for {node}")
-            found.append(number)
-        return found
 
     def _own(self, node: Node[Any] | str) -> int:
         """The number of a node, which may be named by its id."""

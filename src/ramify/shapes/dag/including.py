@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ramify.errors import ConfigError
+from ramify.shapes.dag.dataset import note_products
 from ramify.shapes.dag.node import Node
 from ramify.shapes.dag.trigger import note_start
 
@@ -24,6 +25,7 @@ def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
         into._check_id(prefix + id)
     for started in other.starts.values():
         note_start(into, started)
+    note_products(into, other.produces)
     into._params = {**other._params, **into._params}
     moved: dict[int, Node[Any]] = {}
     for number in other._connected().order:

@@ -7,7 +7,7 @@ are checked as if the results were there.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 from ramify.model.call import Call, ReferringCall
 from ramify.model.join import Rule
@@ -118,6 +118,11 @@ class Node(Generic[R_co]):
         What gives a name that is no case of it fails.
         """
         return self._dag._case(self, name)
+
+    def produces(self, *datasets: str) -> Self:
+        """Say what is produced when it is done: runs of DAGs that `start_on` these datasets are then started."""
+        self._dag._produce(self, datasets)
+        return self
 
     def after(self, *others: Node[Any]) -> None:
         """Let it wait for these as well."""

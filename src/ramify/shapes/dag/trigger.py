@@ -28,6 +28,7 @@ from ramify.model.task import OWN
 from ramify.shapes.dag.node import Node, Param, kept
 from ramify.shapes.dag.own import UNKNOWN_PAUSE, call_of, filled_in, group_of, own_handler
 from ramify.shapes.dag.packed import PackedCall
+from ramify.shapes.dag.sources import source_of
 from ramify.shapes.dag.start import DagPlan
 from ramify.shapes.dag.words import quoted
 from ramify.shapes.launch import launch
@@ -75,6 +76,8 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
     """Add a trigger to a DAG; ConfigError for what cannot be started."""
     if when not in END_RULES:
         raise ConfigError(f"{dag.name}: trigger(when={when!r}): give {quoted(END_RULES)}")
+    if id is not None:
+        dag._check_id(id)
     if isinstance(root, DagPlan):
         started = root.definition
         if started is None:
@@ -83,8 +86,8 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
         names = sorted(root.open, key=lambda name: not isinstance(root.open[name], Blank))
         values = {name: tree_in(raw) for name, raw in root.params.items()}
         how = Launch(END_RULES[when], definition=name, values=values, names=tuple(names))
-        note_start(dag, started)
         dag._definitions.keep(started)
+        note_start(dag, started)
     elif isinstance(root, Call):
         dag._checked("trigger", root)
         references = root.references if isinstance(root, ReferringCall) else ()
@@ -95,7 +98,11 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
         raise ConfigError(
             f"{dag.name}: trigger() takes a call, or a run of a DAG, and was given {instead_of_call(root)}"
         )
-    number = dag._append(call_of(HANDLERS[TRIGGER], how, params, results), f"{_PREFIX}{name}", id, (), "done")
+    call = call_of(HANDLERS[TRIGGER], how, params, results)
+    if dag._calls:
+        # Whoever serves the last of its nodes serves this as well.
+        call = call.queue(dag._calls[-1].group.queue)
+    number = dag._append(call, f"{_PREFIX}{name}", id, (), "done")
     dag._rules[number] = Rule.ALWAYS
     dag._triggers.add(number)
     return Node(dag, number)
@@ -107,7 +114,7 @@ def _apart(dag: Dag, kind: str, references: Iterable[Reference]) -> tuple[list[R
     results: list[Reference] = []
     for each in references:
         if not isinstance(each, Blank):
-            dag._source_of(kind, each)
+            source_of(dag, kind, each)
             if each.stream:
                 raise ConfigError(f"{dag.name}: trigger({kind}) takes the {each!r}, which are many; collect them first")
             results.append(each)
@@ -120,18 +127,14 @@ def _apart(dag: Dag, kind: str, references: Iterable[Reference]) -> tuple[list[R
 
 def note_start(dag: Dag, started: Definition) -> None:
     """Runs of a DAG start another one; ConfigError when that one starts, by way of others perhaps, this one."""
-    way = [dag.name, started.name]
-    seen = {started.name}
-    ahead: list[tuple[Definition, list[str]]] = [(started, way)]
-    while ahead:
-        at, way = ahead.pop()
-        if at.name == dag.name:
-            raise ConfigError(f"{dag.name}: it cannot start {started.name}: {' -> '.join(way)}")
-        for name, other in at.starts.items():
-            if name not in seen:
-                seen.add(name)
-                ahead.append((other, [*way, name]))
-    dag.starts[started.name] = started
+    is_new = started.name not in dag.starts
+    dag.starts.setdefault(started.name, started)
+    try:
+        dag._definitions.check_no_circle(dag)
+    except ConfigError:
+        if is_new:
+            del dag.starts[started.name]
+        raise
 
 
 def behind_all(needs: Sequence[tuple[int, ...]], triggers: Collection[int]) -> Sequence[tuple[int, ...]]:

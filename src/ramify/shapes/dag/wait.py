@@ -23,8 +23,8 @@ WAIT = f"{OWN}wait"
 
 
 @runtime_checkable
-class HasId(Protocol):
-    """The handle of a run."""
+class OtherRun(Protocol):
+    """The handle of a run that can be waited for."""
 
     @property
     def id(self) -> int:
@@ -40,7 +40,7 @@ def wait_call(
         raise ConfigError(f"{dag}: wait(node={node!r}): give the id of a node of the other run")
     if isinstance(run, Node):
         raise ConfigError(f"{dag}: wait({run!r}): that is a node; a result that is the name of a run is {run.id}.out")
-    if isinstance(run, HasId):
+    if isinstance(run, OtherRun):
         run = run.id
     is_number = isinstance(run, int) and not isinstance(run, bool) and run > 0
     if not (is_number or isinstance(run, Reference) or (isinstance(run, str) and run)):

@@ -27,7 +27,7 @@ from ramify.shapes.dag.own import call_of
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.trigger import note_start
 from ramify.shapes.definitions import Definitions
-from ramify.shapes.pipeline.own import BRANCH, CHILD, HANDLERS, MEET, SLEEP, WAY, Child, PackedNode
+from ramify.shapes.pipeline.own import BRANCH, CHILD, HANDLERS, MEET, SLEEP, WAY, ChildRun, PackedNode
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.tree import DivertElement, DivideElement, Element, ExpandElement
 from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
@@ -119,12 +119,12 @@ class Growing:
         if isinstance(other, Definition):
             note_start(self._whole, other)
             self._definitions.keep(other)
-            how, of = Child(definition=other.name), Any
+            how, of = ChildRun(definition=other.name), Any
         else:
             call = other.of(Blank(Param("value", passed.value.of, None), of=passed.value.of))
             self.inside.append(kept(call))
             blanks = tuple(at for _, at in call.blanks()) if isinstance(call, ReferringCall) else ()
-            how, of = Child(call=PackedCall.of(call), blanks=blanks), call.group.signature.result
+            how, of = ChildRun(call=PackedCall.of(call), blanks=blanks), call.group.signature.result
         node = self._insert(call_of(HANDLERS[CHILD], how, passed.value), id, passed.tips)
         return Passed((Reference(node, of=of),), (node,))
 

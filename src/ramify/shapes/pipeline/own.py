@@ -63,7 +63,7 @@ def meet(values: list[Any]) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-class Child(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChildRun(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a step runs: a call, with the value in its blanks, or what is defined under a name."""
 
     call: PackedCall | None = None
@@ -71,13 +71,13 @@ class Child(msgspec.Struct, frozen=True, omit_defaults=True):
     definition: str = ""
 
 
-def child(how: Child, value: Any) -> Any:
+def child(how: ChildRun, value: Any) -> Any:
     """Start a run of its own, once, and wait for what comes of it."""
     me = current()
     return result_of(launch(_root(me, how, value), me.key or ""))
 
 
-def _root(me: Current, how: Child, value: Any) -> object:
+def _root(me: Current, how: ChildRun, value: Any) -> object:
     if how.call is not None:
         body = filled(how.call.body.encode(), dict.fromkeys(how.blanks, write(value)))
         return how.call.call(group_of(me, how.call), body)

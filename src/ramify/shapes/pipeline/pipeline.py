@@ -54,7 +54,8 @@ class Pipeline(Generic[P, R]):
             raise ConfigError(f"pipeline({name!r}, {given!r}): give steps, such as steps({what}).chain(…)")
         self._dag = Dag(name)
         self.name = self._dag.name
-        self.starts = self._dag.starts
+        self.starts, self.produces = self._dag.starts, self._dag.produces
+        self.awaits, self.awaits_all = self._dag.awaits, self._dag.awaits_all
         first, *rest = tree_of(steps._verbs)
         assert isinstance(first, Step)
         self._first = first
@@ -71,6 +72,8 @@ class Pipeline(Generic[P, R]):
         plan = self._dag._plan({}, {})
         made: dict[str, Any] = {field.name: getattr(plan, field.name) for field in fields(plan)}
         made["nodes"] = (first, *plan.nodes[1:])
+        # By its name alone it cannot be started: its arguments are in its first node.
+        made["definition"] = None
         made["inside"] = (*plan.inside, *self._inside)
         return PipelinePlan(**made)
 

@@ -1,0 +1,47 @@
+"""What a node takes of others or waits for, and whether it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ramify.errors import ConfigError
+from ramify.model.reference import Reference
+from ramify.shapes.dag.node import Node
+
+if TYPE_CHECKING:
+    from ramify.shapes.dag.dag import Dag
+
+
+def source_of(dag: Dag, kind: str, reference: Reference) -> int:
+    """The number of the node whose result is meant; ConfigError when a call of that kind cannot have it."""
+    node = reference.source
+    if isinstance(node, Node) and node._number in node._dag._makers:
+        raise ConfigError(
+            f"{dag.name}: {kind} takes the {reference!r}, which yields its items one by one; "
+            f"nobody keeps them: use map(…) with {node.id}.each"
+        )
+    if isinstance(node, Node) and node._number in node._dag._triggers:
+        raise ConfigError(f"{dag.name}: {kind} cannot wait for {node}, which starts when all others have ended")
+    if not isinstance(node, Node) or node._dag is not dag:
+        raise ConfigError(f"{dag.name}: {kind} takes the {reference!r}, which is no node of this DAG; include() it")
+    return node._number
+
+
+def dependencies(dag: Dag, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
+    """The numbers of nodes that one is to wait for; `itself` is its own, if it has one by now."""
+    if isinstance(nodes, Node | str):
+        raise ConfigError(f"{dag.name}: {id}: give after=[…] a list of nodes")
+    found: list[int] = []
+    for node in nodes:
+        number = dag._own(node)
+        if number in dag._makers:
+            raise ConfigError(f"{dag.name}: {id} cannot wait for {node}, which yields items; wait for its map")
+        if number in dag._triggers:
+            raise ConfigError(f"{dag.name}: {id} cannot wait for {node}, which starts when all others have ended")
+        if number == itself:
+            raise ConfigError(f"{dag.name}: {id} cannot wait for itself")
+        if number in found:
+            raise ConfigError(f"{dag.name}: {id} was told twice to wait for {node}")
+        found.append(number)
+    return found
