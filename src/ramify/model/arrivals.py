@@ -146,14 +146,19 @@ class JoinChanges:
     changed: Sequence[Standing]
     fired: Mapping[int, tuple[int, int]]
 
-    def dues(self, tasks: Iterable[int], delay: int | None, now: int) -> Mapping[int | None, Sequence[int]]:
-        """Tasks that fired, by when they may start. What is to be skipped does not wait for its delay."""
+    def dues(
+        self, tasks: Sequence[int], delay: int | None, now: int, load: Callable[[int], Standing]
+    ) -> Mapping[int | None, Sequence[int]]:
+        """Tasks that fired, by when they may start. What is to be skipped does not wait for its delay.
+
+        `load` is for joins that are known to have fired and nothing else.
+        """
         if delay is None:
-            return {None: list(tasks)}
+            return {None: tasks}
         joins = {join.task: join for join in self.changed}
         found: dict[int | None, list[int]] = {}
         for task in tasks:
-            found.setdefault(due_after(joins[task], delay, now), []).append(task)
+            found.setdefault(due_after(joins.get(task) or load(task), delay, now), []).append(task)
         return found
 
 

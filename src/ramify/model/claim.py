@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -107,12 +108,16 @@ def within_bounds(claims: Iterable[Claim]) -> tuple[Claim, ...]:
     found: list[Claim] = []
     room = MOST_BROUGHT
     for claim in claims:
-        if any(more.results for more in claim.details.values()):
+        brought = chain.from_iterable(filter(None, (more.results for more in claim.details.values())))
+        size = sum(map(len, filter(None, brought)))
+        if size > room:
             kept: dict[int, Details] = {}
             for task, more in claim.details.items():
                 room -= sum(len(result) for result in more.results or () if result is not None)
                 kept[task] = more if room >= 0 else msgspec.structs.replace(more, results=None)
             claim = msgspec.structs.replace(claim, details=kept)
+        else:
+            room -= size
         found.append(claim)
     return tuple(found)
 

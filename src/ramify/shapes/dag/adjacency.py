@@ -32,7 +32,7 @@ class Adjacency:
     @cached_property
     def order(self) -> Sequence[int]:
         """All nodes, each behind those it waits for. Those on a cycle, and behind one, are missing."""
-        if all(other < node for node, its in enumerate(self.needs) for other in its):
+        if all(not its or max(its) < node for node, its in enumerate(self.needs)):
             return range(len(self.needs))
         left = [len(its) for its in self.needs]
         ready = deque(node for node, count in enumerate(left) if not count)

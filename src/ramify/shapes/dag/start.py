@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, repeat
 from types import CodeType, MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from ramify.model.call import Call, Group, label_of
 from ramify.model.codec.escape import filled
 from ramify.model.codec.wire import tree_in
 from ramify.model.join import NewJoins, NewWaiters, Rule
-from ramify.model.key import key_text
+from ramify.model.key import key_bytes, key_text
 from ramify.model.reference import Reference
 from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks, Row, is_own
@@ -35,6 +35,8 @@ from ramify.shapes.dag.own import CLOSE, MAPS, AtEnd, own_call, renamed
 from ramify.shapes.dag.part import Given, chosen, given_call
 from ramify.shapes.dag.words import named, nearest
 from ramify.shapes.plan import Beginning
+
+T = TypeVar("T")
 
 #: The id of the task that closes a run.
 CLOSING = "(end)"
@@ -109,8 +111,9 @@ class DagPlan:
     @property
     def calls(self) -> Sequence[Call[Any]]:
         """Those of users."""
-        every = chain(self.nodes, self.maps.values(), self.inside, (call for _, call in self.at_end))
-        return [call for call in every if not is_own(call.kind)]
+        every = [*self.nodes, *self.maps.values(), *self.inside, *(call for _, call in self.at_end)]
+        own = {kind for kind in _kinds(every) if is_own(kind)}
+        return [call for call in every if call.group.kind not in own]
 
     @property
     def size(self) -> int:
@@ -129,8 +132,7 @@ class DagPlan:
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
-        every = {call.kind for call in chain(self.nodes, self.calls)}
-        names = {kind: (kind, *older.get(kind, ())) for kind in every}
+        names = {kind: (kind, *older.get(kind, ())) for kind in _kinds([*self.nodes, *self.calls])}
         bodies = [self._identity(call) for call in self.nodes]
         params = msgspec.json.encode(sorted((name, value.decode()) for name, value in self.params.items()))
         for age in range(max(map(len, names.values()))):
@@ -138,15 +140,12 @@ class DagPlan:
             for number in self.maps:
                 if self.nodes[number].kind in MAPS:
                     bodies[number] = renamed(self.nodes[number].body, kinds)
-            digest = blake2b(digest_size=16)
-            for id, call, body, needs, rule in zip(
-                self.ids, self.nodes, bodies, self.graph.needs, self.rules, strict=True
-            ):
-                digest.update(b"%a\0%a\0%d\0%a\0%d " % (id, kinds[call.kind], rule, needs, len(body)))
-                digest.update(body)
-            for each in (*(_of_kind(at_end, kinds[call.kind]) for at_end, call in self.at_end), params):
-                digest.update(b"%d " % len(each))
-                digest.update(each)
+            rest = [*(_of_kind(at_end, kinds[call.kind]) for at_end, call in self.at_end), params]
+            named = [kinds[call.group.kind] for call in self.nodes]
+            # Column by column: each as one text is made much quicker than one text for each node.
+            columns = (list(self.ids), named, bytes(self.rules), list(self.graph.needs), [*map(len, (*bodies, *rest))])
+            digest = blake2b(b"%a" % (columns,), digest_size=16)
+            digest.update(b"".join(chain(bodies, rest)))
             yield b"%b\0%b" % (self.name.encode(), digest.digest())
 
     def difference(self, rows: Iterable[Row]) -> str:
@@ -167,14 +166,18 @@ class DagPlan:
         numbers = [0] * len(self.nodes)
         tasks: list[NewTasks] = []
         joins: list[NewJoins] = []
+        # Equal groups by one number: to hash one is dear, and most calls share theirs.
+        equal: dict[Group, int] = {}
+        groups = {id(call.group): call.group for call in self.nodes}
+        kinds = {key: equal.setdefault(group, len(equal)) for key, group in groups.items()}
         for level in graph.levels:
-            alike: dict[tuple[Group, Rule, bool], list[int]] = {}
+            alike: dict[tuple[int, Rule, bool], list[int]] = {}
             for node in level:
                 call = self.nodes[node]
                 brings = isinstance(call, NodeCall) and bool(graph.needs[node])
-                alike.setdefault((call.group, self.rules[node], brings), []).append(node)
-            for (group, rule, brings), nodes in alike.items():
-                brood = self._brood(nodes)
+                alike.setdefault((kinds[id(call.group)], self.rules[node], brings), []).append(node)
+            for (_, rule, brings), nodes in alike.items():
+                brood, group = self._brood(nodes), self.nodes[nodes[0]].group
                 waits = bool(graph.needs[nodes[0]])
                 for positions in rows_of(group, brood):
                     ids = range(first, first + len(positions))
@@ -183,8 +186,8 @@ class DagPlan:
                     tasks.append(msgspec.structs.replace(row, parents=None))
                     if waits:
                         joins.append(NewJoins(ids, [len(graph.needs[node]) for node in chosen], rule, brings=brings))
-                    for node, id in zip(chosen, ids, strict=True):
-                        numbers[node] = id
+                    for node, task in zip(chosen, ids, strict=True):
+                        numbers[node] = task
                     first += len(positions)
         tasks.append(self._closing(closing))
         joins.append(NewJoins.one(closing, len(graph.ends), rule=Rule.ALWAYS))
@@ -192,11 +195,12 @@ class DagPlan:
 
     def _brood(self, nodes: Sequence[int]) -> Brood:
         brood = Brood()
-        for node in nodes:
-            call = self.nodes[node]
-            brood.add(
-                node, msgspec.structs.replace(call, body=self._body(call), label=label_of(call.kind, self.ids[node]))
-            )
+        calls = [self.nodes[node] for node in nodes]
+        brood.parents += nodes
+        brood.bodies += map(self._body, calls)
+        brood.labels = [key_bytes(self.ids[node]) for node in nodes]
+        brood.extras = _filled(call.extra for call in calls)
+        brood.lanes = _filled(call.in_lane for call in calls)
         return brood
 
     def _body(self, call: Call[Any]) -> bytes:
@@ -222,9 +226,10 @@ class DagPlan:
 
     def _waiters(self, numbers: Sequence[int], closing: int) -> list[NewWaiters]:
         graph = self.graph
-        tasks = [numbers[each] for needs in graph.needs for each in needs]
-        joins = [numbers[node] for node, needs in enumerate(graph.needs) for _ in needs]
-        slots = [slot for needs in graph.needs for slot in range(len(needs))]
+        sizes = [len(needs) for needs in graph.needs]
+        tasks = [numbers[each] for each in chain.from_iterable(graph.needs)]
+        joins = [*chain.from_iterable(map(repeat, numbers, sizes))]
+        slots = [*chain.from_iterable(map(range, sizes))]
         tasks += (numbers[node] for node in graph.ends)
         joins += [closing] * len(graph.ends)
         slots += range(len(graph.ends))
@@ -233,6 +238,16 @@ class DagPlan:
     def __str__(self) -> str:
         given = ", ".join(f"{name}={tree_in(value)!r}" for name, value in self.params.items())
         return f"{self.name}({given}), {len(self.nodes):,} nodes"
+
+
+def _kinds(calls: Iterable[Call[Any]]) -> set[str]:
+    return {call.group.kind for call in calls}
+
+
+def _filled(column: Iterable[T | None]) -> list[T | None] | None:
+    """A column, if there is anything in it."""
+    found = list(column)
+    return None if found.count(None) == len(found) else found
 
 
 def _of_kind(at_end: AtEnd, kind: str) -> bytes:

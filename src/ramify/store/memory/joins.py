@@ -140,7 +140,7 @@ def _publish(tables: Tables, changes: JoinChanges, now: int) -> None:
         row = tables.segments[number]
         state = tables.run(row.run).state_for(round)
         take_out(tables, row, members)
-        for due, some in changes.dues(members, row.due, now).items():
+        for due, some in changes.dues(members, row.due, now, tables.joins.__getitem__).items():
             first, last, left = trim(row.first, mask_of(some, row.first))
             tables.copy_segment(row, round=round, first=first, last=last, left=left, due=due, state=state)
 

@@ -119,6 +119,9 @@ class Commit:
         #: What the parts written so far mean to joins, settled together at the end.
         self.arrivals: list[Arrivals] = []
         self.empty: dict[int, tuple[int, int]] = {}
+        #: The same of tasks that are done, to be looked up at the end: unless a part makes others wait for them.
+        self.done: list[joins.DoneTasks] = []
+        self.links = False
 
     def run(self, number: int) -> StoredRun:
         """One run."""
@@ -131,6 +134,7 @@ class Commit:
 
         Neighbours that only end whole rows are written together: in lanes of their own, tasks have a row each.
         """
+        self.links = any(part.waiters or part.heirs for _, part in guarded)
         quiet = whole.quiet_spans(self.db, guarded)
         marked = {run for run in {row.run for row, _ in guarded} if _has_marks(self.db, run)}
 
@@ -146,7 +150,7 @@ class Commit:
                 spans = rows.spans_at(self.db, (row.span for row, _ in batch))
                 for row, part in batch:
                     _apply(self, row, spans[row.span], part)
-        joins.arrive(self.db, self.arrivals, self.empty, self.now)
+        joins.arrive(self.db, self.arrivals, self.empty, self.now, self.done)
 
 
 def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> None:
@@ -183,10 +187,12 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
     for first in part.publish:
         arrivals += adding.publish(db, log, run, adding.staged(db, first, part.token), process, now)
     done: Sequence[Slot] = ()
-    if ended.all_done and not part.withheld and not part.heirs:
-        done = joins.slots_of(db, span, ended.tasks)
-    else:
+    if not ended.all_done or part.withheld or part.heirs:
         arrivals += arrivals_of(db, span, ended, part.withheld, part.heirs)
+    elif commit.links:
+        done = joins.slots_of(db, span, ended.tasks)
+    elif ended.tasks:
+        commit.done.append(joins.DoneTasks(row.run, below, span, ended.tasks))
     commit.arrivals.append(Arrivals(row.run, below, arrivals, done))
     _shrink(db, row, part, ended, highest)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import chain, islice, repeat
 from typing import Any
 
 from ramify.model.claim import Claim, Details
@@ -43,6 +43,11 @@ LINKED = "SELECT id, slot, max(task) FROM carray(?) AS w CROSS JOIN waiter ON id
 GROUPED = (
     "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
     " WHERE published ORDER BY first"
+)
+#: What those came to that small joins waited for, if each slot has one, and each was tried once.
+RESULTS = (
+    "SELECT id, slot, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value"
+    " CROSS JOIN event e ON e.task = waiter.task ORDER BY id, slot"
 )
 VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
 RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
@@ -121,18 +126,48 @@ def _join_details(
     def told(bits: tuple[Any, ...]) -> Details:
         return Details(members=joins.ends_of(bits[2:]), rule=RULES[bits[0]])
 
-    found = {task: told(known[task]) for task in tasks if task in known}
-    for task in found.keys() & (details.keys() | results.keys()):
-        just, other = found[task], details.get(task, NO_DETAILS)
-        found[task] = Details(other.key, other.extra, just.members, just.rule, results.get(task))
-    return {**details, **found}
+    found = dict(details)
+    for task in tasks:
+        if task in known:
+            just = found[task] = told(known[task])
+            if task in results or task in details:
+                other = details.get(task, NO_DETAILS)
+                found[task] = Details(other.key, other.extra, just.members, just.rule, results.get(task))
+    return found
 
 
 def _results(db: Db, known: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[bytes | None, ...]]:
     """What the members of small joins came to, by slot, for those that bring it along and of which all ended well."""
-    wanted = [join for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)]
-    if not wanted:
+    sizes = {join: size for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)}
+    if not sizes:
         return {}
+    found = _one_by_one(db, sizes)
+    return _grouped(db, list(sizes)) if found is None else found
+
+
+def _one_by_one(db: Db, sizes: Mapping[int, int]) -> dict[int, tuple[bytes | None, ...]] | None:
+    """The same if each member was waited for by itself and tried once; None otherwise."""
+    joined: list[int] = []
+    slots: list[int] = []
+    values: list[bytes | None] = []
+    room = MOST_BROUGHT
+    for join, slot, value in db.execute(RESULTS, (rows.ids(sizes),)):
+        joined.append(join)
+        slots.append(slot)
+        values.append(value)
+        room -= len(value or b"")
+        if room < 0:
+            return {}
+    if slots != [*chain.from_iterable(map(range, sizes.values()))]:
+        return None
+    if joined != [*chain.from_iterable(map(repeat, *zip(*sizes.items(), strict=True)))]:
+        return None
+    rest = iter(values)
+    return {join: tuple(islice(rest, size)) for join, size in sizes.items()}
+
+
+def _grouped(db: Db, wanted: Sequence[int]) -> dict[int, tuple[bytes | None, ...]]:
+    """The same for joins whose members may be a group, or have taken over from others."""
     members: dict[int, dict[int, int]] = {join: {} for join in wanted}
     for join, first, last, shift in db.execute(GROUPED, (rows.ids(wanted),)).fetchall():
         members[join].update((task + shift, task) for task in range(first, last + 1))

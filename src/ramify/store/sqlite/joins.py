@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Slot, Standing, created, settle
 from ramify.model.event import Status
@@ -37,15 +38,26 @@ UPDATE_JOIN = (
     " skipped = ?, cancelled = ? WHERE id = ?"
 )
 SETTLE = "UPDATE joins SET filled = ?, fired = ?, arrived = ?"
+#: Members that are done arrive at small joins in one statement. What it cannot settle it names: `others`.
+IS_OTHER = "(size IS NULL OR outer_join IS NOT NULL)"
+IS_FULL = f"NOT {IS_OTHER} AND joins.arrived | slots = (1 << size) - 1"
+ARRIVE = (
+    "WITH here (id, slots) AS MATERIALIZED (SELECT id, sum(DISTINCT 1 << slot) FROM {tasks} GROUP BY id)"
+    f" UPDATE joins SET arrived = iif({IS_OTHER}, arrived, arrived | slots),"
+    f" filled = iif({IS_OTHER}, filled, {IS_FULL}), fired = {IS_FULL}"
+    f" FROM here WHERE joins.id = here.id AND NOT fired RETURNING id, fired, {IS_OTHER}"
+)
 PART = "SELECT size, arrived, failed, skipped, cancelled FROM join_part WHERE id = ? AND number = ?"
 WRITE_PART = "INSERT OR REPLACE INTO join_part VALUES (?,?,?,?,?,?,?)"
 SIZES_AT = (
     "SELECT joins.id, ifnull(joins.size, join_part.size) FROM carray(?) AS wanted"
     " CROSS JOIN joins ON joins.id = wanted.value LEFT JOIN join_part ON join_part.id = joins.id ORDER BY number"
 )
-WAITERS_OF_RANGE = "SELECT task, id, slot FROM waiter WHERE task BETWEEN ? AND ?"
-SLOTS_OF_RANGE = "SELECT id, slot FROM waiter WHERE task BETWEEN ? AND ?"
-WAITERS_OF = "SELECT task, id, slot FROM carray(?) AS ended CROSS JOIN waiter ON task = ended.value"
+RANGE = "waiter WHERE task BETWEEN ? AND ?"
+LISTED = "carray(?) AS ended CROSS JOIN waiter ON task = ended.value"
+WAITERS_OF_RANGE = f"SELECT task, id, slot FROM {RANGE}"
+SLOTS_OF_RANGE = f"SELECT id, slot FROM {RANGE}"
+WAITERS_OF = f"SELECT task, id, slot FROM {LISTED}"
 INSERT_WAITER = "INSERT OR IGNORE INTO waiter VALUES (?,?,?)"
 INSERT_WAITERS = f"INSERT OR IGNORE INTO waiter SELECT {bulk.CUT}, value, {bulk.cut(2)} FROM carray(?3)"
 #: Fewer rows than this are written one by one: a statement for all of them at once pays only for more.
@@ -276,14 +288,55 @@ def _is_swept(db: Db, task: int, since: int) -> bool:
     return any(mask is None or unpack(mask) >> (task - first) & 1 for first, mask in found.fetchall())
 
 
-def arrive(db: Db, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
+class DoneTasks(NamedTuple):
+    """Tasks of one span that are done. What fires because of them goes to round `round` of `run`."""
+
+    run: int
+    round: int
+    span: rows.SqliteSpan
+    tasks: Sequence[int]
+
+
+def arrive(
+    db: Db,
+    arrivals: Sequence[Arrivals],
+    empty: Mapping[int, tuple[int, int]],
+    now: int,
+    done: Sequence[DoneTasks] = (),
+) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
     arrivals = [some for some in arrivals if some.members or some.done]
-    if not arrivals and not empty:
-        return
-    settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
-    _save_settled(db, settled.changed)
-    _publish(db, settled, now)
+    fired: dict[int, tuple[int, int]] = {}
+    changed: Sequence[Standing] = ()
+    # When nobody else arrives, it does not matter who is first.
+    are_alone = not arrivals and not empty and all(some.span.join is None for some in done)
+    for run, round, span, tasks in sorted(done, key=itemgetter(0, 1)):
+        slots = _arrive_at_small(db, tasks, (run, round), fired) if are_alone else slots_of(db, span, tasks)
+        if slots:
+            arrivals.append(Arrivals(run, round, done=slots))
+    if arrivals or empty:
+        settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
+        changed = settled.changed
+        _save_settled(db, changed)
+        fired.update(settled.fired)
+    _publish(db, JoinChanges(changed, fired), now)
+
+
+def _arrive_at_small(
+    db: Db, tasks: Sequence[int], at: tuple[int, int], fired: dict[int, tuple[int, int]]
+) -> list[Slot]:
+    """Let tasks that are done arrive at small joins, and add those that fire. What is left are slots of other joins."""
+    if fired:
+        # The latest of those that arrive decides.
+        fired.update((join, at) for _, join, _ in waiters_of(db, tasks) if join in fired)
+    chosen, bound = (RANGE, bounds(tasks)) if is_unbroken(tasks) else (LISTED, (rows.ids(tasks),))
+    # For most tasks nobody waits, and to ask that costs little.
+    if db.execute(f"SELECT 1 FROM {chosen} LIMIT 1", bound).fetchone() is None:
+        return []
+    found = db.execute(ARRIVE.format(tasks=chosen), bound).fetchall()
+    fired.update((join, at) for join, is_full, _ in found if is_full)
+    others = {join for join, _, is_other in found if is_other}
+    return [(join, slot) for _, join, slot in waiters_of(db, tasks) if join in others] if others else []
 
 
 def _publish(db: Db, changes: JoinChanges, now: int) -> None:
@@ -312,7 +365,7 @@ def _publish(db: Db, changes: JoinChanges, now: int) -> None:
         row = found[number]
         take_out(db, row, members)
         state = rows.state_for(runs[row.run], round)
-        for due, some in changes.dues(members, row.due, now).items():
+        for due, some in changes.dues(members, row.due, now, lambda join: load(db, {join: (0,)})[join]).items():
             first, last, left = trim(row.first, mask_of(some, row.first))
             offered.append(replace(row, round=round, first=first, last=last, left=left, due=due, state=state))
     db.executemany(rows.INSERT_SEGMENT, (each.column_values() for each in offered))

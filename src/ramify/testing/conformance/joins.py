@@ -200,6 +200,55 @@ def the_end_of_a_task_that_is_waited_for_is_an_arrival(house: House) -> None:
 
 
 @case("joins")
+def a_join_fires_for_the_latest_round_of_those_that_arrive_together(house: House) -> None:
+    early, late = house.tasks(), house.tasks(kind="copy")
+    waiting, second = house.tasks(kind="sum", waits=True), house.tasks(kind="sum", waits=True)
+    run = house.any_run(house.tasks(kind="copy"))
+    worker = house.worker()
+    worker.done(worker.take(), children=[late])
+    house.add(
+        run,
+        early,
+        waiting,
+        second,
+        joins=[NewJoins((waiting.first, second.first), (2, 1))],
+        waiters=[
+            NewWaiters((early.first, late.first), (waiting.first, waiting.first), (0, 1)),
+            NewWaiters((early.first, late.first), (second.first, second.first), (0, 0)),
+        ],
+    )
+    below = house.row_of(late.first).round + 1
+    assert below > house.row_of(early.first).round + 1
+    parts = [Part(claim.token, claim.tasks, Status.DONE) for claim in worker.claim(kinds=["walk", "copy"])]
+    worker.commit(*parts)
+    assert house.row_of(waiting.first).round == house.row_of(second.first).round == below
+
+
+@case("joins")
+def who_begins_to_wait_for_a_task_in_the_commit_that_ends_it_fires_for_its_own_round(house: House) -> None:
+    early, late = house.tasks(), house.tasks(kind="copy")
+    run = house.any_run(house.tasks(kind="copy"))
+    worker = house.worker()
+    worker.done(worker.take(), children=[late])
+    house.add(run, early)
+    above = house.row_of(early.first).round + 1
+    waiting = house.tasks(kind="sum", waits=True)
+    one, two = sorted(worker.claim(kinds=["walk", "copy"]), key=lambda claim: claim.kind)
+    worker.commit(
+        Part(one.token, one.tasks, Status.DONE),
+        Part(
+            two.token,
+            two.tasks,
+            Status.DONE,
+            children=[waiting],
+            joins=[NewJoins.one(waiting.first, 1)],
+            waiters=[NewWaiters.one(late.first, waiting.first, 0)],
+        ),
+    )
+    assert (one.kind, house.row_of(waiting.first).round) == ("copy", above)
+
+
+@case("joins")
 def a_task_that_has_already_ended_arrives_at_once(house: House) -> None:
     run = house.queue(house.tasks(2))
     worker = house.worker()
