@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
 from typing import Any, TypeVar, assert_never
@@ -111,7 +112,7 @@ class Bounds:
                 assert_never(self.deadline)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask:
     """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
@@ -131,10 +132,12 @@ class Ask:
     older: Mapping[str, Sequence[str]] = field(default_factory=dict)
     busy: Collection[int] = ()
 
-    def digests(self) -> Iterator[bytes]:
+    @cached_property
+    def digests(self) -> tuple[bytes, ...]:
         """What tells this start from others: as kinds are called now, then by older names."""
-        for identity in self.plan.identities(self.older):
-            yield blake2b(b"%b\0%b" % (self.shape.encode(), identity), digest_size=16).digest()
+        shape = self.shape.encode()
+        identities = self.plan.identities(self.older)
+        return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=16).digest() for identity in identities)
 
 
 def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -> Begun:
@@ -223,7 +226,7 @@ def _start(store: Store, ask: Ask, reserve: Callable[[int], int], generation: in
         order=ask.order,
         follows=ask.follows,
         params=params,
-        digest=next(ask.digests()),
+        digest=ask.digests[0],
         shown=str(ask.plan),
         owner=this_program(stays=ask.stays),
         max_running=ask.bounds.max_running,
@@ -275,7 +278,7 @@ def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
     what = _called(run)
     if ask.follows is not None and run.id in [each.id for each in chain(store, store.reads.run(ask.follows.run))]:
         raise ConfigError(f"{what} cannot follow run {ask.follows.run}: that one follows it already, or is itself")
-    if run.digest not in set(ask.digests()):
+    if run.digest not in ask.digests:
         raise ConfigError(
             f"{what} exists with other roots. It was started with {run.shown}; asked for is {ask.plan}"
             f"{ask.plan.difference(_first_tasks(store, run.id))}. {_way_out(run)}"
@@ -320,7 +323,7 @@ def _way_out(run: StoredRun) -> str:
 def _orphan(store: Store, ask: Ask) -> StoredRun | None:
     """The oldest unfinished unnamed run with these roots whose program is gone."""
     left: list[StoredRun] = []
-    for digest in ask.digests():
+    for digest in ask.digests:
         # Of what this very program left to others, another start is another run: it may start thousands alike.
         owners = [o for o in store.reads.owners(digest) if o.stays == ask.stays and (o.stays or not is_here(o))]
         sessions = store.reads.processes() if owners else ()
