@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ramify.kernel.tuning import LONGEST_PAUSE, SUSPECT_WAIT
-from ramify.model.claim import Claimed
+from ramify.kernel.steps import Rest
+from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SUSPECT_WAIT
+from ramify.model.claim import Claim, Claimed
 from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler
 
@@ -41,6 +42,36 @@ def test_while_tasks_run_it_asks_again_after_a_pause_that_grows() -> None:
         assert made.appetite.want(made.appetite.dry_until) is not None
     assert pauses == sorted(pauses)
     assert pauses[0] < pauses[-1] == pytest.approx(LONGEST_PAUSE)
+
+
+def test_while_runs_are_started_one_after_the_other_the_next_claim_waits_for_several() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2))), 0.0)
+    assert made.appetite.want(HOLD_OFF / 2) is None
+    step = made.step(HOLD_OFF / 2)
+    assert isinstance(step, Rest)
+    assert step.seconds == pytest.approx(HOLD_OFF / 2)
+    assert made.appetite.want(HOLD_OFF) is not None
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        (claim(1, 100, run=1),),
+        (claim(1, 100, run=1), claim(1, 101, run=1, kind="other")),
+        (claim(1, 100, run=1), claim(1, 101, run=2, round=3)),
+    ],
+)
+def test_a_run_that_is_started_alone_waits_for_nobody(claims: tuple[Claim, ...]) -> None:
+    made = core(handler(), handler("other"), threads=8)
+    made.claimed(Claimed(claims), 0.0)
+    assert made.appetite.want(0.0) is not None
+
+
+def test_when_more_is_left_than_was_asked_for_the_next_claim_does_not_wait() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2)), ready=5), 0.0)
+    assert made.appetite.want(0.0) is not None
 
 
 def test_with_a_suspect_in_hand_nothing_else_is_wanted() -> None:

@@ -93,6 +93,7 @@ class Core:
         if not self.is_in:
             # Declared dead while the answer was on its way: others have these tasks now.
             return
+        new_runs = {claim.run for claim in answer.claims if not claim.round}
         for claim in answer.claims:
             holding = self.holdings[claim.token] = Holding(claim, self._handlers[claim.kind])
             self.watch.took(claim.run, claim.round)
@@ -105,7 +106,7 @@ class Core:
             self.leases.offer(holding, holding.available)
         self._marks.claimed()
         self.watch.note_time_left(answer.time_left, now)
-        self.appetite.fed(answer, now)
+        self.appetite.fed(answer, len(new_runs), now)
 
     def stirred(self) -> None:
         """The store may have changed: what was not there a moment ago may be there now."""
@@ -277,7 +278,8 @@ class Core:
             return ask
         if want is not None:
             return ClaimWork(want)
-        return self._idle(now) if not self.holdings and not self.outbox.finished else self._rest(now)
+        is_idle = not self.holdings and not self.outbox.finished and now >= self.appetite.holds_off_until
+        return self._idle(now) if is_idle else self._rest(now)
 
     def _idle(self, now: float) -> Step:
         if self.watch.is_over:
@@ -304,7 +306,7 @@ class Core:
         if (moment := self.leases.next_moment(now, self.appetite.parked)) is not None:
             yield moment
         # One that has passed waits for something else: for a beat, say.
-        moments = self.appetite.next_due, self.watch.next_deadline
+        moments = self.appetite.next_due, self.watch.next_deadline, self.appetite.holds_off_until
         yield from (at - now for at in moments if at is not None and at > now)
 
     def _wind_down(self, now: float) -> Step:
