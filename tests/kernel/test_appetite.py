@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ramify.kernel.steps import Rest
@@ -65,6 +67,13 @@ def test_while_runs_are_started_one_after_the_other_the_next_claim_waits_for_sev
 def test_a_run_that_is_started_alone_waits_for_nobody(claims: tuple[Claim, ...]) -> None:
     made = core(handler(), handler("other"), threads=8)
     made.claimed(Claimed(claims), 0.0)
+    assert made.appetite.want(0.0) is not None
+
+
+@pytest.mark.parametrize("settings", [{"runs": frozenset({1, 2})}, {"until_idle": True}])
+def test_who_gets_no_new_runs_or_must_not_rest_does_not_wait_for_any(settings: dict[str, Any]) -> None:
+    made = core(threads=8, **settings)
+    made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2))), 0.0)
     assert made.appetite.want(0.0) is not None
 
 

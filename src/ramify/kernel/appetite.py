@@ -46,12 +46,14 @@ class Appetite:
         self.is_dry = False
         self.dry_until = 0.0
         self.scarce = False
+        # Who serves given runs gets no new ones, and who works until there is nothing to do must not rest before.
+        self._may_hold_off = settings.runs is None and not settings.until_idle
         #: Before this nothing is claimed.
         self.holds_off_until = -math.inf
 
     def fed(self, answer: Claimed, new_runs: int, now: float) -> None:
         """A claim was answered; so many runs of it were not known here."""
-        if new_runs > 1 and not answer.ready:
+        if new_runs > 1 and not answer.ready and self._may_hold_off:
             self.holds_off_until = now + HOLD_OFF
         tasks = sum(len(claim.tasks) for claim in answer.claims)
         self._leases.sizes.claimed(tasks, answer.ready)
