@@ -97,10 +97,11 @@ class Forks(Turn, frozen=True):
 
 
 class Small(Turn, frozen=True):
-    """Many runs of few steps, one after the other started and worked off in one process."""
+    """Many runs of few steps in one process: first all are started, then worked off; `mixed`: both at a time."""
 
     runs: int
     steps: int
+    mixed: bool = False
 
 
 class Nodes(Turn, frozen=True):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from ramify.kernel.tuning import LONGEST_PAUSE, SUSPECT_WAIT
-from ramify.model.claim import Claimed
+from ramify.kernel.steps import Rest
+from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SUSPECT_WAIT
+from ramify.model.claim import Claim, Claimed
 from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler
 
@@ -41,6 +44,51 @@ def test_while_tasks_run_it_asks_again_after_a_pause_that_grows() -> None:
         assert made.appetite.want(made.appetite.dry_until) is not None
     assert pauses == sorted(pauses)
     assert pauses[0] < pauses[-1] == pytest.approx(LONGEST_PAUSE)
+
+
+def test_while_runs_are_started_one_after_the_other_the_next_claim_waits_for_several() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2))), 0.0)
+    assert made.appetite.want(HOLD_OFF / 2) is None
+    step = made.step(HOLD_OFF / 2)
+    assert isinstance(step, Rest)
+    assert step.seconds == pytest.approx(HOLD_OFF / 2)
+    assert made.appetite.want(HOLD_OFF) is not None
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        (claim(1, 100, run=1),),
+        (claim(1, 100, run=1), claim(1, 101, run=1, kind="other")),
+        (claim(1, 100, run=1), claim(1, 101, run=2, round=3)),
+    ],
+)
+def test_a_run_that_is_started_alone_waits_for_nobody(claims: tuple[Claim, ...]) -> None:
+    made = core(handler(), handler("other"), threads=8)
+    made.claimed(Claimed(claims), 0.0)
+    assert made.appetite.want(0.0) is not None
+
+
+def test_runs_that_go_on_step_by_step_wait_for_nobody() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1, 100, run=1),)), 0.0)
+    made.claimed(Claimed((claim(1, 101, run=2),)), 0.0)
+    made.claimed(Claimed((claim(1, 102, run=1), claim(1, 103, run=2))), 0.0)
+    assert made.appetite.want(0.0) is not None
+
+
+@pytest.mark.parametrize("settings", [{"runs": frozenset({1, 2})}, {"until_idle": True}])
+def test_who_gets_no_new_runs_or_must_not_rest_does_not_wait_for_any(settings: dict[str, Any]) -> None:
+    made = core(threads=8, **settings)
+    made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2))), 0.0)
+    assert made.appetite.want(0.0) is not None
+
+
+def test_when_more_is_left_than_was_asked_for_the_next_claim_does_not_wait() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2)), ready=5), 0.0)
+    assert made.appetite.want(0.0) is not None
 
 
 def test_with_a_suspect_in_hand_nothing_else_is_wanted() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
-from ramify.model.run import Order, RunState
+from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, begins_at, next_move
+from ramify.model.run import Follows, NewRun, Order, RunState
+from ramify.model.task import NewTasks
 
 OPEN, DRAINING, DONE, FAILED = RunState.OPEN, RunState.DRAINING, RunState.DONE, RunState.FAILED
 IDLE = RunStanding(1, OPEN, 0, DONE, Order.ROUNDS, False, None, None, None, None, None, None)
@@ -23,7 +24,9 @@ def move(*, awaits: bool = False, now: int = 100, **facts: Any) -> Move:
     ("facts", "follows"),
     [
         ({}, End()),
-        ({"awaits": True}, Stay()),
+        ({"awaits": True}, End()),
+        ({"waits": True, "awaits": True}, Stay()),
+        ({"waits": True}, End()),
         ({"endless": True}, Stay()),
         ({"lowest": 0}, Stay()),
         ({"lowest": 0, "gated": 1}, Stay()),
@@ -71,3 +74,23 @@ def test_a_deadline_drains_an_open_run_once() -> None:
 @pytest.mark.parametrize("state", [RunState.PAUSED, DONE, FAILED, RunState.CANCELLED, RunState.HALTED])
 def test_a_run_that_is_paused_or_over_stays(state: RunState) -> None:
     assert move(state=state, gated=0, deadline=1) == Stay()
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_a_new_run_with_a_task_that_waits_for_nothing_begins_at_once(order: Order) -> None:
+    assert begins_at(NewRun(1, order=order, endless=True), [NewTasks(2, "walk", [b"[]"])], 100) == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "tasks"),
+    [
+        ({}, []),
+        ({}, [NewTasks(2, "walk", [])]),
+        ({}, [NewTasks(2, "walk", [b"[]"], waits=True)]),
+        ({}, [NewTasks(2, "walk", [b"[]"], keys=[b"k"])]),
+        ({"follows": Follows(9, 0)}, [NewTasks(2, "walk", [b"[]"])]),
+        ({"deadline": 100}, [NewTasks(2, "walk", [b"[]"])]),
+    ],
+)
+def test_how_another_run_begins_is_seen_when_its_tasks_are_there(facts: dict[str, Any], tasks: list[NewTasks]) -> None:
+    assert begins_at(NewRun(1, **facts), tasks, 100) == -1

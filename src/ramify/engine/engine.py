@@ -192,14 +192,15 @@ class Engine(Tasks):
     def _ask(
         self, root: object, order: OrderName | None, follows: Leading | tuple[Leading, int] | None, **asked: Any
     ) -> Ask:
-        tasks = self._inside.table().values() if inspect.isgenerator(root) else ()
+        table = self._inside.table()
+        tasks = table.values() if inspect.isgenerator(root) else ()
         shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
-        self._inside.check_known(plan.calls)
+        self._inside.check_known(plan.calls, table)
         try:
             chosen = plan.order if order is None else Order(order)
         except ValueError:
             raise ConfigError(f'order={order!r}: give "rounds", "any" or "depth-first"') from None
-        older = {task.kind: task.aliases for task in self._inside.table().values()}
+        older = {task.kind: task.aliases for task in table.values()}
         busy = {run for place, run in _busy if place == self._inside.identity}
         followed = None if follows is None else self._follows(follows)
         return Ask(shape, plan, order=chosen, follows=followed, older=older, busy=busy, **asked)

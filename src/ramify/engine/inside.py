@@ -101,9 +101,9 @@ class Inside:
         """Every resource of its tasks."""
         return resources_of(self.tasks)
 
-    def check_known(self, calls: Iterable[Call[Any]]) -> None:
-        """Refuse calls of tasks that this engine does not have."""
-        known = self.table()
+    def check_known(self, calls: Iterable[Call[Any]], table: Mapping[str, AnyTask] | None = None) -> None:
+        """Refuse calls of tasks that this engine does not have; who has its `table` at hand gives it along."""
+        known = self.table() if table is None else table
         for call in calls:
             if not isinstance(call, Call):
                 raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")

@@ -1,13 +1,16 @@
 """Appetite: when to claim again, and what. Part of the core: no threads, no clock.
 
 A claim that found nothing makes the process *dry*: it asks again after a pause that grows, or at once when something
-stirred. A process that holds a suspect takes nothing else, and one that saw suspects wait for too long stops taking
-other work until it is empty, because only an empty process is given them.
+stirred. One that brought several new runs and left nothing is not followed by the next at once: runs are being started
+one after the other, and each claim and commit is to serve many of them. A process that holds a suspect takes nothing
+else, and one that saw suspects wait for too long stops taking other work until it is empty, because only an empty
+process is given them.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping
 
 from ramify.kernel.handler import Handler
@@ -15,7 +18,7 @@ from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
 from ramify.kernel.limits import Where
 from ramify.kernel.settings import Settings
-from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT
+from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, RUNS_SEEN, SHORTEST_PAUSE, SUSPECT_WAIT
 from ramify.model.claim import Claimed, Want
 
 
@@ -43,9 +46,17 @@ class Appetite:
         self.is_dry = False
         self.dry_until = 0.0
         self.scarce = False
+        # Who serves given runs gets no new ones, and who works until there is nothing to do must not rest before.
+        self._may_hold_off = settings.runs is None and not settings.until_idle
+        #: Before this nothing is claimed.
+        self.holds_off_until = -math.inf
+        #: Runs of which there was something before: what goes on step by step is no new run.
+        self._seen: set[int] = set()
 
     def fed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
+        if self._may_hold_off and self._new_runs(answer) > 1 and not answer.ready:
+            self.holds_off_until = now + HOLD_OFF
         tasks = sum(len(claim.tasks) for claim in answer.claims)
         self._leases.sizes.claimed(tasks, answer.ready)
         if not answer.suspects:
@@ -91,7 +102,7 @@ class Appetite:
             self.stirred()
         if self.is_dry and (not self._holdings or now < self.dry_until):
             return None
-        if self.is_shut(now):
+        if self.is_shut(now) or now < self.holds_off_until:
             return None
         limit = self._leases.sizes.limit(self.room, self._startable())
         if not limit:
@@ -102,6 +113,14 @@ class Appetite:
             limit = max(1, limit // 4)
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
         return Want(kinds, limit, self._settings.queues, runs, lanes) if kinds else None
+
+    def _new_runs(self, answer: Claimed) -> int:
+        """How many runs of a claim begin."""
+        new = {claim.run for claim in answer.claims if not claim.round} - self._seen
+        if len(self._seen) > RUNS_SEEN:
+            self._seen.clear()
+        self._seen |= new
+        return len(new)
 
     def is_shut(self, now: float) -> bool:
         """Whether nothing may be added to what is held."""

@@ -277,7 +277,8 @@ class Core:
             return ask
         if want is not None:
             return ClaimWork(want)
-        return self._idle(now) if not self.holdings and not self.outbox.finished else self._rest(now)
+        is_idle = not self.holdings and not self.outbox.finished and now >= self.appetite.holds_off_until
+        return self._idle(now) if is_idle else self._rest(now)
 
     def _idle(self, now: float) -> Step:
         if self.watch.is_over:
@@ -304,7 +305,7 @@ class Core:
         if (moment := self.leases.next_moment(now, self.appetite.parked)) is not None:
             yield moment
         # One that has passed waits for something else: for a beat, say.
-        moments = self.appetite.next_due, self.watch.next_deadline
+        moments = self.appetite.next_due, self.watch.next_deadline, self.appetite.holds_off_until
         yield from (at - now for at in moments if at is not None and at > now)
 
     def _wind_down(self, now: float) -> Step:

@@ -80,6 +80,11 @@ NOTES_EVERY = 1.0
 LONGEST_REST = 1.0
 #: How long to wait before asking again when a claim found nothing: first, and at most while something still runs.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
+#: How long nothing is claimed after a claim that brought several new runs and left nothing. Runs are being started one
+#: after the other then: what a claim and a commit cost is shared by those that come in meanwhile.
+HOLD_OFF = 0.01
+#: How many runs are known to have been there before; after that all are forgotten.
+RUNS_SEEN = 100_000
 #: How often a process looks, at the least, for runs that nobody else may be left to move on.
 LOOK_EVERY = 2.0
 #: After a look that took so long, the next one waits so many times as long: looking takes a twentieth of an idle life.

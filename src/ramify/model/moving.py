@@ -7,11 +7,12 @@ Nothing is moved here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ramify.model.run import Order, RunState, too_late
+from ramify.model.run import NewRun, Order, RunState, too_late
+from ramify.model.task import NewTasks
 
 
 class RunStanding(NamedTuple):
@@ -20,6 +21,7 @@ class RunStanding(NamedTuple):
     `bound_for` is what it was last drained into; DONE if it never was. `leader_round` is that of the run it follows,
     None when it follows none or that one has ended. `lowest` is the lowest round with work that is not done, `gated`
     the lowest with rows behind the gate. Only of a draining run: whether some of it is `held` and some `loose`.
+    `waits`: nothing of it can run, and some of it waits for joins.
     """
 
     run: int
@@ -36,6 +38,7 @@ class RunStanding(NamedTuple):
     gated: int | None
     held: bool = False
     loose: bool = False
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,34 @@ def next_move(at: RunStanding, now: int, awaits_others: Callable[[int], bool]) -
     if not has_barrier and (at.endless or at.lowest is not None):
         return Stay() if at.gated is None else Ungate()
     if at.lowest is None:
-        return Stay() if at.endless or awaits_others(at.run) else End()
+        return Stay() if at.endless or (at.waits and awaits_others(at.run)) else End()
     if at.lowest <= at.round:
         return Stay() if at.gated is None or at.gated > at.round else Ungate()
     if at.leader_round is not None and at.leader_round <= at.lowest + (at.lead or 0):
         return Stay(at.leader)
     return Open(at.lowest)
+
+
+def begins_at(new: NewRun, tasks: Sequence[NewTasks], now: int) -> int:
+    """The round at which a new run stands once these tasks are there; -1 when that must be seen then.
+
+    Tasks that wait may be published at once, and those with keys be dropped; a run that follows another is held back.
+    """
+    if new.follows is not None or not any(some.bodies and some.keys is None and not some.waits for some in tasks):
+        return -1
+    at = RunStanding(
+        new.id,
+        RunState.OPEN,
+        -1,
+        RunState.DONE,
+        new.order,
+        new.endless,
+        new.deadline,
+        None,
+        None,
+        None,
+        lowest=0,
+        gated=0,
+    )
+    move = next_move(at, now, lambda run: False)
+    return move.round if isinstance(move, Open) else -1

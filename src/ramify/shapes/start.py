@@ -133,12 +133,11 @@ class Ask:
     busy: Collection[int] = ()
 
     @cached_property
-    def digests(self) -> Sequence[bytes]:
+    def digests(self) -> tuple[bytes, ...]:
         """What tells this start from others: as kinds are called now, then by older names."""
-        return [
-            blake2b(b"%b\0%b" % (self.shape.encode(), identity), digest_size=16).digest()
-            for identity in self.plan.identities(self.older)
-        ]
+        shape = self.shape.encode()
+        identities = self.plan.identities(self.older)
+        return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=16).digest() for identity in identities)
 
 
 def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -> Begun:

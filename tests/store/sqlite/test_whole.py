@@ -16,7 +16,7 @@ from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.process import NewProcess, Stamp
-from ramify.model.run import NewRun
+from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import SqliteStore, whole
 from ramify.testing.clock import FakeClock
@@ -32,6 +32,9 @@ TABLES = {
     "joins": "*",
     "segment": "span, run, round, lane, first, last, mask, due, state, attempt, owner, token IS NULL",
     "commits": "sum(events)",
+    "run": "id, state, round",
+    "span": "*",
+    "task": "*",
 }
 ALL_ENDS = [Status.DONE, Status.FAILED, Status.DONE, Status.CANCELLED]
 
@@ -108,6 +111,21 @@ def with_children_in_between(shop: Shop, held: list[Claim]) -> Iterable[Part]:
         yield Part(claim.token, claim.tasks, children=born if i % 3 == 0 else ())
 
 
+def with_children(shop: Shop, held: list[Claim]) -> Iterable[Part]:
+    for i, claim in enumerate(held):
+        first = shop.store.reserve(i % 3 + 1)
+        born = [NewTasks(first, "walk", [b"[%d]" % i] * (i % 3 + 1), claim.tasks[0], lane=f"child-{i}")]
+        yield Part(claim.token, claim.tasks, ALL_ENDS[i % 4], children=born if i % 4 else ())
+
+
+def of_many_runs(shop: Shop, held: list[Claim]) -> Iterable[Part]:
+    yield from in_every_way(shop, held)
+    for i in range(6):
+        run, first = shop.store.reserve(1), shop.store.reserve(2)
+        shop.store.start(NewRun(run, order=list(Order)[i % 3]), [NewTasks(first, "walk", [b"[]", b"[1]"])])
+    yield from with_children(shop, shop.claim())
+
+
 def some_not_over(shop: Shop, held: list[Claim]) -> Iterable[Part]:
     for i, claim in enumerate(held):
         yield Part(claim.token, claim.tasks[:1], Status.RETRYING if i % 4 == 0 else Status.DONE)
@@ -136,6 +154,8 @@ def at_the_second_attempt(shop: Shop, held: list[Claim]) -> Iterable[Part]:
 PLANS = [
     in_every_way,
     with_children_in_between,
+    with_children,
+    of_many_runs,
     some_not_over,
     with_marks,
     with_staged_children,
@@ -160,17 +180,17 @@ def test_one_commit_leaves_the_same_behind_as_a_commit_for_each_part(
     assert left[0] == left[1]
 
 
-def test_parts_that_only_end_their_rows_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_end_narrow_rows_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     together: list[int] = []
     write = whole.end
 
-    def counting(db: Any, log: Any, batch: whole.Guarded, process: int) -> None:
+    def counting(db: Any, log: Any, batch: whole.Batch, process: int) -> None:
         together.append(len(batch))
         write(db, log, batch, process)
 
     monkeypatch.setattr(whole, "end", counting)
     shop = Shop(tmp_path / "shop")
-    held = shop.start()
-    shop.store.commit(shop.stamp(), list(in_every_way(shop, held)))
-    assert sum(together) >= 11
+    parts = list(of_many_runs(shop, shop.start()))
+    shop.store.commit(shop.stamp(), parts)
+    assert sum(together) >= 11 + 6
     shop.store.close()

@@ -83,18 +83,19 @@ def advance(tables: Tables, run: RunRow, round: int, now: int) -> Advanced:
 def _next(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) -> Move:
     new = run.new
     leader = None if new.follows is None else tables.run(new.follows.run)
+    lowest = min((row.round for row in rows if row.state in WORKING), default=None)
     at = RunStanding(
         new.id, run.state, run.round, run.into, new.order, new.endless, new.deadline,
         leader=None if leader is None else leader.new.id,
         lead=None if new.follows is None else new.follows.lead,
         leader_round=None if leader is None or leader.state.is_end else leader.round,
-        lowest=min((row.round for row in rows if row.state in WORKING), default=None),
+        lowest=lowest,
         gated=min((row.round for row in rows if row.state is SegmentState.GATED), default=None),
         held=any(row.state is SegmentState.CLAIMED for row in rows),
         loose=any(row.state is not SegmentState.CLAIMED for row in rows),
+        waits=lowest is None and any(row.state is SegmentState.WAITING for row in rows),
     )  # fmt: skip
-    waits = any(row.state is SegmentState.WAITING for row in rows)
-    return next_move(at, now, lambda run: waits and _waits_for_others(tables, run))
+    return next_move(at, now, lambda run: _waits_for_others(tables, run))
 
 
 def _move(tables: Tables, run: RunRow, move: Move, now: int) -> Advanced:

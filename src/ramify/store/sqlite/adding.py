@@ -21,8 +21,8 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.keys import Offer
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
-#: A range, whether its tasks wait for a join, and their columns.
-Placed = tuple[SqliteSpan, bool, bulk.TaskColumns]
+#: A range and its run, whether its tasks wait for a join, and their columns.
+Placed = tuple[StoredRun, SqliteSpan, bool, bulk.TaskColumns]
 #: The most groups that share their statements: what is bound for them is in memory until then.
 BATCH = 512
 NO_LATE_SLOTS: Mapping[int, int] = {}
@@ -55,14 +55,20 @@ class SqliteAdded:
         return {given: task for given, task in zip(self._tasks.ids, self.ids, strict=True) if given != task}
 
 
-def check_room(db: Db, groups: Sequence[NewTasks]) -> None:
-    """Refuse ids that were never reserved or are in the log."""
+def reserved(db: Db) -> range:
+    """The ids that were reserved so far."""
+    (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
+    return range(1, next_id)
+
+
+def check_room(db: Db, groups: Sequence[NewTasks], known: range | None = None) -> None:
+    """Refuse ids that were never reserved or are in the log; for who has looked, which are `reserved` is known."""
     check_apart(groups)
     if not groups:
         return
-    (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
+    end = (reserved(db) if known is None else known).stop
     for tasks in groups:
-        if tasks.last >= next_id:
+        if tasks.last >= end:
             raise BadPayload(f"ids {tasks.first} to {tasks.last} were not reserved from this store")
     if not _is_taken(db, min(tasks.first for tasks in groups), max(tasks.last for tasks in groups)):
         return
@@ -95,29 +101,44 @@ def add(
     added: list[SqliteAdded] = []
     batch: list[Placed] = []
     for tasks in groups:
-        slot = late.get(tasks.first, tasks.slot)
-        assert slot is not None
-        span = _span(run, tasks, round, slot)
         if tasks.keys is None:
-            prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
-            batch.append((span, tasks.waits, prepared))
+            batch.append(place(run, tasks, round, columns, late=late.get(tasks.first)))
             added.append(SqliteAdded(tasks))
         if len(batch) == BATCH or tasks.keys is not None:
-            _add_unkeyed(db, run, batch, process, now)
+            add_unkeyed(db, batch, process, now)
             batch = []
         if tasks.keys is not None:
+            span = _span(run, tasks, round, _first_slot(tasks, late.get(tasks.first)))
             added.append(_add_keyed(db, run, tasks, span, process, now))
-    _add_unkeyed(db, run, batch, process, now)
+    add_unkeyed(db, batch, process, now)
     return added
 
 
-def _add_unkeyed(db: Db, run: StoredRun, batch: Sequence[Placed], process: int, now: int) -> None:
-    _insert(db, run, batch, now)
-    counts = Counter[str]()
-    for span, _, _ in batch:
-        counts[span.kind] += span.last - span.first + 1
-    for kind, many in counts.items():
-        rows.count(db, run.id, kind, Tally.ADDED, process, many)
+def place(
+    run: StoredRun,
+    tasks: NewTasks,
+    round: int,
+    columns: Mapping[int, bulk.TaskColumns] | None,
+    late: int | None = None,
+) -> Placed:
+    """A group without keys as it goes into the log; see `add`."""
+    prepared = columns[tasks.first] if columns is not None else bulk.TaskColumns.of(tasks)
+    return run, _span(run, tasks, round, _first_slot(tasks, late)), tasks.waits, prepared
+
+
+def _first_slot(tasks: NewTasks, late: int | None) -> int:
+    slot = tasks.slot if late is None else late
+    assert slot is not None
+    return slot
+
+
+def add_unkeyed(db: Db, batch: Sequence[Placed], process: int, now: int) -> None:
+    """Publish groups without keys, of one run or of many: a few statements for all of them."""
+    _insert(db, batch, now)
+    counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    for _, span, _, _ in batch:
+        counts[span.run, span.kind, Tally.ADDED] += span.last - span.first + 1
+    rows.count_all(db, counts, process)
 
 
 def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, process: int, now: int) -> SqliteAdded:
@@ -134,7 +155,7 @@ def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, proces
         piece = replace(span, first=placed[at], last=placed[at + len(chosen) - 1])
         at += len(chosen)
         columns = bulk.TaskColumns.of(tasks, None if len(chosen) == len(tasks.bodies) else chosen)
-        _insert(db, run, [(piece, tasks.waits, columns)], now)
+        _insert(db, [(run, piece, tasks.waits, columns)], now)
     rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
     rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
     added = SqliteAdded(tasks, offer, placed)
@@ -153,10 +174,10 @@ def _span(run: StoredRun, tasks: NewTasks, round: int, slot: int, *, published: 
     )  # fmt: skip
 
 
-def _insert(db: Db, run: StoredRun, batch: Sequence[Placed], now: int) -> None:
+def _insert(db: Db, batch: Sequence[Placed], now: int) -> None:
     """Spans, their task rows and their segments."""
     segments: list[SqliteSegment] = []
-    for span, waits, columns in batch:
+    for run, span, waits, columns in batch:
         span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
         state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
         step = MASK_WIDTH if waits else span.last - span.first + 1
@@ -164,8 +185,8 @@ def _insert(db: Db, run: StoredRun, batch: Sequence[Placed], now: int) -> None:
         for first in range(span.first, span.last + 1, step):
             last = min(first + step - 1, span.last)
             segments.append(_segment(span, span.round, first, last, None, rank, state))
-    db.executemany(rows.INSERT_SPAN, (span.column_values() for span, _, _ in batch))
-    bulk.insert_all(db, ((span.first, columns) for span, _, columns in batch))
+    db.executemany(rows.INSERT_SPAN, (span.column_values() for _, span, _, _ in batch))
+    bulk.insert_all(db, ((span.first, columns) for _, span, _, columns in batch))
     db.executemany(rows.INSERT_SEGMENT, (segment.column_values() for segment in segments))
 
 

@@ -65,4 +65,4 @@ def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
 def committed(db: Db, answer: Answer, process: int, then_claim: Want | None, now: int) -> Committed:
     """The answer to a commit; marks are what they are now."""
     taken = Claimed() if then_claim is None else claimed(db, answer, then_claim, now)
-    return Committed(answer.seq, answer.refused, held.held_runs(db, process, now).marks, taken, now)
+    return Committed(answer.seq, answer.refused, held.marks_for(db, process), taken, now)

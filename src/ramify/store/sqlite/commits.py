@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby, repeat
+from itertools import groupby, islice, repeat
 
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival, Arrivals, Slot
@@ -21,6 +22,8 @@ from ramify.model.task import NewTasks
 from ramify.store.sqlite import adding, bulk, context, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
+
+MARKED = "SELECT value FROM carray(?) AS wanted WHERE EXISTS (SELECT 1 FROM mark WHERE run = wanted.value)"
 
 #: Columns of new tasks in the form they are bound in, by the first id of their group.
 Columns = Mapping[int, bulk.TaskColumns]
@@ -115,7 +118,9 @@ class Commit:
 
     def __init__(self, db: Db, log: CommitLog, process: int, columns: Columns, now: int) -> None:
         self.db, self.log, self.process, self.columns, self.now = db, log, process, columns, now
-        self._runs: dict[int, StoredRun] = {}
+        self._runs: Mapping[int, StoredRun] = {}
+        #: The runs that have marks.
+        self.marked: Collection[int] = ()
         #: What the parts written so far mean to joins, settled together at the end.
         self.arrivals: list[Arrivals] = []
         self.empty: dict[int, tuple[int, int]] = {}
@@ -124,9 +129,7 @@ class Commit:
         self.links = False
 
     def run(self, number: int) -> StoredRun:
-        """One run."""
-        if number not in self._runs:
-            self._runs[number] = rows.run_row(self.db, number)
+        """One of the runs whose tasks end."""
         return self._runs[number]
 
     def write(self, guarded: Sequence[tuple[SqliteSegment, Part]]) -> None:
@@ -135,22 +138,34 @@ class Commit:
         Neighbours that only end whole rows are written together: in lanes of their own, tasks have a row each.
         """
         self.links = any(part.waiters or part.heirs for _, part in guarded)
-        quiet = whole.quiet_spans(self.db, guarded)
-        marked = {run for run in {row.run for row, _ in guarded} if _has_marks(self.db, run)}
+        spans = rows.spans_at(self.db, (row.span for row, _ in guarded))
+        runs = {row.run for row, _ in guarded}
+        self.marked = {run for (run,) in self.db.execute(MARKED, (rows.ids(runs),)).fetchall()}
+        self._runs = rows.runs_at(self.db, runs)
 
         def is_alike(each: tuple[SqliteSegment, Part]) -> bool:
             row, part = each
-            return row.span in quiet and row.run not in marked and whole.only_ends(row, part)
+            return row.run not in self.marked and whole.is_simple(row, spans[row.span], part)
 
         for alike, some in groupby(guarded, key=is_alike):
-            batch = list(some)
-            if alike and len(batch) > 1 and not whole.are_awaited(self.db, batch):
-                whole.end(self.db, self.log, batch, self.process)
+            batch = [(row, spans[row.span], part) for row, part in some]
+            if alike and len(batch) > 1:
+                self._write_together(batch)
             else:
-                spans = rows.spans_at(self.db, (row.span for row, _ in batch))
-                for row, part in batch:
-                    _apply(self, row, spans[row.span], part)
+                for row, span, part in batch:
+                    _apply(self, row, span, part)
         joins.arrive(self.db, self.arrivals, self.empty, self.now, self.done)
+
+    def _write_together(self, batch: whole.Batch) -> None:
+        whole.end(self.db, self.log, batch, self.process)
+        self.arrivals += whole.arrivals(self.db, batch)
+        placed = (
+            adding.place(self.run(row.run), tasks, row.round + 1, self.columns)
+            for row, _, part in batch
+            for tasks in part.children
+        )
+        while some := list(islice(placed, adding.BATCH)):
+            adding.add_unkeyed(self.db, some, self.process, self.now)
 
 
 def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> None:
@@ -163,8 +178,10 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
     highest = _write_events(db, log, row, part)
     ended = _ended(part)
     _count(db, span, part, process)
-    end_tasks(db, span, ended, now)
-    _forget_lateness(db, row.run, part.tasks)
+    is_marked = row.run in commit.marked
+    end_tasks(db, span, ended, now, is_marked=is_marked)
+    if is_marked:
+        _forget_lateness(db, row.run, part.tasks)
     commit.empty.update(joins.create(db, row.run, part.joins, below))
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
@@ -236,34 +253,28 @@ def _write_events(db: Db, log: CommitLog, row: SqliteSegment, part: Part) -> int
 
 
 def _count(db: Db, span: SqliteSpan, part: Part, process: int) -> None:
-    if isinstance(part.statuses, Status):
-        rows.count(db, span.run, span.kind, part.statuses, process, len(part.tasks))
-    else:
-        for status, times in sorted(rows.tally(part.statuses).items()):
-            rows.count(db, span.run, span.kind, status, process, times)
+    statuses = part.statuses
+    counts = {statuses: len(part.tasks)} if isinstance(statuses, Status) else Counter(statuses)
+    rows.count_all(db, {(span.run, span.kind, status): times for status, times in counts.items()}, process)
 
 
-def end_tasks(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int) -> None:
+def end_tasks(
+    db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int, *, is_marked: bool = True
+) -> None:
     """What every end entails besides its event and its arrivals: the key is released, the mark has done its work."""
     keys.release(db, span, ended, now)
-    if _has_marks(db, span.run):
+    if is_marked:
         db.executemany(
             "DELETE FROM mark WHERE run = ? AND task = ? AND scope = ?",
             [(span.run, task, Scope.TASK) for task, _ in ended],
         )
 
 
-def _has_marks(db: Db, run: int) -> bool:
-    return db.execute("SELECT 1 FROM mark WHERE run = ? LIMIT 1", (run,)).fetchone() is not None
-
-
 def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
     """What ran out of time has its event now, and may be tried again."""
-    if _has_marks(db, run):
-        db.executemany(
-            "DELETE FROM mark WHERE run = ? AND task = ? AND status = ?",
-            [(run, task, Status.RETRYING) for task in tasks],
-        )
+    db.executemany(
+        "DELETE FROM mark WHERE run = ? AND task = ? AND status = ?", [(run, task, Status.RETRYING) for task in tasks]
+    )
 
 
 def arrivals_of(

@@ -40,7 +40,7 @@ def resume(db: Db, run: StoredRun, said: Said, now: int) -> RunState:
     """Open the gate again."""
     resumed = note(db, run, What.RESUMED, said, now)
     if resumed is not None and run.state is RunState.PAUSED:
-        return runs.advance(db, run.id, run.round, now).state
+        return runs.advance(db, [(run.id, run.round)], now)[0].state
     return (resumed or run).state
 
 
@@ -53,7 +53,7 @@ def cancel(db: Db, run: StoredRun, said: Said, into: RunState, now: int) -> Sett
         db.execute("UPDATE run SET becomes = ?, reason = ? WHERE id = ?", (into.value, reason, run.id))
     elif run.state is not RunState.DRAINING:
         return cancelled(run.state, run.state)
-    return cancelled(run.state, runs.advance(db, run.id, run.round, now).state)
+    return cancelled(run.state, runs.advance(db, [(run.id, run.round)], now)[0].state)
 
 
 def settle(db: Db, run: StoredRun, ask: Settle, now: int) -> Settled:
@@ -66,7 +66,7 @@ def settle(db: Db, run: StoredRun, ask: Settle, now: int) -> Settled:
         is_here=span is not None and span.published and span.run == run.id,
         row=None if row is None else row.state,
         life=lambda: _life(db, ask.task),
-        is_marked=lambda mark: mark in held.marks_of(db, run.id),
+        is_marked=lambda mark: mark in held.marks_of(db, [run.id]).get(run.id, ()),
     )
     if plan.mark is not None:
         rows.add_marks(db, [plan.mark])

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
+from ramify.model.moving import begins_at
 from ramify.model.run import NewRun, Order, Started, StoredRun, check_takes_tasks
 from ramify.model.task import Appended, NewTasks, applied_before, check_outside
 from ramify.store.sqlite import adding, joins, rows, runs
@@ -33,13 +34,14 @@ def start(
     ).fetchone()
     if known is not None:
         return Started(rows.read_run(known), created=False)
-    (next_id,) = db.execute("SELECT next FROM ids").fetchall()[0]
-    if not 0 < run.id < next_id:
+    reserved = adding.reserved(db)
+    if run.id not in reserved:
         raise BadPayload(f"run id {run.id} was not reserved from this store")
-    _check(db, tasks, new, waiters)
-    made = runs.create(db, run, now)
+    _check(db, tasks, new, waiters, reserved)
+    # Most begin at once: then their tasks need no gate.
+    made = runs.create(db, run, now, begins_at(run, tasks, now))
     added = _add(db, made, tasks, new, waiters, 0, now)
-    moved = runs.begin(db, made.id, now)
+    moved = runs.begin(db, made.id, now) if made.round < 0 else None
     there = made if moved is None else replace(made, round=moved.round)
     return Started(there, created=True, added=added)
 
@@ -51,15 +53,22 @@ def append(
     if applied_before(tasks, lambda first, last: rows.has_any(db, run.id, first, last)):
         return adding.known(db, run.id, tasks, now)
     check_takes_tasks(run.id, run.state)
-    _check(db, tasks, new, waiters)
-    added = _add(db, run, tasks, new, waiters, run.round + 1 if run.order is Order.ROUNDS else 0, now)
+    _check(db, tasks, new, waiters, adding.reserved(db))
+    round = run.round + 1 if run.order is Order.ROUNDS else 0
+    is_single = len(tasks) == 1 and not new and not waiters
+    if is_single and adding.extend_tail(db, run, tasks[0], round, now):
+        added = Appended(((tasks[0].first,),))
+    else:
+        added = _add(db, run, tasks, new, waiters, round, now)
     runs.hold_to_caps(db, () if run.max_tasks is None else (run.id,), now)
     return added
 
 
-def _check(db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
+def _check(
+    db: Db, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters], reserved: range
+) -> None:
     check_outside(tasks)
-    adding.check_room(db, tasks)
+    adding.check_room(db, tasks, reserved)
     joins.check(db, tasks, new, waiters)
 
 
@@ -72,8 +81,6 @@ def _add(
     round: int,
     now: int,
 ) -> Appended:
-    if len(tasks) == 1 and not new and not waiters and adding.extend_tail(db, run, tasks[0], round, now):
-        return Appended(((tasks[0].first,),))
     empty = joins.create(db, run.id, new, round)
     added = adding.add(db, run, tasks, round, 0, now)
     arrivals = [arrival for group in added for arrival in group.arrivals]

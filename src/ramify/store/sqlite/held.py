@@ -7,7 +7,6 @@ row has statements of its own, because a range is read faster than the ids in it
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice, repeat
 from typing import Any
@@ -52,6 +51,21 @@ RESULTS = (
 VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
 RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
 
+MARKS_OF = (
+    "SELECT run, scope, task, status, reason, mark.value, who FROM carray(?) AS wanted"
+    " CROSS JOIN mark ON run = wanted.value ORDER BY mark.rowid"
+)
+IS_HELD = (
+    "EXISTS (SELECT 1 FROM segment INDEXED BY held WHERE segment.state = 3 AND owner = ? AND segment.run = run.id)"
+)
+#: By way of what is told, which is little, and not of what is held, which may be thousands of small runs.
+HELD_IN = f"SELECT id, reason FROM run INDEXED BY run_open WHERE ended IS NULL AND state = ? AND {IS_HELD} ORDER BY id"
+MARKED = (
+    "WITH RECURSIVE marked(id) AS (SELECT min(run) FROM mark UNION ALL"
+    " SELECT (SELECT min(run) FROM mark WHERE run > id) FROM marked WHERE id IS NOT NULL)"
+    f" SELECT id FROM marked AS run WHERE id IS NOT NULL AND {IS_HELD}"
+)
+HELD_RUNS = "SELECT DISTINCT run FROM segment INDEXED BY held WHERE state = 3 AND owner = ?"
 TIMED = (
     "SELECT id, deadline, becomes FROM carray(?) AS wanted CROSS JOIN run ON run.id = wanted.value"
     " WHERE deadline IS NOT NULL AND state = 'open'"
@@ -63,7 +77,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     held = rows.claimed_under(db, tokens)
     firsts = sorted({row.span for row in held})
     spans = {first: shared for first, *shared in db.execute(SHARED, (rows.ids(firsts),))} if firsts else {}
-    marks = {run: marks_of(db, run) for run in {row.run for row in held}}
+    marks = marks_of(db, {row.run for row in held})
     tasks_of = [tasks_in(row.first, row.last, row.left) for row in held]
     near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
@@ -102,7 +116,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             parents=columns[0],
             details=_join_details(tasks, known, _results(db, known), details) if known else details,
             history=_histories(db, row, tasks) if row.attempt else {},
-            marks=_marked(db, marks[row.run], tasks),
+            marks=_marked(db, marks.get(row.run, ()), tasks),
             deaths=row.deaths,
             awaited=bool(awaited),
             lanes=list(columns[4]) if laned and row.lane is None else None,
@@ -196,10 +210,12 @@ def _histories(db: Db, row: SqliteSegment, tasks: Iterable[int]) -> dict[int, Hi
     return {task: fold(found[task]) for task in tasks if task in found}
 
 
-def marks_of(db: Db, run: int) -> list[Mark]:
-    """The marks of a run, oldest first."""
-    found = db.execute("SELECT scope, task, status, reason, value, who FROM mark WHERE run = ? ORDER BY rowid", (run,))
-    return [Mark(run, Scope(scope), task, Status(status), *held_runs) for scope, task, status, *held_runs in found]
+def marks_of(db: Db, runs: Collection[int]) -> dict[int, list[Mark]]:
+    """The marks of those of these runs that have any, oldest first."""
+    found: dict[int, list[Mark]] = {}
+    for run, scope, task, status, *rest in db.execute(MARKS_OF, (rows.ids(runs),)) if runs else ():
+        found.setdefault(run, []).append(Mark(run, Scope(scope), task, Status(status), *rest))
+    return found
 
 
 def _marked(db: Db, marks: Sequence[Mark], tasks: Iterable[int]) -> dict[int, Mark]:
@@ -227,33 +243,19 @@ def _above(
     return mark
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRuns:
-    """What a process must know of the runs it holds claims of: their marks, which are paused, and the seconds
-    until deadlines.
-    """
-
-    marks: tuple[Mark, ...]
-    paused: tuple[int, ...]
-    time_left: tuple[tuple[int, float], ...]
+def paused_for(db: Db, process: int) -> tuple[int, ...]:
+    """The paused runs that a process holds claims of."""
+    return tuple(run for run, _ in db.execute(HELD_IN, (RunState.PAUSED.value, process)))
 
 
-def held_runs(db: Db, process: int, now: int) -> HeldRuns:
-    """What a process is told of the runs it holds claims of."""
-    marks: list[Mark] = []
-    held = db.execute(
-        "SELECT id, state, reason FROM run"
-        " WHERE id IN (SELECT run FROM segment INDEXED BY held WHERE segment.state = 3 AND segment.owner = ?)"
-        " ORDER BY id",
-        (process,),
-    ).fetchall()
-    for run, state, reason in held:
-        if state == RunState.DRAINING:
-            marks.append(Mark(run, Scope.RUN, None, Status.CANCELLED, reason or ""))
+def marks_for(db: Db, process: int) -> tuple[Mark, ...]:
+    """The marks that a process is told, of the runs it holds claims of."""
+    draining = db.execute(HELD_IN, (RunState.DRAINING.value, process)).fetchall()
+    found = {run: [Mark(run, Scope.RUN, None, Status.CANCELLED, reason or "")] for run, reason in draining}
+    for run, marks in marks_of(db, [run for (run,) in db.execute(MARKED, (process,)).fetchall()]).items():
         # That a task ran out of time concerns its next claim alone.
-        marks += (mark for mark in marks_of(db, run) if mark.status is not Status.RETRYING)
-    paused = tuple(run for run, state, _ in held if state == RunState.PAUSED)
-    return HeldRuns(tuple(marks), paused, time_left(db, {run for run, *_ in held}, now))
+        found.setdefault(run, []).extend(mark for mark in marks if mark.status is not Status.RETRYING)
+    return tuple(mark for _, marks in sorted(found.items()) for mark in marks)
 
 
 def time_left(db: Db, runs: Collection[int], now: int) -> tuple[tuple[int, float], ...]:
@@ -261,3 +263,8 @@ def time_left(db: Db, runs: Collection[int], now: int) -> tuple[tuple[int, float
     found = db.execute(TIMED, (rows.ids(sorted(runs)),)) if runs else ()
     left = ((run, seconds_left(deadline, RunState(becomes), now)) for run, deadline, becomes in found)
     return tuple((run, seconds) for run, seconds in left if seconds is not None)
+
+
+def time_left_for(db: Db, process: int, now: int) -> tuple[tuple[int, float], ...]:
+    """The same for the runs that a process holds claims of."""
+    return time_left(db, {run for (run,) in db.execute(HELD_RUNS, (process,)).fetchall()}, now)

@@ -282,7 +282,7 @@ class SqliteReads:
     def marks(self, run: int) -> Sequence[Mark]:
         """Marks of a run."""
         with self._link.read() as db:
-            return held.marks_of(db, run)
+            return held.marks_of(db, [run]).get(run, [])
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id."""

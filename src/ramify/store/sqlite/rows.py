@@ -6,8 +6,7 @@ Functions here take a connection that is inside a transaction. They decide nothi
 from __future__ import annotations
 
 from array import array
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,6 +49,8 @@ INSERT_SEGMENT = (
     "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran,"
     " held, silent, apart, alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
+RUNS_AT = f"SELECT {RUN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
+COUNT = "INSERT INTO counter VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
 INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
@@ -91,6 +92,13 @@ def run_row(db: Db, run: int) -> StoredRun:
     if row is None:
         raise unknown(run)
     return read_run(row)
+
+
+def runs_at(db: Db, numbers: Iterable[int]) -> dict[int, StoredRun]:
+    """Those of these runs that there are, in one statement however many they are."""
+    wanted = sorted(set(numbers))
+    found = db.execute(RUNS_AT, (ids(wanted),)).fetchall() if wanted else []
+    return {row[0]: read_run(row) for row in found}
 
 
 def unknown(run: int) -> UnknownRun:
@@ -343,10 +351,13 @@ def add_marks(db: Db, marks: Iterable[Mark]) -> None:
 def count(db: Db, run: int, kind: str, what: Status | Tally, process: int, by: int) -> None:
     """Move a counter."""
     if by:
-        db.execute(
-            "INSERT INTO counter VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET value = value + excluded.value",
-            (run, kind, what, counter_slot(process), by),
-        )
+        db.execute(COUNT, (run, kind, what, counter_slot(process), by))
+
+
+def count_all(db: Db, counts: Mapping[tuple[int, str, Status | Tally], int], process: int) -> None:
+    """Move many counters, each by so much; they are named by run, kind and what is counted."""
+    slot = counter_slot(process)
+    db.executemany(COUNT, [(*counter, slot, by) for counter, by in sorted(counts.items()) if by])
 
 
 def latest(db: Db) -> int:
@@ -385,8 +396,3 @@ class CommitLog:
             (task, self.seq, status, value),
         )
         self.touched(task, task, 1)
-
-
-def tally(statuses: Iterable[Status]) -> Counter[Status]:
-    """How often each status occurs."""
-    return Counter(statuses)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Any, assert_never
@@ -26,7 +27,9 @@ STANDING = f"""SELECT id, state, round, becomes, ordering, endless, deadline, fo
     (SELECT min(round) FROM segment INDEXED BY segment_run WHERE run = run.id AND {WORKING}) AS lowest,
     (SELECT min(round) FROM segment INDEXED BY gated WHERE run = run.id AND state = 1) AS gated,
     state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state = 3),
-    state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state IN (0, 1, 2))"""
+    state = 'draining' AND EXISTS (SELECT 1 FROM segment WHERE run = run.id AND state IN (0, 1, 2)),
+    NOT EXISTS (SELECT 1 FROM segment INDEXED BY segment_run WHERE run = run.id AND {WORKING})
+        AND EXISTS (SELECT 1 FROM segment INDEXED BY segment_run WHERE run = run.id AND state = 2)"""
 ASKED = f"{STANDING} FROM carray(?) AS asked CROSS JOIN run ON id = asked.value"
 #: The open runs that may be able to move: all but those that certainly are not, which are most. `next_move` judges.
 MAY_MOVE = f"""SELECT * FROM ({STANDING} FROM run INDEXED BY run_open WHERE ended IS NULL) WHERE state = 'draining'
@@ -38,24 +41,30 @@ AWAITED = (
     "SELECT DISTINCT waiter.task FROM joins CROSS JOIN waiter ON waiter.id = joins.id"
     " WHERE joins.run = ? AND NOT joins.fired"
 )
+UNGATE = "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1"
+COUNTS = (
+    "SELECT run, what, sum(counter.value) FROM carray(?) AS ending CROSS JOIN counter ON run = ending.value"
+    " GROUP BY run, what"
+)
+WAITING = "INDEXED BY segment_run WHERE run IN (SELECT value FROM carray(?)) AND state = 2 ORDER BY id"
 COUNTED = "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what = ?"
 
 
-def create(db: Db, new: NewRun, now: int) -> StoredRun:
-    """Write the run row."""
+def create(db: Db, new: NewRun, now: int, round: int) -> StoredRun:
+    """Write the run row, at this round."""
     if new.follows is not None:
         rows.run_row(db, new.follows.run)
     follows, lead = (None, None) if new.follows is None else (new.follows.run, new.follows.lead)
     (since,) = db.execute(
-        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,-1,NULL,?,NULL,"
+        f"INSERT INTO run ({rows.RUN_COLUMNS}, becomes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,NULL,?,NULL,"
         "(SELECT ifnull(max(seq), 0) FROM commits),NULL,?) RETURNING since",
         (
             new.id, new.name, new.generation, new.shape, new.order.value, follows, lead, new.endless, new.params,
             new.digest, new.shown, rows.write_owner(new.owner), new.max_running, new.max_tasks, new.deadline,
-            new.fails_as.value, new.tolerates.value, RunState.OPEN.value, now, RunState.DONE.value,
+            new.fails_as.value, new.tolerates.value, RunState.OPEN.value, round, now, RunState.DONE.value,
         ),
     ).fetchall()[0]  # fmt: skip
-    return StoredRun(**asdict(new), state=RunState.OPEN, round=-1, reason=None, created=now, ended=None, since=since)
+    return StoredRun(**asdict(new), state=RunState.OPEN, round=round, reason=None, created=now, ended=None, since=since)
 
 
 def movable(db: Db, limit: int, now: int) -> tuple[tuple[int, int], ...]:
@@ -68,37 +77,38 @@ def movable(db: Db, limit: int, now: int) -> tuple[tuple[int, int], ...]:
 
 def look(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...] | None:
     """What `advance` would answer that changes nothing; None when there is something to change. It writes nothing."""
-    found = db.execute(ASKED, (rows.ids(run for run, _ in asked),)).fetchall() if asked else []
-    standings = {at.run: at for at in map(_standing, found)}
-    answers: list[Advanced] = []
-    for run, round in asked:
-        if (at := standings.get(run)) is None:
-            raise rows.unknown(run)
-        move = _asked(db, at, round, now)
-        if not isinstance(move, Stay):
-            return None
-        answers.append(_answer(at, now, gated_by=move.gated_by))
-    return tuple(answers)
+    moves = _moves(db, asked, now)
+    still = (_answer(at, now, gated_by=move.gated_by) for at, move in moves if isinstance(move, Stay))
+    return tuple(still) if all(isinstance(move, Stay) for _, move in moves) else None
 
 
 def begin(db: Db, run: int, now: int) -> Advanced | None:
     """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
-    at = standing(db, run)
-    return _move(db, at, _next(db, at, now), now) if at.lowest is not None else None
+    at = standings(db, [run])[run]
+    return _move(db, [(at, _next(db, at, now))], now)[0] if at.lowest is not None else None
 
 
-def advance(db: Db, run: int, round: int, now: int) -> Advanced:
-    """Judge the run; see the contract."""
-    at = standing(db, run)
-    return _move(db, at, _asked(db, at, round, now), now)
+def advance(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...]:
+    """Judge runs in their turn; see the contract. Those that concern nobody else are moved together."""
+    moves = _moves(db, asked, now)
+    if len({run for run, _ in asked}) == len(asked) and all(_is_alone(at, move) for at, move in moves):
+        return _move(db, moves, now)
+    return tuple(_move(db, _moves(db, [each], now), now)[0] for each in asked)
 
 
-def standing(db: Db, run: int) -> RunStanding:
-    """Where one run stands."""
-    found = db.execute(f"{STANDING} FROM run WHERE id = ?", (run,)).fetchall()
-    if not found:
-        raise rows.unknown(run)
-    return _standing(found[0])
+def _is_alone(at: RunStanding, move: Move) -> bool:
+    """Whether neither its leader nor its sweep ties what becomes of a run to what becomes of others."""
+    return at.leader is None and not isinstance(move, Drain) and not (isinstance(move, End) and at.waits)
+
+
+def standings(db: Db, runs: Collection[int]) -> dict[int, RunStanding]:
+    """Where these runs stand, in one statement however many they are."""
+    found = db.execute(ASKED, (rows.ids(runs),)).fetchall() if runs else []
+    known = {at.run: at for at in map(_standing, found)}
+    for run in runs:
+        if run not in known:
+            raise rows.unknown(run)
+    return known
 
 
 def _standing(row: tuple[Any, ...]) -> RunStanding:
@@ -106,8 +116,11 @@ def _standing(row: tuple[Any, ...]) -> RunStanding:
     return RunStanding(run, RunState(state), round, RunState(bound_for), Order(order), bool(endless), *rest)
 
 
-def _asked(db: Db, at: RunStanding, round: int, now: int) -> Move:
-    return _next(db, at, now) if round == at.round else Stay()
+def _moves(db: Db, asked: Sequence[tuple[int, int]], now: int) -> list[tuple[RunStanding, Move]]:
+    """How each of these goes on that is at the round at which it is believed to be."""
+    known = standings(db, [run for run, _ in asked])
+    each = ((known[run], round) for run, round in asked)
+    return [(at, _next(db, at, now) if round == at.round else Stay()) for at, round in each]
 
 
 def _next(db: Db, at: RunStanding, now: int) -> Move:
@@ -119,26 +132,31 @@ def _answer(at: RunStanding, now: int, *, moved: bool = False, gated_by: int | N
     return Advanced(at.state, at.round, moved, gated_by, left)
 
 
-def _move(db: Db, at: RunStanding, move: Move, now: int) -> Advanced:
-    match move:
-        case Stay(gated_by):
-            return _answer(at, now, gated_by=gated_by)
-        case Drain(late):
-            if late is not None:
-                _begin_drain(db, at.run, RunState.FAILED, late)
-            return _drain(db, rows.run_row(db, at.run), now)
-        case Open(round):
-            db.execute("UPDATE run SET round = ? WHERE id = ?", (round, at.run))
-            at = at._replace(round=round)
-            _ungate(db, at)
-            return _answer(at, now, moved=True)
-        case Ungate():
-            _ungate(db, at)
-            return _answer(at, now, moved=True)
-        case End():
-            return _end(db, rows.run_row(db, at.run), at.bound_for, now)
-        case _:
-            assert_never(move)
+def _move(db: Db, moves: Sequence[tuple[RunStanding, Move]], now: int) -> tuple[Advanced, ...]:
+    """Move runs on, in a few statements for those that open a round or end."""
+    opened = [(move.round, at.run) for at, move in moves if isinstance(move, Open)]
+    db.executemany("UPDATE run SET round = ? WHERE id = ?", opened)
+    moved = [(at._replace(round=move.round) if isinstance(move, Open) else at, move) for at, move in moves]
+    # Without a barrier the gate is opened for the rows of all rounds.
+    opening = [at for at, move in moved if isinstance(move, Open | Ungate)]
+    db.executemany(UNGATE, [(at.run, at.round if at.order is Order.ROUNDS else 2**62) for at in opening])
+    ended = _end(db, [at for at, move in moved if isinstance(move, End)], now)
+    answers: list[Advanced] = []
+    for at, move in moved:
+        match move:
+            case Stay(gated_by):
+                answers.append(_answer(at, now, gated_by=gated_by))
+            case Drain(late):
+                if late is not None:
+                    _begin_drain(db, at.run, RunState.FAILED, late)
+                answers.append(_drain(db, rows.run_row(db, at.run), now))
+            case Open() | Ungate():
+                answers.append(_answer(at, now, moved=True))
+            case End():
+                answers.append(ended[at.run])
+            case _:
+                assert_never(move)
+    return tuple(answers)
 
 
 def _begin_drain(db: Db, run: int, into: RunState, reason: str | None) -> None:
@@ -154,8 +172,6 @@ def _is_any(db: Db, where: str, values: tuple[object, ...]) -> bool:
 
 def _waits_for_others(db: Db, run: int) -> bool:
     """Whether a task of this run may still start because of what others do."""
-    if not _is_any(db, "segment WHERE run = ? AND state = 2", (run,)):
-        return False
 
     def awaited(number: int) -> Iterable[int]:
         return [task for (task,) in db.execute(AWAITED, (number,)).fetchall()]
@@ -174,28 +190,35 @@ def _waits_for_others(db: Db, run: int) -> bool:
     return awaits_others(run, AwaitingQuestions(awaited, row, works, follows))
 
 
-def _ungate(db: Db, at: RunStanding) -> None:
-    """Open the gate for the rows of the rounds that are open: without a barrier, of all."""
-    reached = at.round if at.order is Order.ROUNDS else 2**62
-    db.execute(
-        "UPDATE segment INDEXED BY gated SET state = 0 WHERE run = ? AND round <= ? AND state = 1", (at.run, reached)
-    )
-
-
-def _end(db: Db, run: StoredRun, into: RunState, now: int) -> Advanced:
-    counted = "SELECT what, sum(value) FROM counter WHERE run = ? GROUP BY what"
-    counts: dict[int, int] = dict(db.execute(counted, (run.id,)).fetchall())
-    waiting = rows.segments(db, "WHERE run = ? AND state = 2 ORDER BY id", (run.id,))
-    stuck = [task for row in waiting for task in tasks_in(row.first, row.last, row.left)]
-    state = ends_as(
-        run,
-        into,
-        failures=counts.get(Status.FAILED, 0) + counts.get(Status.QUARANTINED, 0),
-        cancelled=counts.get(Status.CANCELLED, 0),
-        stuck=len(stuck),
-    )
-    sweep(db, run, waiting, now)
-    return _close(db, run, state, stalled(stuck) if stuck else run.reason if state is into else None, now)
+def _end(db: Db, ending: Sequence[RunStanding], now: int) -> dict[int, Advanced]:
+    """End runs; what of them waits for what can never come is swept."""
+    if not ending:
+        return {}
+    numbers = rows.ids(at.run for at in ending)
+    counts: dict[int, dict[int, int]] = defaultdict(dict)
+    for run, what, many in db.execute(COUNTS, (numbers,)).fetchall():
+        counts[run][what] = many
+    waiting = rows.segments(db, WAITING, (numbers,)) if any(at.waits for at in ending) else []
+    runs = rows.runs_at(db, (at.run for at in ending))
+    answers: dict[int, Advanced] = {}
+    closed: list[tuple[str, str | None, int, int]] = []
+    for at in ending:
+        run, counted = runs[at.run], counts[at.run]
+        theirs = [row for row in waiting if row.run == run.id] if at.waits else []
+        stuck = [task for row in theirs for task in tasks_in(row.first, row.last, row.left)]
+        state = ends_as(
+            run,
+            at.bound_for,
+            failures=counted.get(Status.FAILED, 0) + counted.get(Status.QUARANTINED, 0),
+            cancelled=counted.get(Status.CANCELLED, 0),
+            stuck=len(stuck),
+        )
+        sweep(db, run, theirs, now)
+        reason = stalled(stuck) if stuck else run.reason if state is at.bound_for else None
+        closed.append((state.value, reason, now, run.id))
+        answers[run.id] = Advanced(state, run.round, moved=True)
+    _close(db, closed)
+    return answers
 
 
 def _into(db: Db, run: StoredRun) -> RunState:
@@ -204,17 +227,19 @@ def _into(db: Db, run: StoredRun) -> RunState:
     return RunState(becomes)
 
 
-def _close(db: Db, run: StoredRun, state: RunState, reason: str | None, now: int) -> Advanced:
-    db.execute("UPDATE run SET state = ?, reason = ?, ended = ? WHERE id = ?", (state.value, reason, now, run.id))
-    db.execute("DELETE FROM mark WHERE run = ?", (run.id,))
-    return Advanced(state, run.round, moved=True)
+def _close(db: Db, closed: Sequence[tuple[str, str | None, int, int]]) -> None:
+    """Runs are over: the state, the reason, when and the run of each."""
+    db.executemany("UPDATE run SET state = ?, reason = ?, ended = ? WHERE id = ?", closed)
+    db.execute("DELETE FROM mark WHERE run IN (SELECT value FROM carray(?))", (rows.ids(run for *_, run in closed),))
 
 
 def _drain(db: Db, run: StoredRun, now: int) -> Advanced:
     sweep(db, run, rows.segments(db, "WHERE run = ? AND state IN (0, 1, 2) ORDER BY id", (run.id,)), now)
     if _is_any(db, "segment WHERE run = ? AND state = 3", (run.id,)):
         return Advanced(run.state, run.round, moved=True)
-    return _close(db, run, _into(db, run), run.reason, now)
+    state = _into(db, run)
+    _close(db, [(state.value, run.reason, now, run.id)])
+    return Advanced(state, run.round, moved=True)
 
 
 def sweep(db: Db, run: StoredRun, swept: Sequence[SqliteSegment], now: int) -> None:
@@ -248,4 +273,4 @@ def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:
         if (why := too_many(run, added)) is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
                 _begin_drain(db, run.id, RunState.HALTED, why)
-            advance(db, run.id, run.round, now)
+            advance(db, [(run.id, run.round)], now)

@@ -87,7 +87,7 @@ class SqliteStore:
         self._commit_wait = CommitWait(lambda: int(link.changed()), f"{self._link.path}-wal")
         self._link.on_writing = self._noting.writing
         self._link.on_outcome += [self._commit_wait.outcome, self._noting.outcome]
-        self._turn, self._idle = 0, True
+        self._turn, self._idle, self._still = 0, True, True
         self.reads = SqliteReads(self._link, self._liveness)
 
     def _consume(self, db: Db, stamp: Stamp, answer: Answer) -> None:
@@ -145,8 +145,9 @@ class SqliteStore:
             draining = processes.is_draining(db, process)
             if draining is None:
                 return Beat(reaped=True)
-            told, now = held.held_runs(db, process, self.now()), self.now()
-            return Beat(False, told.marks, told.paused, processes.peers(db), told.time_left, draining, now)
+            now = self.now()
+            marks, paused = held.marks_for(db, process), held.paused_for(db, process)
+            return Beat(False, marks, paused, processes.peers(db), held.time_left_for(db, process, now), draining, now)
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
         """Ask a process to leave."""
@@ -291,12 +292,15 @@ class SqliteStore:
             return runs.movable(db, limit, self.now())
 
     def advance(self, asked: Sequence[tuple[int, int]]) -> tuple[Advanced, ...]:
-        """Judge rounds and ends. What does not move is told from a read."""
-        with self._link.read() as db:
-            if (still := runs.look(db, asked, self.now())) is not None:
-                return still
+        """Judge rounds and ends. After an answer that nothing moves it looks first, which is a read."""
+        if self._still:
+            with self._link.read() as db:
+                if (still := runs.look(db, asked, self.now())) is not None:
+                    return still
         with self._link.write() as db:
-            return tuple(runs.advance(db, run, round, self.now()) for run, round in asked)
+            answers = runs.advance(db, asked, self.now())
+            self._still = not any(answer.moved for answer in answers)
+            return answers
 
     def cancel(
         self,

@@ -1,38 +1,38 @@
-"""Parts that end whole rows and entail nothing else, written together: a few statements for all of them.
+"""Parts that end whole narrow rows, written together: a few statements for all of them.
 
-In lanes of their own, tasks have a row each, and a commit has a part for each row. Written one by one, as `commits.py`
-writes every part, nearly all of the time goes into statements that find nothing.
+In lanes of their own, tasks have a row each, and of many small runs each has one; a commit has a part for each row.
+Written one by one, as `commits.py` writes every part, nearly all of the time goes into statements that find nothing.
 
-Does not write anything that could matter to another part of the same commit: children, joins, keys that are released,
-marks, waits, staged ranges to publish and values of the context are left to `commits.py`.
+Does not write anything that could matter to another part of the same commit: new joins, keys that are taken or
+released, marks, staged ranges to publish and values of the context are left to `commits.py`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 import apsw
 
+from ramify.model.arrivals import Arrivals, Slot
 from ramify.model.commit import Part
-from ramify.model.event import Status
+from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
-from ramify.store.sqlite import bulk, rows
+from ramify.model.task import NewTasks
+from ramify.store.sqlite import bulk, joins, rows
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.rows import CommitLog, SqliteSegment
+from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
-QUIET = (
-    "SELECT first FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
-    " WHERE joined IS NULL AND (NOT keyed OR hold IN (?, ?))"
-)
-AWAITED = "SELECT 1 FROM carray(?) AS ended CROSS JOIN waiter ON waiter.task = ended.value LIMIT 1"
+#: The most ids of a row that is written together with others: the columns of a wider one are worth statements of their
+#: own.
+NARROW = 16
 DISCARD = (
     "UPDATE segment INDEXED BY fence SET state = 5, owner = NULL, token = NULL"
     " WHERE token IN (SELECT value FROM carray(?)) AND state = 4"
 )
 DROP = "DELETE FROM segment WHERE id IN (SELECT value FROM carray(?))"
 
-Guarded = Sequence[tuple[SqliteSegment, Part]]
+Batch = Sequence[tuple[SqliteSegment, SqliteSpan, Part]]
 
 
 def is_named(row: SqliteSegment, part: Part) -> bool:
@@ -40,36 +40,30 @@ def is_named(row: SqliteSegment, part: Part) -> bool:
     return row.left is None and isinstance(part.tasks, range) and part.tasks == range(row.first, row.last + 1)
 
 
-def quiet_spans(db: Db, batch: Guarded) -> frozenset[int]:
-    """Of the spans of these rows, by their first ids, those whose ends matter to no join and release no key."""
-    if len(batch) < 2:
-        return frozenset()
-    wanted = sorted({row.span for row, _ in batch})
-    return frozenset(first for (first,) in db.execute(QUIET, (rows.ids(wanted), Hold.LABEL, Hold.ONCE)))
-
-
-def only_ends(row: SqliteSegment, part: Part) -> bool:
-    """Whether the part ends every task of a row at its first attempt, and brings nothing else."""
-    more = part.children or part.joins or part.waiters or part.publish or part.discard or part.sets
-    if more or row.attempt or not is_named(row, part):
+def is_simple(row: SqliteSegment, span: SqliteSpan, part: Part) -> bool:
+    """Whether the part ends every task of a narrow row at its first attempt, and brings nothing but plain children."""
+    if row.attempt or row.last - row.first >= NARROW or not is_named(row, part):
         return False
-    return part.statuses.is_end if isinstance(part.statuses, Status) else all(s.is_end for s in part.statuses)
+    if part.joins or part.waiters or part.publish or part.discard or part.withheld or part.heirs or part.sets:
+        return False
+    if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
+        return False
+    ends = part.statuses.is_end if isinstance(part.statuses, Status) else all(s.is_end for s in part.statuses)
+    return ends and all(map(_is_plain, part.children))
 
 
-def are_awaited(db: Db, batch: Guarded) -> bool:
-    """Whether a join waits for one of these tasks."""
-    ended = rows.ids(task for _, part in batch for task in part.tasks)
-    return db.execute(AWAITED, (ended,)).fetchone() is not None
+def _is_plain(tasks: NewTasks) -> bool:
+    return tasks.keys is None and (tasks.join is None or tasks.slot is not None)
 
 
-def end(db: Db, log: CommitLog, batch: Guarded, process: int) -> None:
+def end(db: Db, log: CommitLog, batch: Batch, process: int) -> None:
     """Write their events, count them, discard what they staged, and let the rows go."""
     tasks: list[int] = []
     statuses: list[Status] = []
     values: list[bytes | None] = []
     took: dict[int, int] = {}
-    counts: Counter[tuple[int, str, Status]] = Counter()
-    for row, part in batch:
+    counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    for row, _, part in batch:
         column = part.status_column()
         log.touched(row.first, row.last, len(column))
         tasks += part.tasks
@@ -77,8 +71,24 @@ def end(db: Db, log: CommitLog, batch: Guarded, process: int) -> None:
         values += part.value_column()
         took |= part.took
         counts.update((row.run, row.kind, status) for status in column)
-    bulk.insert_events(db, log.seq, tasks, 1, statuses, values, took)
-    for (run, kind, status), many in sorted(counts.items()):
-        rows.count(db, run, kind, status, process, many)
-    db.execute(DISCARD, (apsw.carray(tuple(part.token for _, part in batch)),))
-    db.execute(DROP, (rows.ids(row.id for row, _ in batch),))
+    one_for_all = statuses[0] if statuses.count(statuses[0]) == len(statuses) else statuses
+    any_values = values if values.count(None) < len(values) else None
+    bulk.insert_events(db, log.seq, tasks, 1, one_for_all, any_values, took)
+    rows.count_all(db, counts, process)
+    db.execute(DISCARD, (apsw.carray(tuple(part.token for _, _, part in batch)),))
+    db.execute(DROP, (rows.ids(row.id for row, _, _ in batch),))
+
+
+def arrivals(db: Db, batch: Batch) -> Iterator[Arrivals]:
+    """What the ends of these tasks mean to joins: their groups' slots, and whoever waits for them."""
+    waiting: dict[int, list[Slot]] = defaultdict(list)
+    for task, join, slot in joins.waiters_of(db, [task for _, _, part in batch for task in part.tasks]):
+        waiting[task].append((join, slot))
+    for row, span, part in batch:
+        if span.join is None and waiting.keys().isdisjoint(part.tasks):
+            continue
+        ended = list(zip(part.tasks, part.status_column(), strict=True))
+        members = [(join, slot, status) for task, status in ended for join, slot in waiting.get(task, ())]
+        if span.join is not None:
+            members += ((span.join, task + span.shift, status) for task, status in ended)
+        yield Arrivals(row.run, row.round + 1, members)
