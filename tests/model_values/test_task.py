@@ -52,7 +52,7 @@ def test_the_largest_payload_passes() -> None:
         (Part(b"t", [1, 1]), "appears twice"),
         (Part(b"t", [1, 2], [Status.DONE]), "statuses has 1"),
         (Part(b"t", [1], values=[None, None]), "values has 2"),
-        (Part(b"t", [1], Status.REOPENED), "written by reopen"),
+        (Part(b"t", [1], Status.REOPENED), "written by stores themselves"),
         (Part(b"t", [1], values=[b"x" * (MAX_PAYLOAD + 1)]), "return a reference"),
         (Part(b"t", [1], Status.DONE, later=[Later([1], 5)]), "`later`"),
         (Part(b"t", [1], Status.RETRYING, later=[Later([1, 1], 5)]), "`later`"),

@@ -7,6 +7,7 @@ that all tasks of a run share are in its context.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -97,9 +98,13 @@ def test_the_tasks_of_a_run_share_its_context() -> None:
     assert run.context["last"] in ("pears", "plums")
 
 
+both = asyncio.Barrier(2)
+
+
 @engine.task
-def race(name: str) -> str:
+async def race(name: str) -> str:
     current().context.set("winner", name)
+    await both.wait()  # neither of them is done, so neither can know of the other
     return name
 
 

@@ -2,7 +2,8 @@
 
 Values are set together with the task's end, so an attempt that fails has set nothing, and nobody else sees a value
 before that. A value that was looked at stays what it is while the attempt lasts; a name that was not there is looked
-for again. Values are kept as JSON: what comes back is plain, unless `of` says as what to read it.
+for again. To look is to ask the store, once per name, on the event loop too. Values are kept as JSON: what comes back
+is plain, unless `of` says as what to read it.
 
 Does not decide which of two tasks was first: the store does, when it commits.
 """
