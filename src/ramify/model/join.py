@@ -72,6 +72,7 @@ class Rule(IntEnum):
     ANY_DONE = 2
     ANY_FAILED = 3
     ALWAYS = 4
+    NONE_HALTED = 5  #: some may have been skipped, but not because of a failure before them
 
     def allows(self, ends: Ends) -> bool:
         """Whether the task runs when its members ended like this."""
@@ -86,6 +87,8 @@ class Rule(IntEnum):
                 return ends.failed > 0
             case Rule.ALWAYS:
                 return True
+            case Rule.NONE_HALTED:
+                return not ends.failed and not ends.cancelled
             case _:
                 assert_never(self)
 
@@ -95,7 +98,9 @@ class Rule(IntEnum):
             return f"none of the {ends.all} tasks it waits for failed"
         if self is Rule.ANY_DONE:
             return f"none of the {ends.all} tasks it waits for ended well"
-        broken = ends.failed if self is Rule.NONE_FAILED else ends.broken
+        broken = ends.broken
+        if self in (Rule.NONE_FAILED, Rule.NONE_HALTED):
+            broken = ends.failed if self is Rule.NONE_FAILED else ends.failed + ends.cancelled
         return f"{broken} of the {ends.all} tasks it waits for did not end well"
 
 
