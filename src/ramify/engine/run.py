@@ -377,7 +377,13 @@ class Run(Generic[R_co]):
         if tasks and not named:
             return Retried()
         chosen = TasksToRetry(named, failed, quarantined, cancelled)
-        return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
+        retried = retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
+        if retried == Retried() and self._stored.fails_as is RunState.HALTED:
+            raise ConfigError(
+                f"nothing of run {self.id} failed, so there is nothing to try again; name its steps, or give "
+                "quarantined=True or cancelled=True"
+            )
+        return retried
 
     def forget(self, reason: str = "", *, older: timedelta | None = None, by: str | None = None) -> int:
         """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.

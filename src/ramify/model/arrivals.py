@@ -171,7 +171,7 @@ def skipped_as(join: Standing | None) -> Status:
     """
     if join is None or not join.fired or Rule(join.rule).allows(ends := join.ends):
         return Status.SKIPPED
-    return Status.CANCELLED if ends.failed or ends.cancelled else Status.SKIPPED
+    return Status.CANCELLED if ends.halted else Status.SKIPPED
 
 
 def created(run: int, joins: NewJoins) -> Iterator[Standing]:

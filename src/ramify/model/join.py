@@ -50,6 +50,11 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
         return self.failed + self.skipped + self.cancelled
 
     @property
+    def halted(self) -> int:
+        """How many failed, or did not run because of a failure or of somebody."""
+        return self.failed + self.cancelled
+
+    @property
     def worst(self) -> Status:
         """How a join without a task arrives elsewhere: as its worst member ended."""
         if self.failed:
@@ -72,7 +77,7 @@ class Rule(IntEnum):
     ANY_DONE = 2
     ANY_FAILED = 3
     ALWAYS = 4
-    NONE_HALTED = 5  #: some may have been skipped, but not because of a failure before them
+    NONE_HALTED = 5  #: any done; others may have been skipped, but not because of a failure before them
 
     def allows(self, ends: Ends) -> bool:
         """Whether the task runs when its members ended like this."""
@@ -88,7 +93,7 @@ class Rule(IntEnum):
             case Rule.ALWAYS:
                 return True
             case Rule.NONE_HALTED:
-                return not ends.failed and not ends.cancelled
+                return ends.done > 0 and not ends.halted
             case _:
                 assert_never(self)
 
@@ -98,9 +103,9 @@ class Rule(IntEnum):
             return f"none of the {ends.all} tasks it waits for failed"
         if self is Rule.ANY_DONE:
             return f"none of the {ends.all} tasks it waits for ended well"
-        broken = ends.broken
-        if self in (Rule.NONE_FAILED, Rule.NONE_HALTED):
-            broken = ends.failed if self is Rule.NONE_FAILED else ends.failed + ends.cancelled
+        if self is Rule.NONE_HALTED:
+            return f"{ends.halted} of the {ends.all} tasks it waits for failed, {ends.skipped} had nothing to do"
+        broken = ends.failed if self is Rule.NONE_FAILED else ends.broken
         return f"{broken} of the {ends.all} tasks it waits for did not end well"
 
 
