@@ -192,6 +192,39 @@ def test_a_divert_takes_one_way_and_converge_gets_what_came_of_it(both: Engine) 
         assert ("one" in ends(done, "skipped")) == (n == 1)
 
 
+@here.task(retries=0)
+def unsaid_route(n: int) -> Any:
+    return Route("odd", n)
+
+
+def test_a_route_that_no_annotation_tells_of_is_a_failure(both: Engine) -> None:
+    done = run(both, steps(unsaid_route).divert({"odd": anything}, otherwise=anything).converge(anything), 1)
+    assert done.state is RunState.HALTED
+    assert ["Annotate it with its type" in error.failure.text for error in done.errors()] == [True]
+
+
+def test_a_failed_step_of_a_branch_is_resolved_by_hand(both: Engine) -> None:
+    written = steps(many).expand(steps(one).chain(more).chain(one)).collapse(listed)
+    BAD.add("one[1].more")
+    for name, result, expected in (("given", 70, [1, 70, 3]), ("skipped", None, [1, 3])):
+        done = run(both, written, 3, name=name)
+        assert (done.state, states(done)["listed"]) == (RunState.HALTED, "skipped")
+        if result is None:
+            done.resolve("one[1].more", skip=True, reason="never mind")
+        else:
+            done.resolve("one[1].more", result=result, reason="by hand")
+        done = run(both, written, 3, name=name)
+        assert (done.state, done["listed"].result) == (RunState.DONE, expected)
+
+
+def test_very_many_branches_are_brought_together_once(both: Engine) -> None:
+    written = steps(many).expand(steps(one).chain(more)).collapse(listed)
+    done = run(both, written, 1_000)
+    assert (done.state, done["listed"].result) == (RunState.DONE, list(range(1, 1_001)))
+    BAD.add("one[700].one")
+    assert run(both, written, 1_000)["listed"].state == "skipped"
+
+
 @pytest.mark.parametrize("value", [None, 0, "", [], {}, False])
 def test_a_way_may_give_nothing(both: Engine, value: Any) -> None:
     given = steps(anything).divert({"never": anything}, otherwise=anything).converge(anything)
