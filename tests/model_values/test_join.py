@@ -12,10 +12,10 @@ from ramify.model.join import Ends, Rule, nearest, part_sizes
 #: Ends, and the rules that let the task run.
 CELLS = [
     (Ends(), {Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ALWAYS}),
-    (Ends(done=2), {Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
+    (Ends(done=2), {Rule.NONE_HALTED, Rule.ALL_DONE, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
     (Ends(done=1, failed=1), {Rule.ANY_DONE, Rule.ANY_FAILED, Rule.ALWAYS}),
     (Ends(failed=2), {Rule.ANY_FAILED, Rule.ALWAYS}),
-    (Ends(done=1, skipped=1), {Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
+    (Ends(done=1, skipped=1), {Rule.NONE_HALTED, Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
     (Ends(skipped=2), {Rule.NONE_FAILED, Rule.ALWAYS}),
     (Ends(done=1, cancelled=1), {Rule.NONE_FAILED, Rule.ANY_DONE, Rule.ALWAYS}),
     (Ends(cancelled=1, failed=1), {Rule.ANY_FAILED, Rule.ALWAYS}),

@@ -82,16 +82,28 @@ class _Judge:
         return ENDINGS[node.end]
 
     def _ends(self, node: Node) -> Ends:
-        """How those ended that a root waits for."""
-        told = [self._outcome(self._nodes[number])[0] for number in node.waits]
+        """How those arrived that a task waits for."""
+        split = self._continues.get(node.number)
+        told = [self._arrived(self._nodes[number]) for number in node.waits or (split.members if split else ())]
         failed = sum(status in BAD for status in told)
         return Ends(told.count(Status.DONE), failed, *map(told.count, OTHERS))
 
+    def _arrived(self, node: Node) -> Status | None:
+        """How a member arrived: what a failure kept from running as cancelled."""
+        speaks = self._speaker(node)
+        status = self._status.get(speaks.number)
+        return Status.CANCELLED if status is Status.SKIPPED and self._ends(speaks).halted else status
+
+    def _speaker(self, node: Node) -> Node:
+        """Who speaks for a member that ended: its continuation, or the last of what it has grown."""
+        while self._status.get(node.number) is Status.DONE and node.waited_for and (node.splits or node.grown):
+            node = self._nodes[node.splits[0].then if node.splits else node.grown[-1]]
+        return node
+
     def _outcome(self, node: Node) -> tuple[Status | None, int]:
-        """How a member ended in the eyes of whoever waits for it, and when: its continuation speaks for it."""
+        """How a member ended in the eyes of whoever waits for it, and when."""
+        node = self._speaker(node)
         status = self._status.get(node.number)
-        if status is Status.DONE and node.waited_for and node.splits:
-            return self._outcome(self._nodes[node.splits[0].then])
         events = self._world.tables.events.get(self._watch.tasks[node.number], ())
         return status, events[-1].seq if events else 0
 

@@ -18,6 +18,7 @@ from ramify.kernel.control import Defer, Fatal
 from ramify.kernel.current import current
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
+from ramify.kernel.offspring import LinkedCall
 from ramify.kernel.outbox import Finished
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import Flush, PutBack, Step
@@ -222,6 +223,10 @@ class Process:
             me.spawn(*(nodes[child].call for child in node.children))
         for split in node.splits:
             me.spawn(*(nodes[member].call for member in split.members), then=nodes[split.then].call)
+        if node.grown:
+            inside = [nodes[number] for number in node.grown]
+            places = {each.number: place for place, each in enumerate(inside)}
+            me._grow([LinkedCall(each.call, [places[n] for n in each.waits], each.rule, False) for each in inside])
         return None if node.value is None else int(node.value)
 
 

@@ -3,7 +3,8 @@
 Each seed is a story of its own: its processes, settings, tasks and faults. The kernels are real, with loop, workers,
 stand-in, event loop and heartbeat; their time and their threads are made up. After every turn the books of the cores
 and the new contents of the store are checked, and once the faults have stopped the runs must end with exactly the tasks
-that were planned. In half of the stories roots wait for each other, as nodes of a DAG do. A seed that fails is told
+that were planned. In half of the stories roots wait for each other, as nodes of a DAG do, and tasks
+grow into branches, and these into others, as those of pipelines do. A seed that fails is told
 again, aloud, by `python -m tests.simulation SEED`; add it to `seeds.txt`.
 """
 
@@ -20,7 +21,7 @@ from tests.simulation.watch import Violation
 from tests.simulation.world import LINKED, World
 
 #: Stories in one test, so that a failure is near and a hang is found: 8 of them and the first 200 are 1,000 in all.
-BATCH, LARGE_BATCH = 100, 225
+BATCH, LARGE_BATCH = 100, 250
 #: In half of them roots wait for each other.
 SEEDS = 2 * LINKED
 KNOWN = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1] != "#"]
@@ -69,6 +70,15 @@ def test_in_stories_of_the_second_half_roots_wait_for_each_other_by_every_rule()
     assert {node.rule for node in nodes if node.waits} == set(Rule)
     assert max(len(node.waits) for node in nodes) == 3
     assert not any(node.waits for node in World(LINKED - 1).tree.nodes)
+
+
+def test_in_stories_of_the_second_half_branches_grow_inside_of_branches() -> None:
+    nested = 0
+    for number in range(40):
+        nodes = World(LINKED + number).tree.nodes
+        inside = {each for node in nodes for each in node.grown}
+        nested += sum(bool(nodes[each].grown) for each in inside)
+    assert nested > 20
 
 
 @pytest.mark.parametrize("seed_number", [15, 31, LINKED + 17])

@@ -74,7 +74,8 @@ class Split:
 class Node:
     """One task. `waited_for`: somebody waits for it, so its continuation takes its place.
 
-    A root may wait for other roots, as nodes of a DAG do, and runs if these ended as its rule says.
+    A root may wait for other roots, as nodes of a DAG do, and runs if these ended as its rule says. So may those that
+    a task has `grown`, as branches of a pipeline do; the last of them takes its place.
     """
 
     number: int
@@ -91,6 +92,7 @@ class Node:
     waited_for: bool = False
     children: list[int] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
+    grown: tuple[int, ...] = ()
     waits: tuple[int, ...] = ()
     rule: Rule = Rule.ALL_DONE
 
@@ -125,6 +127,7 @@ class Node:
         for split in self.splits:
             yield from split.members
             yield split.then
+        yield from self.grown
 
 
 def number_of(body: bytes) -> int:
@@ -171,6 +174,7 @@ class Tree:
     ) -> None:
         self._chance = chance
         self._handlers = handlers
+        self._linked = linked
         self._groups: dict[tuple[str, float | None], Group] = {}
         self._setbacks = chance.choice((0.0, 0.2, 0.5))
         self._failures = chance.choice((0.0, 0.0, 0.1))
@@ -192,7 +196,7 @@ class Tree:
                 self._link(roots)
             self._grow(roots, max(len(roots), size // runs))
         # What kills must be something that ends a branch: whatever it would have made never exists.
-        leaves = [node for node in self.nodes if not node.children and not node.splits]
+        leaves = [node for node in self.nodes if not (node.children or node.splits or node.grown)]
         for node in chance.sample(leaves, min(killers, len(leaves))):
             node.script, node.end, node.value = (), chance.choice((Act.KILL, Act.KILL, Act.KILL_LATER)), None
 
@@ -209,7 +213,14 @@ class Tree:
             node = frontier.pop(chance.randrange(len(frontier)))
             if node.end is not Act.DONE:
                 continue
-            if chance.random() < self._splits:
+            if self._linked and chance.random() < 0.3:
+                # Branches inside of branches.
+                inside = [self._node(node.run, node.number, True) for _ in range(chance.randint(1, 5))]
+                self._link(inside)
+                node.grown = tuple(each.number for each in inside)
+                frontier += inside
+                room -= len(inside)
+            elif chance.random() < self._splits:
                 # A task that others wait for has one continuation at most.
                 for _ in range(1 if node.waited_for else chance.choice((1, 1, 2))):
                     members = [self._node(node.run, node.number, True) for _ in range(chance.randint(0, 4))]
@@ -218,7 +229,7 @@ class Tree:
                     node.splits.append(Split(tuple(m.number for m in members), then.number))
                     frontier += [*members, then]
                     room -= len(members) + 1
-            if chance.random() < 0.6 or not node.splits:
+            if chance.random() < 0.6 or not (node.splits or node.grown):
                 children = [self._node(node.run, node.number, False) for _ in range(chance.randint(0, self._fan))]
                 node.children += [child.number for child in children]
                 frontier += children

@@ -239,6 +239,16 @@ class ForgetsDelays(Committing):
                 row.due = None
 
 
+@caught_by("joins: what a failure kept from running arrives as cancelled")
+class ForgetsWhyItWasSkipped(Committing):
+    """Lets what a failure kept from running arrive like something that had nothing to do."""
+
+    def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
+        for join in self._tables.joins.values():
+            for bits in join.parts.values():
+                bits.skipped, bits.cancelled = bits.skipped | bits.cancelled, 0
+
+
 @caught_by("keys: a dropped child that a join counts arrives when the holder ends")
 class DuplicatesArriveAtOnce(Committing):
     """Counts a duplicate as arrived although the other task has not ended."""

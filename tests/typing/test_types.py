@@ -65,6 +65,91 @@ dag.add(plain.of("x", 1), when="sometimes")  # wrong
 dag.add(plain)  # wrong
 """
 
+WRONG_PIPELINES = """
+from datetime import timedelta
+from ramify import Engine, Route, Stream, steps
+
+engine = Engine()
+DAY = timedelta(days=1)
+
+@engine.task
+def receive(order: str) -> str:
+    return order
+
+@engine.task
+def count(order: str) -> int:
+    return len(order)
+
+@engine.task
+def lines(order: str) -> list[str]:
+    return [order]
+
+@engine.task
+def ship(parcels: Stream[int]) -> str:
+    return str(list(parcels))
+
+@engine.task
+def merge(parts: list[int]) -> str:
+    return str(parts)
+
+@engine.task
+def merge_named(parts: dict[str, int]) -> str:
+    return str(parts)
+
+@engine.task
+def texts(parts: list[str]) -> str:
+    return str(parts)
+
+@engine.task
+def add(number: int) -> int:
+    return number + 1
+
+@engine.task
+def decide(order: str, answer: bool) -> Route[str]:
+    return Route("ship", order)
+
+steps(count).chain(receive)  # wrong
+steps(receive).chain(count).chain(add).chain(count)  # wrong
+steps(receive).chain(decide)  # wrong
+steps(receive).chain(count.of("x"))  # wrong
+steps(receive).chain(steps(count))  # wrong
+steps(receive).chain(count, retires=3)  # wrong
+steps(receive).chain(count, retries="often")  # wrong
+steps(steps(receive))  # wrong
+engine.pipeline("x", count)  # wrong
+engine.pipeline("x", steps(count)).of(3)  # wrong
+engine.pipeline("x", steps(count)).of()  # wrong
+number: str = next(engine.run(engine.pipeline("x", steps(count)).of("x")).results())  # wrong
+steps(receive).expand(count)  # wrong
+steps(lines).expand(add)  # wrong
+steps(lines).expand(steps(receive).chain(add))  # wrong
+steps(lines).expand(receive).collapse(ship)  # wrong
+steps(lines).expand(count).collapse(merge)  # wrong
+steps(lines).expand(count).combine(merge)  # wrong
+steps(lines).collapse(ship)  # wrong
+steps(lines).expand(lines).expand(count).collapse(ship).collapse(ship)  # wrong
+steps(receive).combine(merge)  # wrong
+steps(receive).converge(count)  # wrong
+steps(receive).divide([count, count]).combine(texts)  # wrong
+steps(receive).divide([count, count]).combine(merge_named)  # wrong
+steps(receive).divide({"a": count, "b": count}).combine(merge)  # wrong
+steps(receive).divide([count, add])  # wrong
+steps(receive).divide([steps(count), steps(add)])  # wrong
+steps(receive).divide({"a": steps(count), "b": add})  # wrong
+steps(receive).divide([count]).collapse(ship)  # wrong
+steps(receive).gate("ok", bool).chain(count)  # wrong
+steps(receive).gate("ok", bool).chain(decide).divert({"a": count})  # wrong
+steps(receive).gate("ok", str).chain(decide)  # wrong
+steps(receive).gate("ok", bool, timeout=DAY, otherwise="yes").chain(decide)  # wrong
+steps(receive).gate("ok", bool, timeout=3)  # wrong
+steps(receive).gate("ok", bool).chain(decide).divert({"a": add}, otherwise=count)  # wrong
+steps(receive).gate("ok", bool).chain(decide).divert({"a": count}, otherwise=add)  # wrong
+steps(receive).gate("ok", bool).chain(decide).divert({"a": count}, otherwise=count).converge(receive)  # wrong
+steps(receive).divert({"a": count}, otherwise=count).collapse(ship)  # wrong
+steps(receive).divide([steps(receive).gate("ok", str)]).combine(merge)  # wrong
+steps(receive).sleep(3)  # wrong
+"""
+
 # What both must know of `measure`: it takes a str, and an int comes of it in the end.
 KNOWN = """
 from typing import assert_type
@@ -126,14 +211,16 @@ def test_every_example_of_the_readme_is_understood_without_ignores(check: Checke
 
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_all_public_types_are_understood(check: Checker, tmp_path: Path) -> None:
-    assert check([HERE / "revealed.py"], tmp_path) == set()
+    assert check([HERE / "revealed.py", HERE / "pipelines.py"], tmp_path) == set()
 
 
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_each_planted_mistake_is_found_and_nothing_else(check: Checker, tmp_path: Path) -> None:
-    file = write(tmp_path, "wrong.py", WRONG)
-    marked = {("wrong.py", n) for n, line in enumerate(WRONG.splitlines(), start=1) if line.endswith("# wrong")}
-    assert check([file], tmp_path) == marked
+    texts = {"wrong.py": WRONG, "pipelines.py": WRONG_PIPELINES}
+    files = [write(tmp_path, name, text) for name, text in texts.items()]
+    marked = {(name, n) for name, text in texts.items() for n, line in enumerate(text.splitlines(), start=1)
+              if line.endswith("# wrong")}  # fmt: skip
+    assert check(files, tmp_path) == marked
 
 
 def write(folder: Path, name: str, text: str) -> Path:

@@ -17,6 +17,7 @@ from itertools import islice
 import msgspec
 
 from ramify.engine.reading import Reading
+from ramify.errors import ConfigError
 from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
@@ -24,6 +25,7 @@ from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.process import Stamp
 from ramify.model.reopening import REOPEN_LIMIT
+from ramify.model.run import RunState
 from ramify.store.contract import Reopened, Store
 from ramify.store.here import person
 
@@ -53,6 +55,11 @@ def retry(
             superseded += answer.superseded
     finally:
         store.leave(sender.process)
+    if not reopened and not superseded and store.reads.run(run).fails_as is RunState.HALTED:
+        raise ConfigError(
+            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or give quarantined=True "
+            "or cancelled=True"
+        )
     return Retried(len(reopened), tuple(superseded))
 
 

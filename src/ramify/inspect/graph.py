@@ -55,6 +55,7 @@ _WHEN = {
     Rule.ANY_DONE: "any-done",
     Rule.ANY_FAILED: "failed",
     Rule.ALWAYS: "always",
+    Rule.NONE_HALTED: "none-halted",
 }
 
 

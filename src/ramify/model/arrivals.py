@@ -169,6 +169,16 @@ def due_after(join: Standing, delay: int | None, now: int) -> int | None:
     return min(now + delay, PARKED) if Rule(join.rule).allows(join.ends) else None
 
 
+def skipped_as(join: Standing | None) -> Status:
+    """How a skipped task arrives, whose join this was: as cancelled when a failure kept it from running.
+
+    So whoever waits for it can tell that from a task that had nothing to do.
+    """
+    if join is None or not join.fired or Rule(join.rule).allows(ends := join.ends):
+        return Status.SKIPPED
+    return Status.CANCELLED if ends.halted else Status.SKIPPED
+
+
 def created(run: int, joins: NewJoins) -> Iterator[Standing]:
     """The joins as they are when they are new."""
     outers = joins.outers or [None] * len(joins.ids)

@@ -50,6 +50,11 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
         return self.failed + self.skipped + self.cancelled
 
     @property
+    def halted(self) -> int:
+        """How many failed, or did not run because of a failure or of somebody."""
+        return self.failed + self.cancelled
+
+    @property
     def worst(self) -> Status:
         """How a join without a task arrives elsewhere: as its worst member ended."""
         if self.failed:
@@ -72,6 +77,7 @@ class Rule(IntEnum):
     ANY_DONE = 2
     ANY_FAILED = 3
     ALWAYS = 4
+    NONE_HALTED = 5  #: any done; others may have been skipped, but not because of a failure before them
 
     def allows(self, ends: Ends) -> bool:
         """Whether the task runs when its members ended like this."""
@@ -86,6 +92,8 @@ class Rule(IntEnum):
                 return ends.failed > 0
             case Rule.ALWAYS:
                 return True
+            case Rule.NONE_HALTED:
+                return ends.done > 0 and not ends.halted
             case _:
                 assert_never(self)
 
@@ -95,6 +103,8 @@ class Rule(IntEnum):
             return f"none of the {ends.all} tasks it waits for failed"
         if self is Rule.ANY_DONE:
             return f"none of the {ends.all} tasks it waits for ended well"
+        if self is Rule.NONE_HALTED:
+            return f"{ends.halted} of the {ends.all} tasks it waits for failed, {ends.skipped} had nothing to do"
         broken = ends.failed if self is Rule.NONE_FAILED else ends.broken
         return f"{broken} of the {ends.all} tasks it waits for did not end well"
 

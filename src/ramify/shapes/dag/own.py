@@ -128,7 +128,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
         some = list(islice(calls, 1))
         if not some:
             raise Skip(f"{how.source} gave nothing, so there is nothing to do with it")
-        me.spawn(chain(some, calls), then=then._with(rule=Rule.NONE_FAILED))
+        me.spawn(chain(some, calls), then=then._with(rule=Rule.NONE_HALTED))
     else:
         me.spawn(each(), then=then.always() if how.spare else then)
 

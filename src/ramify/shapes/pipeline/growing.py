@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, assert_never, get_args, get_origin
+from enum import Enum
+from itertools import zip_longest
+from typing import Any, Literal, assert_never, get_args, get_origin
 
 import msgspec
 
-from ramify.errors import ConfigError
+from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
+from ramify.model.codec.fitting import fits, in_code
 from ramify.model.codec.wire import Wire, tree_in
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
@@ -65,11 +68,16 @@ class Growing:
 
     def add(self, elements: Sequence[Element], passed: Passed, *, wanted: bool = False) -> Passed:
         """Add elements behind what was passed on; if the result is wanted, it is one value."""
-        for at, element in enumerate(elements):
-            is_wanted = wanted or at + 1 < len(elements)
+        for element, following in zip_longest(elements, elements[1:]):
+            is_wanted = wanted or following is not None
             match element:
                 case Step():
                     passed = self._step(element, *passed.args)
+                    if passed.tip._number in self._dag._makers and not isinstance(following, ExpandElement):
+                        raise ConfigError(
+                            f"{self._dag.name}: {passed.tip} yields its items, and nobody keeps them; go on with "
+                            "expand(…), or let it return a list"
+                        )
                 case Gate():
                     passed = self._gate(element, passed)
                 case Sleep():
@@ -89,13 +97,20 @@ class Growing:
     def first(self, step: Step) -> Passed:
         """Add the first step of a pipeline, whose arguments come with each run."""
         group: Any = getattr(step.task, "group", None)
-        call: Call[Any] = Call(group, b"[]")
+        call = step.chosen(Call(group, b"[]"))
         if yielding(call) is not None:
             raise ConfigError(f"{self._dag.name}: the first step, {step.name}, yields its items; let it return a list")
         return self._added(step, call)
 
     def _step(self, step: Step, *args: Any) -> Passed:
-        return self._added(step, step.call(*args))
+        return self._added(step, self._call(step, *args))
+
+    def _call(self, step: Step, *args: Any) -> Call[Any]:
+        try:
+            return step.call(*args)
+        except BadPayload as error:
+            more = "; a step behind a gate takes two arguments, the value and the answer" if len(args) > 1 else ""
+            raise ConfigError(f"{self._dag.name}: {error}{more}") from None
 
     def _added(self, step: Step, call: Call[Any]) -> Passed:
         id = step.options.get("id")
@@ -110,7 +125,7 @@ class Growing:
 
     def _sleep(self, sleep: Sleep, passed: Passed) -> Passed:
         call = call_of(HANDLERS[SLEEP], passed.value).delay(_seconds(sleep.length))
-        node = self._insert(call, self._id(sleep, "sleep"), passed.tips)
+        node = self._insert(call, self._dag._free_id("sleep"), passed.tips)
         return Passed((Reference(node, of=passed.value.of),), (node,))
 
     def _run(self, element: RunOther, passed: Passed) -> Passed:
@@ -147,7 +162,12 @@ class Growing:
             raise self._open("expand", "collapse")
         first = expansion.body[0]
         assert isinstance(first, Step)
-        call, id = first.call(source.each), first.options.get("id")
+        if source._number not in self._dag._makers and not fits(gives := passed.value.of, list[Any]):
+            raise ConfigError(
+                f"{self._dag.name}: expand({first.name}): {source} gives {in_code(gives)}, and expand is over the "
+                "elements of a list"
+            )
+        call, id = self._call(first, source.each), first.options.get("id")
         of = call.group.signature.result
         if len(expansion.body) > 1:
             steps, of = self._branch(expansion, first, source.each, is_met)
@@ -164,7 +184,7 @@ class Growing:
 
         Ids are those within the branch.
         """
-        inner = Dag(first.name)
+        inner = Dag(self._dag.name)
         value: Any = inner.param("value", item.of)
         growing = Growing(inner, self._whole, self._definitions)
         passed = growing.add(expansion.body, Passed((value,), ()), wanted=wanted)
@@ -177,26 +197,31 @@ class Growing:
         is_route = (get_origin(chosen.of) or chosen.of) is Route
         of = (get_args(chosen.of) or (Any,))[0] if is_route else chosen.of
         names = list(diversion.ways)
+        possible = _possible(chosen.of)
+        if possible is not None and (never := [name for name in names if name not in possible]):
+            raise ConfigError(
+                f"{self._dag.name}: the way {never[0]!r} can never be taken: {passed.tip} gives {', '.join(possible)}"
+            )
         found = []
         ways: list[tuple[str | None, Sequence[Element]]] = [*diversion.ways.items(), (None, diversion.otherwise)]
         is_met = wanted or diversion.into is not None
         for name, way in ways:
             call = call_of(HANDLERS[WAY], chosen, name, names, is_route)
-            id = f"{passed.tip.id}={'otherwise' if name is None else name}"
-            node = self._insert(call, self._id(diversion, id), passed.tips)
+            id = self._dag._free_id(f"{passed.tip.id}={'otherwise' if name is None else name}")
+            node = self._insert(call, id, passed.tips)
             found.append(self.add(way, Passed((Reference(node, of=of),), (node,)), wanted=is_met))
         if not is_met:
             return _apart(found)
         call = call_of(HANDLERS[MEET], [self._single(way) for way in found])
         before = "way" if diversion.into is None else diversion.into.name
         tips = [tip for way in found for tip in way.tips]
-        met = self._insert(call, self._id(diversion, f"({before})"), tips, Rule.ANY_DONE)
+        met = self._insert(call, self._dag._free_id(f"({before})"), tips, Rule.ANY_DONE)
         value = Reference(met, of=Any)
         return Passed((value,), (met,)) if diversion.into is None else self._step(diversion.into, value)
 
     def _join(self, tips: Sequence[Node[Any]]) -> Node[Any]:
         """The end of branches that nobody brings together."""
-        return self._insert(call_of(HANDLERS[MEET], []), "(end of branch)", tips, Rule.NONE_FAILED)
+        return self._insert(call_of(HANDLERS[MEET], []), "(end of branch)", tips, Rule.NONE_HALTED)
 
     def _single(self, passed: Passed) -> Any:
         # Of a gate at the end of a branch, the answer.
@@ -250,6 +275,15 @@ def schema_of(annotation: Any) -> Any:
     except TypeError:
         make = getattr(annotation, "model_json_schema", None)
         return None if make is None else make()
+
+
+def _possible(annotation: Any) -> list[str] | None:
+    """The names of all ways that values of an annotation can take, if these are known."""
+    if annotation is bool:
+        return ["True", "False"]
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return [str(member.value) for member in annotation]
+    return [str(value) for value in get_args(annotation)] if get_origin(annotation) is Literal else None
 
 
 def _passed(node: Node[Any]) -> Passed:

@@ -14,9 +14,11 @@ Does not know stores or runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, TypeVar, Unpack, overload
+from enum import Enum
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.stream import Stream
@@ -28,6 +30,7 @@ from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.verbs import (
     MEETING,
     PARTING,
+    Branch,
     Divert,
     Divide,
     Expand,
@@ -37,6 +40,7 @@ from ramify.shapes.pipeline.verbs import (
     RunOther,
     Sleep,
     StartsRuns,
+    Step,
     StepOptions,
     Verb,
     duration,
@@ -52,6 +56,11 @@ V = TypeVar("V")
 E = TypeVar("E")
 #: What is still open around a value.
 O = TypeVar("O")  # noqa: E741  the letter stands for "open"
+# Those of the class itself; each verb has its own, by which it says of which steps it can be a verb.
+P_self = ParamSpec("P_self")
+R_co = TypeVar("R_co", covariant=True)
+O_co = TypeVar("O_co", covariant=True)
+A_co = TypeVar("A_co", covariant=True)
 
 _UNSET: Any = object()
 
@@ -60,27 +69,27 @@ class Whole:
     """Nothing is open: for type checkers only."""
 
 
-class Divided(Generic[O]):
+class Divided(Generic[O_co]):
     """Branches of a `divide` are open, inside of what O says: for type checkers only."""
 
 
-class DividedByName(Generic[O]):
+class DividedByName(Generic[O_co]):
     """Branches of a `divide` with names are open."""
 
 
-class Expanded(Generic[O]):
+class Expanded(Generic[O_co]):
     """Branches of an `expand` are open."""
 
 
-class Diverted(Generic[O]):
+class Diverted(Generic[O_co]):
     """Ways of a `divert` are open."""
 
 
-class Answered(Generic[R, A]):
+class Answered(Generic[R_co, A_co]):
     """A value, and the answer of the gate that it came to: for type checkers only."""
 
 
-class Steps(Generic[P, R, O]):
+class Steps(Generic[P_self, R_co, O_co]):
     """Steps that take what the first of them takes and give what the last one gives. Made by `steps(task)`."""
 
     __slots__ = ("_open", "_verbs")
@@ -89,6 +98,10 @@ class Steps(Generic[P, R, O]):
         self._verbs = verbs
         #: The verbs that would bring together what is open, the innermost last.
         self._open = open
+
+    if TYPE_CHECKING:
+
+        def _given(self, *args: P_self.args, **kwargs: P_self.kwargs) -> R_co: ...
 
     @overload
     def chain(
@@ -100,14 +113,15 @@ class Steps(Generic[P, R, O]):
         """Go on with a task, which gets what came before; in each branch that is open."""
         return self._with(step_of("chain", task, options))
 
+    # What lists and dicts of unlike branches give is more than mypy finds out: what they take is checked all the same.
     @overload
-    def divide(
-        self: Steps[P, R, O], branches: Mapping[str, Steps[[R], S, Any] | MakesCalls[[R], S]]
-    ) -> Steps[P, S, DividedByName[O]]: ...
+    def divide(self: Steps[P, R, O], branches: Mapping[str, Branch[[R], S]]) -> Steps[P, S, DividedByName[O]]: ...
     @overload
-    def divide(
-        self: Steps[P, R, O], branches: Sequence[Steps[[R], S, Any] | MakesCalls[[R], S]]
-    ) -> Steps[P, S, Divided[O]]: ...
+    def divide(self: Steps[P, R, O], branches: Mapping[str, Branch[[R], Any]]) -> Steps[P, Any, DividedByName[O]]: ...
+    @overload
+    def divide(self: Steps[P, R, O], branches: Sequence[Branch[[R], S]]) -> Steps[P, S, Divided[O]]: ...
+    @overload
+    def divide(self: Steps[P, R, O], branches: Sequence[Branch[[R], Any]]) -> Steps[P, Any, Divided[O]]: ...
     def divide(self, branches: Any) -> Any:
         """Go several ways at once, each with what came before: `[steps(pick), steps(bill)]`, or a dict of them."""
         if not branches or isinstance(branches, str | Steps) or not isinstance(branches, Mapping | Iterable):
@@ -121,6 +135,16 @@ class Steps(Generic[P, R, O]):
             found += ((None, _steps_of("divide", branch)) for branch in branches)
         return self._parted(Divide(tuple(found)))
 
+    @overload
+    def combine(
+        self: Steps[P, Answered[Any, A], DividedByName[O]],
+        into: MakesCalls[[dict[str, A]], S],
+        **options: Unpack[StepOptions],
+    ) -> Steps[P, S, O]: ...
+    @overload
+    def combine(
+        self: Steps[P, Answered[Any, A], Divided[O]], into: MakesCalls[[list[A]], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]: ...
     @overload
     def combine(
         self: Steps[P, R, DividedByName[O]], into: MakesCalls[[dict[str, R]], S], **options: Unpack[StepOptions]
@@ -137,8 +161,8 @@ class Steps(Generic[P, R, O]):
         return self._met("combine", into, options)
 
     def expand(
-        self: Steps[P, Sequence[E], O],
-        task: Steps[[E], S, Any] | MakesCalls[[E], S],
+        self: Steps[P, list[E] | tuple[E, ...] | Iterator[E], O],
+        task: Branch[[E], S],
         *,
         max_items: int | None = None,
         **options: Unpack[StepOptions],
@@ -152,26 +176,46 @@ class Steps(Generic[P, R, O]):
             raise ConfigError(f"expand(max_items={max_items!r}): give a whole number, 0 or more")
         return self._parted(Expand(_steps_of("expand", task, options), max_items))
 
+    @overload
+    def collapse(
+        self: Steps[P, Answered[Any, A], Expanded[O]], into: MakesCalls[[Stream[A]], S], **options: Unpack[StepOptions]
+    ) -> Steps[P, S, O]: ...
+    @overload
     def collapse(
         self: Steps[P, R, Expanded[O]], into: MakesCalls[[Stream[R]], S], **options: Unpack[StepOptions]
-    ) -> Steps[P, S, O]:
+    ) -> Steps[P, S, O]: ...
+    def collapse(self, into: Any, **options: Any) -> Any:
         """Bring expanded branches together: the task gets a `Stream` of what they gave, in the order of the list."""
         return self._met("collapse", into, options)
 
     @overload
     def divert(
         self: Steps[P, Route[V], O],
-        ways: Mapping[Any, Steps[[V], S, Any] | MakesCalls[[V], S]],
+        ways: Mapping[Any, Branch[[V], S]],
         *,
-        otherwise: Steps[[V], T, Any] | MakesCalls[[V], T],
+        otherwise: Branch[[V], T],
+    ) -> Steps[P, S | T, Diverted[O]]: ...
+    @overload
+    def divert(
+        self: Steps[P, Route[V], O],
+        ways: Mapping[Any, Branch[[V], Any]],
+        *,
+        otherwise: Branch[[V], Any],
+    ) -> Steps[P, Any, Diverted[O]]: ...
+    @overload
+    def divert(
+        self: Steps[P, R, O],
+        ways: Mapping[Any, Branch[[R], S]],
+        *,
+        otherwise: Branch[[R], T],
     ) -> Steps[P, S | T, Diverted[O]]: ...
     @overload
     def divert(
         self: Steps[P, R, O],
-        ways: Mapping[Any, Steps[[R], S, Any] | MakesCalls[[R], S]],
+        ways: Mapping[Any, Branch[[R], Any]],
         *,
-        otherwise: Steps[[R], T, Any] | MakesCalls[[R], T],
-    ) -> Steps[P, S | T, Diverted[O]]: ...
+        otherwise: Branch[[R], Any],
+    ) -> Steps[P, Any, Diverted[O]]: ...
     def divert(self, ways: Any, *, otherwise: Any = _UNSET) -> Any:
         """Go one way, by what the step before returned: a `Route(name, value)`, or a value that is itself the name."""
         if not isinstance(ways, Mapping) or not ways:
@@ -182,9 +226,11 @@ class Steps(Generic[P, R, O]):
             )
         found: dict[str, Steps[Any, Any, Any]] = {}
         for key, way in ways.items():
-            if str(key) in found:
-                raise ConfigError(f"divert: the way {key!r} can never be taken: another one is called {str(key)!r} too")
-            found[str(key)] = _steps_of("divert", way)
+            # What the step before returns is compared as it is stored: of an enum that is its value.
+            name = str(key.value if isinstance(key, Enum) else key)
+            if name in found:
+                raise ConfigError(f"divert: the way {key!r} can never be taken: another one is called {name!r} too")
+            found[name] = _steps_of("divert", way)
         return self._parted(Divert(found, _steps_of("divert", otherwise)))
 
     def converge(
@@ -197,9 +243,14 @@ class Steps(Generic[P, R, O]):
     def gate(
         self: Steps[P, R, O], name: str, of: type[A], *, timeout: timedelta | None = None, otherwise: A = ...
     ) -> Steps[P, Answered[R, A], O]: ...
+    # Annotations that are no classes say nothing to type checkers.
     @overload
     def gate(
-        self: Steps[P, R, O], name: str, of: Any, *, timeout: timedelta | None = None, otherwise: Any = ...
+        self: Steps[P, R, O], name: str, of: UnionType, *, timeout: timedelta | None = None, otherwise: Any = ...
+    ) -> Steps[P, Answered[R, Any], O]: ...
+    @overload
+    def gate(
+        self: Steps[P, R, O], name: str, of: object, *, timeout: timedelta | None = None
     ) -> Steps[P, Answered[R, Any], O]: ...
     def gate(self, name: str, of: Any, *, timeout: timedelta | None = None, otherwise: Any = _UNSET) -> Any:
         """Wait for an answer of this type: `run.answer("approval", value)`. The next step gets (value, answer).
@@ -208,7 +259,7 @@ class Steps(Generic[P, R, O]):
         """
         _check_name("gate", name)
         if timeout is not None:
-            duration(f"gate({name!r}, timeout=…)", timeout)
+            duration(f"gate({name!r}, timeout=", timeout)
         elif otherwise is not _UNSET:
             raise ConfigError(f"gate({name!r}, otherwise=…): give a timeout as well, after which that is the answer")
         try:
@@ -223,9 +274,9 @@ class Steps(Generic[P, R, O]):
                 raise ConfigError(f"gate({name!r}, …): {what}") from None
         return self._with(Gate(name, of, timeout, None if otherwise is _UNSET else (otherwise,)))
 
-    def sleep(self, length: timedelta) -> Steps[P, R, O]:
+    def sleep(self: Steps[P, R, O], length: timedelta) -> Steps[P, R, O]:
         """Wait so long before what follows. Nobody is kept waiting by it: it is a time, and not a sleeping worker."""
-        return self._with(Sleep(duration("sleep", length)))
+        return self._with(Sleep(duration("sleep(", length)))
 
     @overload
     def run(self: Steps[P, R, O], other: StartsRuns[[R], S], *, id: str | None = None) -> Steps[P, S, O]: ...
@@ -250,7 +301,7 @@ class Steps(Generic[P, R, O]):
 
     def _with(self, verb: Verb) -> Steps[Any, Any, Any]:
         last = self._verbs[-1] if self._verbs else None
-        if isinstance(last, Gate) and isinstance(verb, Gate | Sleep | RunOther | Divert | Expand):
+        if isinstance(last, Gate) and not isinstance(verb, Step | Meet):
             raise ConfigError(
                 f"gate({last.name!r}) must be followed by a step, which gets the value and the answer: chain(…)"
             )
@@ -265,7 +316,7 @@ class Steps(Generic[P, R, O]):
             raise ConfigError(f"{verb}({step.name}): nothing is open; {PARTING[verb]}(…) comes first")
         if self._open[-1] != verb:
             raise ConfigError(
-                f"{verb}({step.name}): the last that was opened is a {PARTING[self._open[-1]]}(…), which "
+                f"{verb}({step.name}): the last that was opened is {PARTING[self._open[-1]]}(…), which "
                 f"{self._open[-1]}(…) brings together"
             )
         return Steps(self._with(Meet(verb, step))._verbs, self._open[:-1])

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 from ramify.errors import ConfigError
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call
-from ramify.model.stray import instead_of_call
 from ramify.shapes.plan import Plan
 
 if TYPE_CHECKING:
@@ -39,6 +38,16 @@ class StartsRuns(Protocol[P, R_co]):
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Plan[R_co]:
         """A run with these arguments."""
+
+
+class BranchSteps(Protocol[P, R_co]):
+    """Steps, as what they take and what they give: for type checkers only."""
+
+    def _given(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+#: What can be a branch.
+Branch = BranchSteps[P, R_co] | MakesCalls[P, R_co]
 
 
 class StepOptions(TypedDict, total=False):
@@ -68,7 +77,10 @@ class Step:
 
     def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
         """A call with these arguments, and all that was chosen."""
-        made = self.task.of(*args, **kwargs)
+        return self.chosen(self.task.of(*args, **kwargs))
+
+    def chosen(self, made: Call[Any]) -> Call[Any]:
+        """A call with all that was chosen for the step."""
         for option, value in self.options.items():
             match option:
                 case "id":
@@ -159,8 +171,12 @@ def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
     """A step as it was written; ConfigError for what is none."""
     if isinstance(task, Call):
         raise ConfigError(f"{verb}({task.kind}.of(…)): give the task itself; its arguments are what came before")
+    if hasattr(task, "_verbs"):
+        raise ConfigError(
+            f"{verb}(steps(…)): give a task; steps are chained one by one, and divide, expand and divert take branches"
+        )
     if not callable(getattr(task, "of", None)) or not hasattr(task, "kind"):
-        raise ConfigError(f"{verb}({_shown(task)}): give a task, made with @engine.task")
+        raise ConfigError(f"{verb}({getattr(task, '__name__', repr(task))}): give a task, made with @engine.task")
     if unknown := [name for name in options if name not in _OPTIONS]:
         raise ConfigError(f"{verb}({task.kind}, {unknown[0]}=…): a step has the options {', '.join(_OPTIONS)}")
     id = options.get("id", "step")
@@ -172,9 +188,5 @@ def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
 def duration(verb: str, length: object) -> timedelta:
     """A length of time as it was written."""
     if not isinstance(length, timedelta) or length <= timedelta(0):
-        raise ConfigError(f"{verb}({length!r}): give a timedelta of more than nothing, such as timedelta(days=3)")
+        raise ConfigError(f"{verb}{length!r}): give a timedelta of more than nothing, such as timedelta(days=3)")
     return length
-
-
-def _shown(given: object) -> str:
-    return instead_of_call(given) if not hasattr(given, "_verbs") else "steps(…)"

@@ -154,6 +154,7 @@ def arrivals_of(
         return found
     for task in ended:
         status = tables.events[task][-1].status if task in tables.events else Status.CANCELLED
+        status = joins.arriving(tables, task, status)
         slots = [(span.join, task + span.shift)] if span.join is not None and task not in withheld else []
         for join, slot in [*slots, *tables.waiters.get(task, ())]:
             found.append((join, slot, status))

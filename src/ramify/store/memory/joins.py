@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, settle
+from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, settle, skipped_as
 from ramify.model.event import Status, fold
 from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_sizes
 from ramify.model.links import Sizes, check_links
@@ -60,7 +60,12 @@ def wait_for(tables: Tables, task: int, join: int, slot: int) -> list[Arrival]:
     # Of several, the youngest: it continues the others.
     tables.linked[join][slot] = max(task, tables.linked[join].get(slot, 0))
     ended = ending(tables, task)
-    return [] if ended is None else [(join, slot, ended)]
+    return [] if ended is None else [(join, slot, arriving(tables, task, ended))]
+
+
+def arriving(tables: Tables, task: int, ended: Status) -> Status:
+    """How a task arrives that ended like this."""
+    return skipped_as(tables.joins.get(task)) if ended is Status.SKIPPED else ended
 
 
 def wait(tables: Tables, waiters: Iterable[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:

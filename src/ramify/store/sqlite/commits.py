@@ -288,12 +288,16 @@ def arrivals_of(
     found: list[Arrival] = []
     if not ended.tasks:
         return found
+    status_of = joins.arriving(db, dict(ended))
     if span.join is not None:
         join, shift = span.join, span.shift
-        found += ((join, task + shift, status) for task, status in ended if task not in withheld and task not in heirs)
+        found += (
+            (join, task + shift, status)
+            for task, status in status_of.items()
+            if task not in withheld and task not in heirs
+        )
     waiting = joins.waiters_of(db, ended.tasks)
     if waiting:
-        status_of = dict(ended)
         found += ((join, slot, status_of[task]) for task, join, slot in waiting if task not in heirs)
     return found
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Slot, Standing, created, settle
+from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Slot, Standing, created, settle, skipped_as
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
@@ -222,7 +222,7 @@ def wait_for(db: Db, task: int, join: int, slot: int) -> list[Arrival]:
 def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
     """Make the ends of tasks arrivals; those of tasks that have ended, which `new` ones cannot have, are the answer."""
     older = older_tasks(new, waiters) | set(became.values())
-    ended = {task: status for task in older if (status := ending(db, task)) is not None}
+    ended = arriving(db, {task: status for task in older if (status := ending(db, task)) is not None})
     arrivals: list[Arrival] = []
     for some in waiters:
         tasks = [became.get(task, task) for task in some.tasks] if became else some.tasks
@@ -237,6 +237,14 @@ def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became:
                 if task in ended
             )
     return arrivals
+
+
+def arriving(db: Db, ended: dict[int, Status]) -> dict[int, Status]:
+    """How tasks arrive that ended like this."""
+    if skipped := [task for task, status in ended.items() if status is Status.SKIPPED]:
+        own = load(db, dict.fromkeys(skipped, ()))
+        ended.update((task, skipped_as(own.get(task))) for task in skipped)
+    return ended
 
 
 def waiters_of(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:

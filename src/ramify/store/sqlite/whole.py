@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import apsw
 
@@ -84,11 +85,11 @@ def arrivals(db: Db, batch: Batch) -> Iterator[Arrivals]:
     waiting: dict[int, list[Slot]] = defaultdict(list)
     for task, join, slot in joins.waiters_of(db, [task for _, _, part in batch for task in part.tasks]):
         waiting[task].append((join, slot))
-    for row, span, part in batch:
-        if span.join is None and waiting.keys().isdisjoint(part.tasks):
-            continue
-        ended = list(zip(part.tasks, part.status_column(), strict=True))
-        members = [(join, slot, status) for task, status in ended for join, slot in waiting.get(task, ())]
+    matters = [(row, span, part) for row, span, part in batch if span.join or not waiting.keys().isdisjoint(part.tasks)]
+    ends = (zip(part.tasks, part.status_column(), strict=True) for _, _, part in matters)
+    status_of = joins.arriving(db, dict(chain.from_iterable(ends)))
+    for row, span, part in matters:
+        members = [(join, slot, status_of[task]) for task in part.tasks for join, slot in waiting.get(task, ())]
         if span.join is not None:
-            members += ((span.join, task + span.shift, status) for task, status in ended)
+            members += ((span.join, task + span.shift, status_of[task]) for task in part.tasks)
         yield Arrivals(row.run, row.round + 1, members)

@@ -326,6 +326,22 @@ def one_task_may_be_waited_for_by_many(house: House) -> None:
     assert house.offered() == joins
 
 
+@case("joins")
+def what_a_failure_kept_from_running_arrives_as_cancelled(house: House) -> None:
+    """Down a chain; what had nothing to do, or was skipped by itself or by somebody, arrives as skipped."""
+    first, second, last = house.tasks(4), house.tasks(4, kind="sum", waits=True), house.tasks(4, kind="end", waits=True)
+    edges = [(of.first + i, to.first + i) for of, to in ((first, second), (second, last)) for i in range(4)]
+    run = house.start_graph([first, second, last], edges)
+    house.store.settle(run, second.first + 3, Status.SKIPPED, None)
+    worker = house.worker()
+    claim = worker.take(kinds=["walk"])
+    worker.commit(Part(claim.token, claim.tasks, [Status.FAILED, Status.SKIPPED, Status.DONE, Status.FAILED]))
+    worker.end(worker.take(kinds=["sum"]), status=Status.SKIPPED)
+    claims = worker.claim(kinds=["end"])
+    members = {task: more.members for claim in claims for task, more in claim.details.items()}
+    assert members == dict(zip(last.ids, (Ends(cancelled=1), *[Ends(skipped=1)] * 3), strict=True))
+
+
 def fan(house: House, count: int) -> tuple[int, Worker, int]:
     """A run without a barrier, of `count` members and the task that waits for all of them; and a worker."""
     waiting = house.tasks(kind="sum", waits=True)

@@ -1,0 +1,129 @@
+"""A program that runs a pipeline, to be killed at a crash point or at any moment.
+
+    python -m tests.crash.engine.pipeline_program
+
+It is told what to do as `program.py` is. SEED draws the pipeline; 0 stands for `SCENE`. Each begun step is a line of
+the file WITNESS. Options: `point` and `at` (kill itself there, the n-th time), and `threads`. The work `gate` has an
+`answer` for its gate: it comes `before` a kill, or `after` it, or `never`, so that the gate times out.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+from ramify import Engine, GateClosed, Tasks, steps
+from ramify.kernel import current
+from tests.crash.engine.dag_program import _arm
+from tests.shapes import drawn_pipeline as drawn
+from tests.shapes.drawn_pipeline import Drawing, Verb, build, draw
+
+if "pytest" not in sys.modules:
+    # Children that are streamed at a time: few, so that small expansions are long streams.
+    vars(current)["PIECE"] = 2
+
+NAME = "drawn"
+STEP = Verb("step")
+#: A chain, an expansion with branches of several steps and a divert in them, a divide, and an expansion in a divide.
+SCENE: Drawing = [
+    STEP,
+    STEP,
+    Verb("expand", 0, [[STEP, Verb("divert", 0, [[STEP, STEP], [STEP]]), STEP]]),
+    Verb("divide", 0, [[STEP, STEP], [STEP, Verb("expand", 0, [[STEP]])], [STEP]]),
+    STEP,
+]
+#: With which every expansion of it has elements.
+VALUE = 3
+ASKED, LATE = "asked", "late"
+SOON = timedelta(milliseconds=20)
+
+engine = Engine("store.db", include=[drawn.tasks])
+asking = Tasks()
+
+
+@asking.task(max_crashes=None)
+def ask(number: int) -> int:
+    """What comes before the gate."""
+    drawn.heard[0]("ask")
+    return number
+
+
+@asking.task(max_crashes=None)
+def told(number: int, answer: str) -> str:
+    """What comes of its answer."""
+    drawn.heard[0]("told")
+    return f"{number} {answer}"
+
+
+@asking.task(max_crashes=None)
+def end(text: str) -> str:
+    """What comes at the end."""
+    drawn.heard[0]("end")
+    return text
+
+
+engine.include(asking)
+
+
+def drawing_of(seed: int) -> tuple[Drawing, int]:
+    """The pipeline that is meant, and the value it begins with."""
+    return (draw(random.Random(seed)), seed % 100) if seed else (SCENE, VALUE)
+
+
+def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
+    """Do the work."""
+    options = dict(option.split("=", 1) for option in given)
+    engine._inside.url = file
+    lock = threading.Lock()
+
+    def hear(name: str) -> None:
+        with lock, Path(witness).open("a", encoding="utf-8") as lines:
+            lines.write(f"{name}\n")
+
+    drawn.heard[0] = hear
+    if work == "gate":
+        _gate(options)
+    else:
+        if "point" in options:
+            _arm(options["point"], int(options.get("at", "1")))
+        drawing, value = drawing_of(seed)
+        made = engine.pipeline(NAME, build(drawing))
+        engine.run(made.of(value), name=NAME, threads=int(options.get("threads", "2")))
+    engine.close()
+
+
+def _gate(options: dict[str, str]) -> None:
+    """A step, a sleep, a gate that is answered or times out, and what follows it."""
+    wait = SOON if options.get("answer") == "never" else timedelta(days=1)
+    written = steps(ask).sleep(SOON).gate("ok", str, timeout=wait, otherwise=LATE).chain(told).sleep(SOON).chain(end)
+    run = engine.start(engine.pipeline(NAME, written).of(7), name=NAME)
+    if options.get("answer") == "before":
+        # Whoever was killed had come this far: the step before the gate is done.
+        with engine.working(threads=1):
+            while run["ok"].state == "waiting":
+                threading.Event().wait(0.002)
+    if "point" in options:
+        _arm(options["point"], int(options.get("at", "1")))
+    with engine.working(threads=1):
+        while options.get("answer") != "never" and run["ok"].state != "done":
+            if run["ok"].state != "waiting":
+                try:
+                    run.answer("ok", ASKED)
+                except GateClosed:
+                    break
+            threading.Event().wait(0.002)
+        assert run.wait(50)
+
+
+if __name__ == "__main__":
+    print("ready", flush=True)
+    word = sys.stdin.readline()
+    if word:
+        # The engine under its own name, so that worker processes and this one mean the same module.
+        from tests.crash.engine import pipeline_program
+
+        pipeline_program.main(*json.loads(word))
