@@ -1,18 +1,27 @@
-"""Open gates: who waits for an answer, since when, and until when."""
+"""Open gates: who waits for an answer, since when, until when, and what for."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
+from ramify.inspect.find import typed
 from ramify.inspect.live import rows_of
 from ramify.inspect.lives import Commits, lives_of
-from ramify.inspect.show import key_text, tree_of
+from ramify.inspect.show import key_text, tree_of, value_text
+from ramify.model.event import Status
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.policy import PARKED
+from ramify.model.run import StoredRun
+from ramify.model.schema import inside
 from ramify.model.segment import Segment, SegmentState
 from ramify.store.reads import Reads
+
+#: How far into lists and objects it is told what a gate asks for.
+_DEPTH = 3
 
 
 class OpenGate(msgspec.Struct, frozen=True):
@@ -32,12 +41,21 @@ def open_gates(reads: Reads, run: int | None = None) -> Iterator[OpenGate]:
     for segment in rows_of(reads, run):
         if segment.kind == GATE and is_open(segment):
             for task in segment.tasks:
-                yield _gate(reads, commits, segment, task)
+                yield gate_of(reads, task, segment.due, commits)
 
 
 def is_open(row: Segment | None) -> bool:
     """Whether the row of a gate waits for an answer. One that is to be skipped has no time to wait for."""
     return row is not None and row.state in (SegmentState.READY, SegmentState.GATED) and row.due is not None
+
+
+def gate_of(reads: Reads, task: int, due: int | None, commits: Commits | None = None) -> OpenGate:
+    """A gate that is open until a time."""
+    row = reads.task(task)
+    assert row is not None, f"task {task} is live and has no row"
+    until = None if due is None or due >= PARKED else due
+    since = _opened(reads, commits or Commits(reads), task)
+    return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), since, until)
 
 
 def spec_of(body: bytes) -> GateSpec:
@@ -46,15 +64,48 @@ def spec_of(body: bytes) -> GateSpec:
     return msgspec.convert(tree[0] if isinstance(tree, list) and tree else {"name": ""}, GateSpec)
 
 
-def _gate(reads: Reads, commits: Commits, segment: Segment, task: int) -> OpenGate:
-    row = reads.task(task)
-    assert row is not None, f"task {task} is live and has no row"
-    until = None if segment.due is None or segment.due >= PARKED else segment.due
-    return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), _opened(reads, commits, task), until)
+def asks_for(spec: GateSpec) -> str:
+    """What a gate asks for, in short: `{approved: boolean, note?: string}`."""
+    return _short(spec.schema, spec.schema, _DEPTH)
+
+
+def answer_line(run: StoredRun, gate: str) -> str:
+    """What to type to answer a gate."""
+    return f"ramify answer {typed(run)} {shlex.quote(gate)} JSON"
+
+
+def _short(schema: Any, root: Any, depth: int) -> str:
+    if not isinstance(schema, dict):
+        return "anything"
+    schema = inside(schema, root)
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(dict.fromkeys(_short(each, root, depth) for each in several))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(map(value_text, schema.get("enum", [schema.get("const")])))
+    match schema.get("type"):
+        case "object" if depth and "properties" in schema:
+            names = schema.get("required", ())
+            fields = schema["properties"].items()
+            told = (f"{name}{'' if name in names else '?'}: {_short(of, root, depth - 1)}" for name, of in fields)
+            return f"{{{', '.join(told)}}}"
+        case "object" if depth and isinstance(rest := schema.get("additionalProperties"), dict):
+            return f"{{…: {_short(rest, root, depth - 1)}}}"
+        case "array" if depth:
+            first = [_short(each, root, depth - 1) for each in schema.get("prefixItems", ())]
+            rest = [f"{_short(items, root, depth - 1)}, …"] if isinstance(items := schema.get("items"), dict) else []
+            return f"[{', '.join([*first, *rest])}]"
+        case str() as plain:
+            return schema.get("format", plain) if plain == "string" else plain
+        case list() as several:
+            return schema.get("format") or " or ".join(several)
+        case _:
+            return "anything"
 
 
 def _opened(reads: Reads, commits: Commits, task: int) -> int | None:
-    """When the last of those ended that it waited for."""
+    """When the last of those ended that it waited for, or when it was opened again after that."""
     before = sorted(member for _, member in reads.members(task).rows)
-    ends = [commits.when(life.seq) for life in lives_of(reads, before) if life.seq is not None]
-    return max((end for end in ends if end is not None), default=None)
+    ends = [life.seq for life in lives_of(reads, before)]
+    again = [event.seq for event in reads.events(task, task) if event.status is Status.REOPENED]
+    times = [commits.when(seq) for seq in (*ends, *again[-1:]) if seq is not None]
+    return max((time for time in times if time is not None), default=None)

@@ -13,6 +13,7 @@ from ramify.inspect.words import took
 from ramify.model.codec.escape import MARK, unescaped
 from ramify.model.decision import in_words
 from ramify.model.event import Event, Status
+from ramify.model.gate import GATE
 from ramify.model.outcome import Failure
 
 
@@ -30,6 +31,9 @@ def call_text(kind: str, body: bytes) -> str:
     """A call as one writes it: `measure("/usr")`."""
     tree = tree_of(body)
     match tree:
+        case [{"name": str() as name, **_rest}] if kind == GATE:
+            # What it asks for is told elsewhere, and is long.
+            return f"gate({value_text(name)})"
         case list():
             inside = ", ".join(value_text(part) for part in tree)
         case dict():

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never, get_args, get_origin
 
-import msgspec
-
 from ramify.errors import ConfigError
 from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
 from ramify.model.codec.wire import Wire, tree_in
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.reference import Reference
+from ramify.model.schema import schema_of
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.mapping import yielded
 from ramify.shapes.dag.node import Node
@@ -221,15 +220,6 @@ def packed_nodes(dag: Dag, last: Node[Any]) -> list[PackedNode]:
             )
         )
     return found
-
-
-def schema_of(annotation: Any) -> Any:
-    """The JSON schema of answers, as far as there is one."""
-    try:
-        return msgspec.json.schema(annotation)
-    except TypeError:
-        make = getattr(annotation, "model_json_schema", None)
-        return None if make is None else make()
 
 
 def _passed(node: Node[Any]) -> Passed:
