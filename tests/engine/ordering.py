@@ -57,6 +57,11 @@ def ship(loaded: Stream[str]) -> list[str]:
 approval = steps(receive).gate("approval", Decision).chain(decide)
 in_time = steps(receive).gate("approval", Decision, timeout=DAYS).chain(decide)
 by_default = steps(receive).gate("approval", Decision, timeout=DAYS, otherwise=Decision(False)).chain(decide)
+soon = (
+    steps(receive)
+    .gate("approval", Decision, timeout=timedelta(microseconds=1), otherwise=Decision(False))
+    .chain(decide)
+)
 per_line = steps(lines).expand(steps(weigh).gate("dock", str).chain(load)).collapse(ship)
 
 

@@ -55,7 +55,7 @@ def test_open_gates_are_told_apart_from_what_is_due_later(house: House) -> None:
     house.worker()
     status = status_of(house.store, run)
     assert (status.phase, status.live.run.asking, status.live.run.later) == (Phase.WAITING, 1, 2)
-    assert waits_in_words(status) == "2 due later, 1 open gates (`ramify gates` says what for)"
+    assert waits_in_words(status) == "2 due later, 1 open gate (`ramify gates` says what for)"
     house.clock.advance(1)
     assert status_of(house.store, run).live.run.ready == 3
 

@@ -178,7 +178,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
             (amounts.ready, "ready"),
             (amounts.suspect, "suspect (they run apart)"),
             (amounts.later, "due later" + (f" (next {due_in})" if due_in else "")),
-            (amounts.asking, "open gates (`ramify gates` says what for)"),
+            (amounts.asking, f"open gate{'s' * (amounts.asking > 1)} (`ramify gates` says what for)"),
             (amounts.gated, "gated"),
         )
         if count
