@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ramify.engine.keyed import task_with
 from ramify.errors import BadPayload, ConfigError, GateClosed
-from ramify.inspect.gates import is_open, open_gates, spec_of
+from ramify.inspect.gates import how_answered, is_open, open_gates, spec_of
 from ramify.inspect.live import is_alive
 from ramify.inspect.show import because
 from ramify.model.codec.limits import first_fault
@@ -93,12 +93,9 @@ def _how(store: Store, task: int, said: Said | None = None) -> str:
     ended = store.reads.history(task).ended
     if ended is not Status.DONE:
         return "it was reopened" if ended is None else ended.name.lower()
-    before = [event for event in store.reads.events(task, task) if event.status in (Status.DECIDED, Status.DONE)]
-    match before[-2:]:
-        case [event, _] if event.status is Status.DECIDED and (said is None or event.value != _told(said)):
-            return f"it was answered{because(event.value)}"
-        case _:
-            return "its time was up"
+    how = how_answered(store.reads, task)
+    # An answer that came too late is an event as well.
+    return "its time was up" if said is not None and how == f"answered{because(_told(said))}" else how
 
 
 def _told(said: Said) -> bytes | None:

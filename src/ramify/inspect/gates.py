@@ -11,7 +11,7 @@ import msgspec
 from ramify.inspect.find import typed
 from ramify.inspect.live import rows_of
 from ramify.inspect.lives import Commits, lives_of
-from ramify.inspect.show import key_text, tree_of, value_text
+from ramify.inspect.show import because, key_text, tree_of, value_text
 from ramify.model.event import Status
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.policy import PARKED
@@ -54,7 +54,7 @@ def gate_of(reads: Reads, task: int, due: int | None, commits: Commits | None = 
     row = reads.task(task)
     assert row is not None, f"task {task} is live and has no row"
     until = None if due is None or due >= PARKED else due
-    since = _opened(reads, commits or Commits(reads), task)
+    since = opened(reads, commits or Commits(reads), task)
     return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), since, until)
 
 
@@ -102,7 +102,17 @@ def _short(schema: Any, root: Any, depth: int) -> str:
             return "anything"
 
 
-def _opened(reads: Reads, commits: Commits, task: int) -> int | None:
+def how_answered(reads: Reads, task: int) -> str:
+    """How a gate came to its answer, in words: by whom and why, or because its time was up."""
+    told = [event for event in reads.events(task, task) if event.status in (Status.DECIDED, Status.DONE)]
+    match told[-2:]:
+        case [event, _] if event.status is Status.DECIDED:
+            return f"answered{because(event.value)}"
+        case _:
+            return "its time was up"
+
+
+def opened(reads: Reads, commits: Commits, task: int) -> int | None:
     """When the last of those ended that it waited for, or when it was opened again after that."""
     before = sorted(member for _, member in reads.members(task).rows)
     ends = [life.seq for life in lives_of(reads, before)]

@@ -35,17 +35,27 @@ class NodeState(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node does: a task of the user's, a map, a case, or what follows the end of the run."""
+    """What a node does: a task of the user's, a map, a case, or what follows the end of the run.
+
+    Pipelines also have gates, sleeps, ways of which one is taken and the place where they meet. A branch is no node:
+    it is what a map began for one element.
+    """
 
     TASK = "task"
     MAP = "map"
     CASE = "case"
+    GATE = "gate"
+    SLEEP = "sleep"
+    WAY = "way"
+    MEET = "meet"
+    BRANCH = "branch"
     END = "end"
 
 
-#: The kind of the task that closes a run of a DAG.
-CLOSE = f"{OWN}close"
+#: The kinds of the task that closes a run of a DAG, and of one that begins the steps of a branch.
+CLOSE, BRANCH = f"{OWN}close", f"{OWN}branch"
 
+_OWN = {f"{OWN}{role}": role for role in (Role.CASE, Role.GATE, Role.SLEEP, Role.WAY, Role.MEET)}
 _WHEN = {
     Rule.ALL_DONE: "done",
     Rule.NONE_FAILED: "none-failed",
@@ -60,7 +70,9 @@ class GraphNode(msgspec.Struct, frozen=True):
 
     `kind` is what it runs; of a map, what it makes for each item, and of the end, what follows it. `parts` are how many
     of those stand how. `seconds` are from the start of its first attempt to its end, that of all it made included.
-    One that waits for a time has that as `due`, by the store's clock. `reason` is why it ended so, or is tried again.
+    One that waits for a time has that as `due`, by the store's clock; a gate that is open also has `since` when. What a
+    gate asks for is told by `asks_for`, and `gates` are those that wait for an answer here, by their names in the run.
+    `reason` is why it ended so, or is tried again; of a branch, what it is at.
     """
 
     id: str
@@ -77,6 +89,9 @@ class GraphNode(msgspec.Struct, frozen=True):
     parts: Mapping[NodeState, int] | None = None
     reason: str | None = None
     due: int | None = None
+    since: int | None = None
+    asks_for: str | None = None
+    gates: tuple[str, ...] = ()
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -99,11 +114,11 @@ class Graph(msgspec.Struct, frozen=True):
 
 def role_of(kind: str) -> Role:
     """What tasks of a kind do in a graph. There are several kinds of maps."""
-    if kind == f"{OWN}case":
-        return Role.CASE
     if kind == CLOSE:
         return Role.END
-    return Role.MAP if kind.startswith(f"{OWN}map") else Role.TASK
+    if kind.startswith(f"{OWN}map"):
+        return Role.MAP
+    return _OWN.get(kind, Role.TASK)
 
 
 def when_of(rule: Rule) -> str:

@@ -13,7 +13,17 @@ from ramify.inspect.text import safe_text, shortened, shortened_inside
 #: What Mermaid, Markdown or HTML could take for something else.
 _SPECIAL = re.compile("[!-'*;-@\\[-^`{-~]")
 _WIDEST = 48
-_BRACKETS = {Role.TASK: ("[", "]"), Role.MAP: ("[[", "]]"), Role.CASE: ("{{", "}}"), Role.END: ("([", "])")}
+_BRACKETS = {
+    Role.TASK: ("[", "]"),
+    Role.MAP: ("[[", "]]"),
+    Role.CASE: ("{{", "}}"),
+    Role.WAY: ("{{", "}}"),
+    Role.GATE: ("[/", "/]"),
+    Role.SLEEP: ("([", "])"),
+    Role.MEET: ("((", "))"),
+    Role.BRANCH: (">", "]"),
+    Role.END: ("([", "])"),
+}
 
 
 def lines_of(graph: Graph, boxes: Sequence[Box]) -> Iterator[str]:

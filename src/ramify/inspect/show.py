@@ -15,6 +15,7 @@ from ramify.model.decision import in_words
 from ramify.model.event import Event, Status
 from ramify.model.gate import GATE
 from ramify.model.outcome import Failure
+from ramify.model.task import is_own
 
 
 def tree_of(raw: bytes | None) -> object:
@@ -35,12 +36,18 @@ def call_text(kind: str, body: bytes) -> str:
             # What it asks for is told elsewhere, and is long.
             return f"gate({value_text(name)})"
         case list():
-            inside = ", ".join(value_text(part) for part in tree)
+            # Of a task of ours: the calls that it makes are long, and no arguments of its own.
+            inside = ", ".join("…" if is_own(kind) and _has_calls(part) else value_text(part) for part in tree)
         case dict():
             inside = ", ".join(f"{name}={value_text(part)}" for name, part in tree.items())
         case _:
             inside = value_text(tree)
     return f"{kind}({inside})"
+
+
+def _has_calls(part: object) -> bool:
+    parts = part if isinstance(part, list) else [part]
+    return any(isinstance(each, dict) and "call" in each for each in parts)
 
 
 def value_text(tree: object) -> str:

@@ -13,11 +13,11 @@ from enum import StrEnum
 import msgspec
 
 from ramify.inspect.find import title, typed
+from ramify.inspect.folding import asking
 from ramify.inspect.gates import answer_line, asks_for, gate_of
 from ramify.inspect.history import task_row
 from ramify.inspect.live import in_words, is_alive, rows_of, width, workers
 from ramify.inspect.show import because
-from ramify.inspect.words import moment
 from ramify.model import decision
 from ramify.model.event import Status
 from ramify.model.gate import GATE
@@ -232,9 +232,7 @@ def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
 
 def _asking(reads: Reads, task: int, run: StoredRun, due: int) -> Why:
     gate = gate_of(reads, task, due)
-    until = "" if gate.until is None else f" until {moment(gate.until)}"
-    since = "" if gate.since is None else f" since {moment(gate.since)}"
-    text = f"it is a gate, and waits for an answer{since}{until}: {asks_for(gate.spec)}"
+    text = f"it is a gate, and {asking(asks_for(gate.spec), gate.since, gate.until)}"
     return Why(task, Cause.ANSWER, text, answer_line(run, gate.gate), until=gate.until)
 
 
