@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ramify.cli.loading import dag_at
-from ramify.inspect.gates import asks_for, spec_of
+from ramify.inspect.gates import asks_for
 from ramify.inspect.graph import BRANCH, Graph, GraphNode, Role, level_of, role_of, when_of
 from ramify.inspect.run_graph import steps_in
+from ramify.model.gate import spec_of
 from ramify.model.task import OWN
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.start import CLOSING

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from ramify.engine.keyed import task_with
 from ramify.errors import BadPayload, ConfigError, GateClosed
-from ramify.inspect.gates import how_answered, is_open, open_gates, spec_of
+from ramify.inspect.gates import how_answered, is_open, open_gates
 from ramify.inspect.live import is_alive
 from ramify.inspect.show import because
 from ramify.model.codec.limits import first_fault
 from ramify.model.codec.wire import tree_in, write
 from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.gate import GATE, GateSpec, check_answer
+from ramify.model.gate import GATE, GateSpec, check_answer, spec_of
 from ramify.model.mark import Settled, reason_value
 from ramify.model.segment import SegmentState
 from ramify.model.task import MAX_PAYLOAD

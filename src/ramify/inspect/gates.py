@@ -11,9 +11,9 @@ import msgspec
 from ramify.inspect.find import typed
 from ramify.inspect.live import rows_of
 from ramify.inspect.lives import Commits, lives_of
-from ramify.inspect.show import because, key_text, tree_of, value_text
+from ramify.inspect.show import because, key_text, value_text
 from ramify.model.event import Status
-from ramify.model.gate import GATE, GateSpec
+from ramify.model.gate import GATE, GateSpec, spec_of
 from ramify.model.policy import PARKED
 from ramify.model.run import StoredRun
 from ramify.model.schema import inside
@@ -56,12 +56,6 @@ def gate_of(reads: Reads, task: int, due: int | None, commits: Commits | None = 
     until = None if due is None or due >= PARKED else due
     since = opened(reads, commits or Commits(reads), task)
     return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), since, until)
-
-
-def spec_of(body: bytes) -> GateSpec:
-    """What a gate asks for, from its arguments."""
-    tree = tree_of(body)
-    return msgspec.convert(tree[0] if isinstance(tree, list) and tree else {"name": ""}, GateSpec)
 
 
 def asks_for(spec: GateSpec) -> str:

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.gates import asks_for, how_answered, opened, spec_of
+from ramify.inspect.gates import asks_for, how_answered, opened
 from ramify.inspect.graph import BRANCH, CLOSE, Graph, GraphNode, NodeState, Role, level_of, role_of, when_of
 from ramify.inspect.live import is_alive, rows_of
 from ramify.inspect.lives import Commits, Life, lives_of
 from ramify.inspect.show import because, failure_text, key_text, tree_of
 from ramify.model.event import Status
+from ramify.model.gate import spec_of
 from ramify.model.join import Join, Rule
 from ramify.model.outcome import Failure
 from ramify.model.run import StoredRun

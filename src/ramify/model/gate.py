@@ -12,6 +12,7 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.codec.limits import shown
+from ramify.model.codec.wire import tree_in
 from ramify.model.schema import wrong
 from ramify.model.task import OWN
 
@@ -26,6 +27,12 @@ class GateSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: Any = None
     timeout: float | None = None
     otherwise: list[Any] | None = None
+
+
+def spec_of(body: bytes) -> GateSpec:
+    """What a gate asks for, from its arguments."""
+    tree = tree_in(body)
+    return msgspec.convert(tree[0] if isinstance(tree, list) and tree else {"name": ""}, GateSpec)
 
 
 def check_answer(spec: GateSpec, answer: object) -> None:
