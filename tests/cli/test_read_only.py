@@ -12,11 +12,12 @@ from tests.cli.conftest import Desk
 from tests.store.sqlite.real import with_own_mounts
 
 READS = (
+    "gates",
     "status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}", "show etl",
 )  # fmt: skip
 CHANGES = (
     "pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum",
-    "forget walk",
+    "forget walk", "answer walk gate 1",
 )  # fmt: skip
 
 #: Makes a store, and is killed or leaves it in order.

@@ -1,5 +1,6 @@
 """`ramify show` and `ramify retry RUN NODE`: graphs of runs and of definitions, in every form."""
 
+import importlib.util
 import json
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 
 from ramify import Engine, Tasks
 from ramify.inspect.text import columns
+from ramify.testing import using
 from tests.cli.conftest import HOSTILE, RAW, Desk
 from tests.cli.test_main import OURS, on_a_terminal
 
@@ -115,6 +117,9 @@ def test_every_node_is_an_object_for_programs(desk: Desk, engine: Engine) -> Non
         "parts": {"done": 4},
         "reason": None,
         "due": None,
+        "since": None,
+        "asks_for": None,
+        "gates": [],
     }
     assert (numbers_["needs"], last["needs"]) == ([], ["halves"])
 
@@ -261,3 +266,84 @@ def test_json_of_a_definition_is_in_ascii(program: Path, desk: Desk) -> None:
     lines = desk.out("show", "plan.py:etl", "--json").splitlines()
     assert all(line.isascii() for line in lines)
     assert json.loads(lines[1])["node"] == "zweité"
+
+
+PIPELINE = """
+from datetime import timedelta
+
+from ramify import Engine, Stream, steps
+
+engine = Engine("walk.db")
+
+
+@engine.task
+def lines(order: str) -> list[int]:
+    return [0, 1, 2]
+
+
+@engine.task(retries=0)
+def pack(line: int) -> int:
+    if line == 1:
+        raise ValueError("torn")
+    return line
+
+
+@engine.task
+def load(line: int, dock: int) -> int:
+    return line
+
+
+@engine.task
+def ship(loaded: Stream[int]) -> int:
+    return sum(loaded)
+
+
+order = engine.pipeline(
+    "order", steps(lines).expand(pack).gate("dock", int, timeout=timedelta(days=1)).chain(load).collapse(ship)
+)
+"""
+
+
+def test_a_pipeline_is_shown_with_its_branches_in_every_form(desk: Desk, folder: Path) -> None:
+    (folder / "order.py").write_text(PIPELINE)
+    assert "branches of pack, dock, load · after lines" in desk.out("show", "order.py:order")
+    spec = importlib.util.spec_from_file_location("shown_order", folder / "order.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with using(module.engine, folder / "walk.db") as bench:
+        module.engine.start(module.order.of("o-17"), name="o-17")
+        bench.drain(raising=False)
+        shown = desk.out("show", "o-17")
+        lines = [line.strip() for line in shown.splitlines()]
+        assert lines[1] == "3 nodes in 3 levels: 1 waiting, 1 running, 1 done"
+        at = next(number for number, line in enumerate(lines) if line.startswith("2  pack "))
+        assert "2 waiting, 1 failed · branches of pack, dock, load" in lines[at]
+        assert [line.split()[:2] for line in lines[at + 1 : at + 4]] == [
+            ["pack[1]", "failed"],
+            ["pack[0]", "waiting"],
+            ["pack[2]", "waiting"],
+        ]
+        assert lines[at + 1].endswith("pack: ValueError: torn")
+        assert lines[-2:] == [f"answer with: ramify answer o-17 'pack[{line}].dock' JSON" for line in (0, 2)]
+        rows = desk.json("show", "o-17")
+        assert [(row["node"], row["role"], row["gates"]) for row in rows[3:]] == [
+            ("pack[1]", "branch", []),
+            ("pack[0]", "branch", ["pack[0].dock"]),
+            ("pack[2]", "branch", ["pack[2].dock"]),
+        ]
+        diagram = desk.out("show", "o-17", "--mermaid")
+        assert 'n3>"pack#91;1#93;<br/>failed' in diagram
+        desk.out("show", "o-17", "--svg", "order.svg")
+        texts = [
+            each.text or "" for each in ElementTree.parse(folder / "order.svg").iter() if each.tag.endswith("text")
+        ]
+        assert {"lines", "pack", "ship", "pack[0]", "pack[1]", "pack[2]"} <= set(texts)
+        assert "order: lines('o-17'), 3 nodes" in desk.out("status", "o-17")
+        assert "ramify.branch(…, 0)" in desk.out("events", "o-17")
+
+
+def test_what_is_no_dag_and_no_pipeline_is_told(desk: Desk, folder: Path) -> None:
+    (folder / "order2.py").write_text(PIPELINE)
+    assert "no dag 'ordr' in order2.py; there is order" in desk.err("show", "order2.py:ordr", code=3)

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from ramify.cli.main import main
+from ramify.inspect.gates import open_gates
 from ramify.model.event import Status
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -129,6 +132,72 @@ def test_etl_dag_goes_on_after_a_kill(example: Find) -> None:
     lines = etl.run("2026-02-02").splitlines()
     assert lines[0].endswith("in 39 files")
     assert lines[-1].endswith("tasks; continued run")
+
+
+# a pipeline
+
+
+def asks(store: Store) -> bool:
+    """Whether a gate waits for an answer."""
+    return any(True for _ in open_gates(store.reads))
+
+
+def packed(store: Store) -> int:
+    (run,) = store.reads.runs().rows
+    return store.reads.counts(run.id).get("pack", {}).get(Status.DONE, 0)
+
+
+def test_order_pipeline_is_halted_and_revived(example: Find) -> None:
+    pipeline = example("order_pipeline")
+    assert pipeline.run("o-1", 12).splitlines() == [
+        "halted: there is no tape left",
+        "12 items shipped",
+        "21 tasks; new run",
+    ]
+    store = open_store(pipeline.file)
+    try:
+        (run,) = store.reads.runs().rows
+        assert Status.RETRYING not in store.reads.counts(run.id)["pack"]
+        assert packed(store) == 12, "revived, it went on with what had failed and nothing else"
+    finally:
+        store.close()
+
+
+def test_order_pipeline_goes_on_after_it_was_killed_at_its_gate_and_in_its_fan_out(example: Find) -> None:
+    pipeline = example("order_pipeline")
+    pipeline.kill_in_the_middle("o-2", 3000, when=asks)
+    # While nothing of it runs, somebody approves.
+    typed = CliRunner().invoke(
+        main, ["-s", str(pipeline.file), "answer", "order o-2", "approval", '{"approved": true}']
+    )
+    assert typed.exit_code == 0, typed.output
+    pipeline.kill_in_the_middle("o-2", 3000, when=lambda store: packed(store) > 100 and is_open(store))
+    assert pipeline.run("o-2", 3000).splitlines() == [
+        "halted: there is no tape left",
+        "3000 items shipped",
+        "3009 tasks; continued run",
+    ]
+    store = open_store(pipeline.file)
+    try:
+        (run,) = store.reads.runs().rows
+        bodies = [row.body for row in store.reads.tasks(run.id, kind="pack", limit=10_000).rows]
+        assert len(bodies) == len(set(bodies)) == packed(store) == 3000
+    finally:
+        store.close()
+
+
+def test_order_pipeline_refuses_what_is_not_approved(example: Find) -> None:
+    pipeline = example("order_pipeline")
+    pipeline.kill_in_the_middle("o-3", 5, when=asks)
+    typed = CliRunner().invoke(
+        main, ["-s", str(pipeline.file), "answer", "order o-3", "approval", '{"approved": false}']
+    )
+    assert typed.exit_code == 0, typed.output
+    assert pipeline.run("o-3", 5).splitlines()[0] == "5 items refused"
+
+
+def test_order_pipeline_is_under_ninety_lines() -> None:
+    assert len((ROOT / "examples" / "order_pipeline.py").read_text().splitlines()) < 90
 
 
 # compare trees

@@ -1,6 +1,7 @@
 """What the README shows is what happens."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -23,3 +24,26 @@ def test_the_example_runs_and_goes_on_where_it_was(tmp_path: Path) -> None:
         assert ran.returncode == 0, ran.stderr
         assert "added=4, done=4" in ran.stdout
         assert ran.stdout.rstrip().endswith(f" {sum(sizes.values())}")
+
+
+def test_the_pipeline_waits_at_its_gate_and_is_answered_as_it_says(tmp_path: Path) -> None:
+    section = README.read_text(encoding="utf-8").split("\n## Pipelines\n")[1]
+    found = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    line = re.search(r"`ramify (answer .*?)`", section, re.DOTALL)
+    assert found is not None
+    assert line is not None
+    (tmp_path / "order.py").write_text(found.group(1), encoding="utf-8")
+    waiting = subprocess.Popen([sys.executable, "order.py"], cwd=tmp_path)
+
+    def ramify(*command: str) -> str:
+        typed = [sys.executable, "-m", "ramify", "-s", "orders.db", *command]
+        return subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False).stdout
+
+    try:
+        assert any("approval" in ramify("gates") for _ in range(200)), "it never came to its gate"
+        assert "is answered" in ramify(*shlex.split(line.group(1)))
+        assert waiting.wait(timeout=60) == 0
+    finally:
+        waiting.kill()
+        waiting.wait()
+    assert "3 boxes shipped" in ramify("events", "order-o-17")

@@ -26,7 +26,7 @@ def named() -> Graph:
     """A node in each state, and of each role, with names that mean something to parsers."""
     nodes = [
         GraphNode(NAMES[i % len(NAMES)] + str(i), NAMES[0], role, level=i, needs=tuple(range(i)), state=state)
-        for i, (state, role) in enumerate(zip(NodeState, cycle(Role), strict=False))
+        for i, (state, role) in enumerate(zip(cycle(NodeState), [*Role, *Role], strict=False))
     ]
     return Graph(HOSTILE, nodes)
 
@@ -93,7 +93,7 @@ def test_whatever_nodes_are_called_a_diagram_has_them_between_quotes() -> None:
     boxes = [line for line in lines if '"' in line]
     assert len(boxes) == len(graph.nodes)
     for box in boxes:
-        assert re.fullmatch(r'  n\d+[>\[({]{1,2}"[^"]*"[\])}]{1,2}:::\w+', box)
+        assert re.fullmatch(r'  n\d+[\[({/>]{1,2}"[^"]*"[\])}/]{1,2}:::\w+', box)
         inside = box.split('"')[1].replace("<br/>", "")
         assert not set("<>&`[]{}|\\") & set(inside)
         assert not set(RAW) & set(inside)

@@ -4,6 +4,7 @@ from ramify.inspect.status import Phase, status_of, waits_in_words
 from ramify.model.commit import Later, Part
 from ramify.model.death import Death
 from ramify.model.event import Status
+from ramify.model.gate import GATE
 from ramify.model.join import NewJoins
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.run import Follows, RunState
@@ -46,6 +47,17 @@ def test_what_the_round_waits_for_is_counted_apart_from_what_comes_later(house: 
     assert (status.live.round.held, status.live.round.ready, status.live.round.gated) == (3, 2, 0)
     assert status.live.run.gated == 5
     assert waits_in_words(status) == "3 held, 2 ready"
+
+
+def test_open_gates_are_told_apart_from_what_is_due_later(house: House) -> None:
+    gate = house.tasks([b'[{"name":"approval"}]'], kind=GATE, due=house.store.now() + SECOND)
+    run = house.run(gate, house.tasks(2, due=house.store.now() + SECOND))
+    house.worker()
+    status = status_of(house.store, run)
+    assert (status.phase, status.live.run.asking, status.live.run.later) == (Phase.WAITING, 1, 2)
+    assert waits_in_words(status) == "2 due later, 1 open gate (`ramify gates` says what for)"
+    house.clock.advance(1)
+    assert status_of(house.store, run).live.run.ready == 3
 
 
 def test_tasks_due_later_are_told_with_their_time(house: House) -> None:

@@ -4,13 +4,16 @@ import pytest
 
 from ramify.inspect.history import UnknownTask
 from ramify.inspect.why import Cause, why
+from ramify.model.codec.wire import write
 from ramify.model.commit import Later
 from ramify.model.death import Death
 from ramify.model.event import Status
+from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import NewJoins
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import NewProcess, new_process_id
 from ramify.model.run import Follows
+from ramify.model.schema import schema_of
 from ramify.testing.conformance import House
 
 
@@ -182,3 +185,20 @@ def test_its_run_has_as_many_tasks_running_as_it_may(house: House) -> None:
     found = why(house.store, tasks.last)
     assert found.cause is Cause.NO_ROOM
     assert "has 2 tasks claimed, as many as it may have" in found.text
+
+
+def test_a_gate_waits_for_an_answer_and_says_which_and_until_when(house: House) -> None:
+    spec = GateSpec("approval", schema_of(bool | None), timeout=60.0)
+    due = house.store.now() + 60 * SECOND
+    gate = house.tasks([write([spec])], kind=GATE, keys=[b"approval"], due=due)
+    patient = house.tasks([write([spec])], kind=GATE, keys=[b"lot[2].approval"], due=PARKED)
+    house.run(gate, patient, name="order")
+    found = why(house.store, gate.first)
+    assert (found.cause, found.until, found.advice) == (Cause.ANSWER, due, "ramify answer order approval JSON")
+    assert found.text.startswith("it is a gate, and waits for an answer until ")
+    assert found.text.endswith(": boolean or null")
+    other = why(house.store, patient.first)
+    assert (other.until, other.text) == (None, "it is a gate, and waits for an answer: boolean or null")
+    assert other.advice == "ramify answer order 'lot[2].approval' JSON"
+    house.clock.advance(60)
+    assert why(house.store, gate.first).cause is Cause.NOBODY_WORKS

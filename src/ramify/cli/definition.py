@@ -1,9 +1,12 @@
-"""The graph of a DAG that never ran, as the same values as that of a run."""
+"""The graph of a DAG or a pipeline that never ran, as the same values as that of a run."""
 
 from __future__ import annotations
 
 from ramify.cli.loading import dag_at
-from ramify.inspect.graph import Graph, GraphNode, Role, level_of, role_of, trigger_of, when_of
+from ramify.inspect.gates import asks_for
+from ramify.inspect.graph import BRANCH, Graph, GraphNode, Role, level_of, role_of, trigger_of, when_of
+from ramify.inspect.run_graph import steps_in
+from ramify.model.gate import spec_of
 from ramify.model.task import OWN
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.start import CLOSING
@@ -22,14 +25,18 @@ def graph_of(dag: Dag) -> Graph:
     nodes: list[GraphNode] = []
     levels: list[int] = []
     for number in order:
-        kind = dag._calls[number].kind
+        call, made = dag._calls[number], dag._maps.get(number)
         needs = tuple(places[other] for other in graph.needs[number])
         levels.append(level_of(needs, levels))
-        made = dag._maps.get(number)
-        shown, when = kind.removeprefix(OWN) if made is None else made.kind, when_of(dag._rules[number])
+        role, when = role_of(call.kind), when_of(dag._rules[number])
+        if made is None:
+            shown = call.kind.removeprefix(OWN)
+        else:
+            shown = steps_in(made.body) if made.kind == BRANCH else made.kind
         if number in dag._triggers:
-            shown, when = trigger_of(dag._calls[number].body)
-        nodes.append(GraphNode(dag._ids[number], shown, role_of(kind), levels[-1], needs, when))
+            shown, when = trigger_of(call.body)
+        asks = asks_for(spec_of(call.body)) if role is Role.GATE else None
+        nodes.append(GraphNode(dag._ids[number], shown, role, levels[-1], needs, when, asks_for=asks))
     if dag._at_end:
         ends = tuple(places[number] for number in graph.ends)
         kinds = ", ".join(call.kind for call, _ in dag._at_end)

@@ -1,7 +1,7 @@
 """`ramify`: the commands and the exit codes.
 
     0    done
-    1    some tasks failed, or the doctor found something wrong
+    1    some tasks failed, the doctor found something wrong, or a gate was not open
     2    the command line was wrong
     3    the store or the configuration was
     130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on
@@ -35,6 +35,8 @@ COMMANDS = {
     "events": "What became of a task, or of a run as it happens.",
     "why": "Why a task is not running.",
     "logs": "What tasks of a run logged.",
+    "gates": "Gates of pipelines that wait for an answer.",
+    "answer": "Answer a gate of a pipeline.",
     "retry": "Begin again with tasks that failed.",
     "resolve": "Say by hand how a task should count.",
     "cancel": "Cancel a run, a task, or a task and all below it.",

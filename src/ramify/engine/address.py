@@ -14,15 +14,13 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ramify.errors import ConfigError
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine
     from ramify.shapes.dag.dag import Dag
-
-T = TypeVar("T")
 
 
 def folder_now() -> str | None:
@@ -69,18 +67,21 @@ def load_engine(address: str) -> Engine:
     """Import the engine at an address; ConfigError says what is wrong and what there is."""
     from ramify.engine.engine import Engine
 
-    return _load(address, Engine)
+    engine: Engine = _load(address, Engine)
+    return engine
 
 
 def load_dag(address: str) -> Dag:
-    """Import the DAG at an address; ConfigError says what is wrong and what there is."""
+    """Import the DAG at an address, or that of a pipeline; ConfigError says what is wrong and what there is."""
     from ramify.shapes.dag.dag import Dag
+    from ramify.shapes.pipeline.pipeline import Pipeline
 
-    return _load(address, Dag)
+    found: Dag | Pipeline[..., Any] = _load(address, Dag, Pipeline)
+    return found._dag if isinstance(found, Pipeline) else found
 
 
-def _load(address: str, wanted: type[T]) -> T:
-    what = wanted.__name__
+def _load(address: str, *wanted: type[Any]) -> Any:
+    what = wanted[0].__name__
     where, colon, name = address.rpartition(":")
     if not colon or not where or not name:
         example = f"walk.py:{what.lower()}"

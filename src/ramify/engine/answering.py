@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from ramify.engine.keyed import task_with
 from ramify.errors import BadPayload, ConfigError, GateClosed
-from ramify.inspect.gates import is_open, open_gates, spec_of
+from ramify.inspect.gates import how_answered, is_open, open_gates
+from ramify.inspect.live import is_alive
 from ramify.inspect.show import because
+from ramify.model.codec.limits import first_fault
 from ramify.model.codec.wire import tree_in, write
 from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.gate import GATE, check_answer
-from ramify.model.mark import Settled
+from ramify.model.gate import GATE, GateSpec, check_answer, spec_of
+from ramify.model.mark import Settled, reason_value
+from ramify.model.segment import SegmentState
 from ramify.model.task import MAX_PAYLOAD
 from ramify.shapes.start import until_answered
 from ramify.store.contract import Store
@@ -26,53 +29,77 @@ _REST = 1.0
 
 def answer(store: Store, run: int, gate: str, value: object, reason: str = "", by: str | None = None) -> None:
     """Answer a gate of a run; GateClosed when it takes no answer."""
-    task = task_with(store.reads, run, gate)
-    row = store.reads.task(task)
+    task, spec = _gate(store, run, gate)
+    written = _written(gate, value)
+    check_answer(spec, tree_in(written))
+    before = until_answered(lambda: store.reads.history(task))
+    if before.ended is not None:
+        raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task)}")
+    segment = store.reads.segment(task)
+    if not is_open(segment) and (segment is None or segment.owner is None):
+        raise GateClosed(f"the gate {gate!r} of run {run} is not open yet; {_open_ones(store, run)}")
+    said = Said(reason, person() if by is None else by, life=before.life)
+    settled = until_answered(lambda: store.settle(run, task, Status.DONE, written, said))
+    if settled is not Settled.CERTAIN and not _stands(store, task, written, said):
+        raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task, said)}")
+
+
+def _gate(store: Store, run: int, gate: str) -> tuple[int, GateSpec]:
+    row = store.reads.task(task_with(store.reads, run, gate))
     if row is None or row.kind != GATE:
         raise ConfigError(f"{gate!r} of run {run} is no gate, so it takes no answer; {_open_ones(store, run)}")
+    return row.id, spec_of(row.body)
+
+
+def _written(gate: str, value: object) -> bytes:
+    if (fault := first_fault(value, "it")) is not None:
+        raise BadPayload(f"an answer to {gate!r} cannot be stored: {fault}")
     try:
         written = write(value)
     except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
         raise BadPayload(f"an answer to {gate!r} cannot be stored: {error}") from None
     if len(written) > MAX_PAYLOAD:
         raise BadPayload(f"an answer to {gate!r} takes {len(written):,} bytes, and may take {MAX_PAYLOAD:,} (1 MiB)")
-    check_answer(spec_of(row.body), tree_in(written))
-    before = until_answered(lambda: store.reads.history(task))
-    if before.ended is not None:
-        raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task)}")
-    if not is_open(segment := store.reads.segment(task)) and (segment is None or segment.owner is None):
-        raise GateClosed(f"the gate {gate!r} of run {run} is not open yet; {_open_ones(store, run)}")
-    said = Said(reason, person() if by is None else by, life=before.life)
-    settled = until_answered(lambda: store.settle(run, task, Status.DONE, written, said))
-    if settled is Settled.REQUESTED:
-        # Its time is up, and a worker has it: whoever is first decides.
-        _wait_for_end(store, task)
-    if settled is not Settled.CERTAIN and not _stands(store, task, written):
-        raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task)}")
+    return written
 
 
-def _wait_for_end(store: Store, task: int) -> None:
+def _stands(store: Store, task: int, written: bytes, said: Said) -> bool:
+    """Whether a gate ended with this answer. If somebody holds it, because its time is up, whoever is first decides."""
     seen = 0
-    while until_answered(lambda: store.reads.history(task)).ended is None:
+    while True:
+        is_held = _is_held(store, task)
+        if until_answered(lambda: store.reads.history(task)).ended is not None:
+            break
+        if not is_held:
+            # CRASH: whoever held it is gone, and a mark is there -> the next worker ends it as that says.
+            return True
         seen = store.wait(_REST, seen)
-
-
-def _stands(store: Store, task: int, written: bytes) -> bool:
-    last = store.reads.events(task, task)[-1]
-    return last.status is Status.DONE and last.value == written
-
-
-def _how(store: Store, task: int) -> str:
-    """How a gate ended, in words."""
     events = store.reads.events(task, task)
-    last, decided = events[-1], [event for event in events if event.status is Status.DECIDED]
-    match last.status:
-        case Status.DONE if decided and events[-2:-1] == decided[-1:]:
-            return f"it was answered{because(decided[-1].value)}"
-        case Status.DONE:
-            return "its time was up"
-        case _:
-            return last.status.name.lower()
+    ends = [event.value for event in events if event.status is Status.DONE]
+    return ends[-1:] == [written] and any(
+        each.status is Status.DECIDED and each.value == _told(said) for each in events
+    )
+
+
+def _is_held(store: Store, task: int) -> bool:
+    segment = store.reads.segment(task)
+    if segment is None or segment.state is not SegmentState.CLAIMED:
+        return False
+    return any(process.id == segment.owner and is_alive(process) for process in store.reads.processes())
+
+
+def _how(store: Store, task: int, said: Said | None = None) -> str:
+    """How a gate ended, in words, to somebody who said something else."""
+    ended = store.reads.history(task).ended
+    if ended is not Status.DONE:
+        return "it was reopened" if ended is None else ended.name.lower()
+    how = how_answered(store.reads, task)
+    # An answer that came too late is an event as well.
+    return "its time was up" if said is not None and how == f"answered{because(_told(said))}" else how
+
+
+def _told(said: Said) -> bytes | None:
+    return reason_value(said.reason, said.by)
 
 
 def _open_ones(store: Store, run: int) -> str:

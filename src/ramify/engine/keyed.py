@@ -19,12 +19,14 @@ from ramify.errors import ConfigError
 from ramify.inspect.history import UnknownTask
 from ramify.kernel.stream import Stream
 from ramify.model.event import Status
+from ramify.model.gate import GATE
 from ramify.model.key import key_bytes, key_text
 from ramify.model.outcome import TaskError
 from ramify.model.policy import SECOND
 from ramify.model.segment import SegmentState
 from ramify.model.task import Row, is_own
 from ramify.shapes.dag.own import MAPS
+from ramify.shapes.pipeline.own import SLEEP
 from ramify.store.reads import Reads
 
 _ITEM = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
@@ -127,6 +129,9 @@ def state_of(reading: Reading, run: int, key: str) -> TaskState:
     named = key_text(row.key) if not gathering else key
     if history.ended is None:
         state = "waiting" if segment is None else _LIVE.get(segment.state, "waiting")
+        if state == "ready" and row.kind in (GATE, SLEEP) and segment is not None and segment.due is not None:
+            # For an answer, or for a time.
+            state = "waiting"
         return TaskState(task, row.kind, named, state, tries)
     end = next((event for event in reversed(events) if event.status.is_end), None)
     value, took = (None, None) if end is None else (end.value, end.took)

@@ -23,6 +23,7 @@ _LARGE, _SMALL = 7.9, 6.7
 _HEIGHT, _BEND, _GAP, _WAY, _EDGE, _HEAD = 46, 8, 16, 64, 24, 48
 _SHOWN = "#1f2328"
 _GREY = "#57606a"
+_ROUND = (Role.CASE, Role.END, Role.GATE, Role.SLEEP, Role.WAY, Role.MEET)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,7 +139,7 @@ def _drawn(graph: Graph, box: Box, label: Sequence[str], spot: _Spot) -> Iterato
     title, about = label
     whole = "\n".join(filter(None, [title_of(graph, box), state, *remarks_of(graph, box)]))
     dashes = ' stroke-dasharray="4 3"' if state == "skipped" else ""
-    corner = spot.height / 2 if node.role in (Role.CASE, Role.END) else 6
+    corner = spot.height / 2 if node.role in _ROUND else 6
     yield f"<g><title>{_escaped(whole)}</title>"
     if len(box.nodes) > 1 or node.role is Role.MAP:
         # A second one behind it: there are several.

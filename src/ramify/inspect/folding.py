@@ -94,7 +94,10 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
     said = []
     match node.role:
         case Role.MAP:
-            said.append(f"map of {node.kind}" + ("" if node.parts is None else f": {_counted(node.parts)}"))
+            if ", " in node.kind:
+                said += filter(None, [_counted(node.parts or {}) if node.parts else "", f"branches of {node.kind}"])
+            else:
+                said.append(f"map of {node.kind}" + ("" if node.parts is None else f": {_counted(node.parts)}"))
         case Role.END:
             unneeded = ": not called for" if node.state is NodeState.DONE else ""
             said.append(node.kind + (f": {_counted(node.parts)}" if node.parts else unneeded))
@@ -102,28 +105,37 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
             said.append("case")
         case Role.TRIGGER:
             said.append(f"starts {node.kind}")
-        case Role.TASK if node.kind != node.id.partition("#")[0]:
+        case Role.WAY:
+            taken = {NodeState.DONE: "the way that was taken", NodeState.SKIPPED: "a way that was not taken"}
+            said.append("way" if node.state is None else taken.get(node.state, "way"))
+        case Role.GATE if not node.gates:
+            said.append("gate" if node.state is not None and node.state.is_end else f"gate: {node.asks_for}")
+        case Role.MEET:
+            said.append("where ways meet")
+        case Role.TASK | Role.SLEEP if node.kind != node.id.partition("#")[0]:
             said.append(node.kind)
-        case Role.TASK:
+        case Role.TASK | Role.SLEEP | Role.GATE | Role.BRANCH:
             pass
-    if node.when != "done":
+    if node.when != "done" and node.role is not Role.MEET:
         said.append(f"when {node.when}")
     if node.attempts > 1:
         said.append(plural(node.attempts, "attempt"))
     if node.reason:
-        said.append(shortened(safe_text(node.reason), _REASON))
-    if node.due is not None:
+        said.append(node.reason if node.role is Role.BRANCH else shortened(safe_text(node.reason), _REASON))
+    if node.role is Role.GATE and node.gates:
+        said.append(asking(node.asks_for, node.since, node.due))
+    elif node.due is not None:
         said.append(f"due {moment(node.due)}" if node.due < PARKED else "parked")
     if node.waits_for:
         said.append(f"waits for {_some([graph.nodes[place].id for place in node.waits_for])}")
-    elif edges and node.needs and node.role is not Role.END:
+    elif edges and node.needs and node.role not in (Role.END, Role.BRANCH):
         said.append(f"after {_some([graph.nodes[place].id for place in node.needs])}")
     return said
 
 
 def counted_states(graph: Graph) -> list[tuple[NodeState, int]]:
     """How many nodes stand how, in the order in which they get there."""
-    states = [node.state for node in graph.nodes]
+    states = [node.state for node in graph.nodes if node.role is not Role.BRANCH]
     return [(state, count) for state in NodeState if (count := states.count(state))]
 
 
@@ -188,6 +200,13 @@ def _took(seconds: float) -> str:
 
 def _counted(parts: Mapping[NodeState, int]) -> str:
     return ", ".join(f"{number(count)} {state}" for state, count in parts.items() if count) or "none"
+
+
+def asking(what: str | None, since: int | None, until: int | None) -> str:
+    """That a gate waits for an answer, in words."""
+    from_when = "" if since is None else f" since {moment(since)}"
+    till = "" if until is None or until >= PARKED else f" until {moment(until)}"
+    return f"waits for an answer{from_when}{till}: {what or 'anything'}"
 
 
 def _some(ids: Sequence[str]) -> str:

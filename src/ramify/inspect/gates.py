@@ -1,18 +1,27 @@
-"""Open gates: who waits for an answer, since when, and until when."""
+"""Open gates: who waits for an answer, since when, until when, and what for."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
+from ramify.inspect.find import typed
 from ramify.inspect.live import rows_of
 from ramify.inspect.lives import Commits, lives_of
-from ramify.inspect.show import key_text, tree_of
-from ramify.model.gate import GATE, GateSpec
+from ramify.inspect.show import because, key_text, value_text
+from ramify.model.event import Status
+from ramify.model.gate import GATE, GateSpec, spec_of
 from ramify.model.policy import PARKED
+from ramify.model.run import StoredRun
+from ramify.model.schema import inside
 from ramify.model.segment import Segment, SegmentState
 from ramify.store.reads import Reads
+
+#: How far into lists and objects it is told what a gate asks for.
+_DEPTH = 3
 
 
 class OpenGate(msgspec.Struct, frozen=True):
@@ -32,7 +41,7 @@ def open_gates(reads: Reads, run: int | None = None) -> Iterator[OpenGate]:
     for segment in rows_of(reads, run):
         if segment.kind == GATE and is_open(segment):
             for task in segment.tasks:
-                yield _gate(reads, commits, segment, task)
+                yield gate_of(reads, task, segment.due, commits)
 
 
 def is_open(row: Segment | None) -> bool:
@@ -40,21 +49,67 @@ def is_open(row: Segment | None) -> bool:
     return row is not None and row.state in (SegmentState.READY, SegmentState.GATED) and row.due is not None
 
 
-def spec_of(body: bytes) -> GateSpec:
-    """What a gate asks for, from its arguments."""
-    tree = tree_of(body)
-    return msgspec.convert(tree[0] if isinstance(tree, list) and tree else {"name": ""}, GateSpec)
-
-
-def _gate(reads: Reads, commits: Commits, segment: Segment, task: int) -> OpenGate:
+def gate_of(reads: Reads, task: int, due: int | None, commits: Commits | None = None) -> OpenGate:
+    """A gate that is open until a time."""
     row = reads.task(task)
     assert row is not None, f"task {task} is live and has no row"
-    until = None if segment.due is None or segment.due >= PARKED else segment.due
-    return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), _opened(reads, commits, task), until)
+    until = None if due is None or due >= PARKED else due
+    since = opened(reads, commits or Commits(reads), task)
+    return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), since, until)
 
 
-def _opened(reads: Reads, commits: Commits, task: int) -> int | None:
-    """When the last of those ended that it waited for."""
+def asks_for(spec: GateSpec) -> str:
+    """What a gate asks for, in short: `{approved: boolean, note?: string}`."""
+    return _short(spec.schema, spec.schema, _DEPTH)
+
+
+def answer_line(run: StoredRun, gate: str) -> str:
+    """What to type to answer a gate."""
+    return f"ramify answer {typed(run)} {shlex.quote(gate)} JSON"
+
+
+def _short(schema: Any, root: Any, depth: int) -> str:
+    if not isinstance(schema, dict):
+        return "anything"
+    schema = inside(schema, root)
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return " or ".join(dict.fromkeys(_short(each, root, depth) for each in several))
+    if "enum" in schema or "const" in schema:
+        return " or ".join(map(value_text, schema.get("enum", [schema.get("const")])))
+    match schema.get("type"):
+        case "object" if depth and "properties" in schema:
+            names = schema.get("required", ())
+            fields = schema["properties"].items()
+            told = (f"{name}{'' if name in names else '?'}: {_short(of, root, depth - 1)}" for name, of in fields)
+            return f"{{{', '.join(told)}}}"
+        case "object" if depth and isinstance(rest := schema.get("additionalProperties"), dict):
+            return f"{{…: {_short(rest, root, depth - 1)}}}"
+        case "array" if depth:
+            first = [_short(each, root, depth - 1) for each in schema.get("prefixItems", ())]
+            rest = [f"{_short(items, root, depth - 1)}, …"] if isinstance(items := schema.get("items"), dict) else []
+            return f"[{', '.join([*first, *rest])}]"
+        case str() as plain:
+            return schema.get("format", plain) if plain == "string" else plain
+        case list() as several:
+            return schema.get("format") or " or ".join(several)
+        case _:
+            return "anything"
+
+
+def how_answered(reads: Reads, task: int) -> str:
+    """How a gate came to its answer, in words: by whom and why, or because its time was up."""
+    told = [event for event in reads.events(task, task) if event.status in (Status.DECIDED, Status.DONE)]
+    match told[-2:]:
+        case [event, _] if event.status is Status.DECIDED:
+            return f"answered{because(event.value)}"
+        case _:
+            return "its time was up"
+
+
+def opened(reads: Reads, commits: Commits, task: int) -> int | None:
+    """When the last of those ended that it waited for, or when it was opened again after that."""
     before = sorted(member for _, member in reads.members(task).rows)
-    ends = [commits.when(life.seq) for life in lives_of(reads, before) if life.seq is not None]
-    return max((end for end in ends if end is not None), default=None)
+    ends = [life.seq for life in lives_of(reads, before)]
+    again = [event.seq for event in reads.events(task, task) if event.status is Status.REOPENED]
+    times = [commits.when(seq) for seq in (*ends, *again[-1:]) if seq is not None]
+    return max((time for time in times if time is not None), default=None)

@@ -37,18 +37,28 @@ class NodeState(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node does: a task of the user's, a map, a case, what starts another run, or what follows the end."""
+    """What a node does: a task of the user's, a map, a case, what starts another run, or what follows the end.
+
+    Pipelines also have gates, sleeps, ways of which one is taken and the place where they meet. A branch is no node:
+    it is what a map began for one element.
+    """
 
     TASK = "task"
     MAP = "map"
     CASE = "case"
     TRIGGER = "trigger"
+    GATE = "gate"
+    SLEEP = "sleep"
+    WAY = "way"
+    MEET = "meet"
+    BRANCH = "branch"
     END = "end"
 
 
-#: The kind of the task that closes a run of a DAG.
-CLOSE = f"{OWN}close"
+#: The kinds of the task that closes a run of a DAG, and of one that begins the steps of a branch.
+CLOSE, BRANCH = f"{OWN}close", f"{OWN}branch"
 
+_OWN = {f"{OWN}{role}": role for role in (Role.CASE, Role.GATE, Role.SLEEP, Role.WAY, Role.MEET)}
 _WHEN = {
     Rule.ALL_DONE: "done",
     Rule.NONE_FAILED: "none-failed",
@@ -65,7 +75,9 @@ class GraphNode(msgspec.Struct, frozen=True):
     `kind` is what it runs; of a map, what it makes for each item, of a trigger, what it starts, and of the end, what
     follows it. `parts` are how many
     of those stand how. `seconds` are from the start of its first attempt to its end, that of all it made included.
-    One that waits for a time has that as `due`, by the store's clock. `reason` is why it ended so, or is tried again.
+    One that waits for a time has that as `due`, by the store's clock; a gate that is open also has `since` when. What a
+    gate asks for is told by `asks_for`, and `gates` are those that wait for an answer here, by their names in the run.
+    `reason` is why it ended so, or is tried again; of a branch, what it is at.
     """
 
     id: str
@@ -82,6 +94,9 @@ class GraphNode(msgspec.Struct, frozen=True):
     parts: Mapping[NodeState, int] | None = None
     reason: str | None = None
     due: int | None = None
+    since: int | None = None
+    asks_for: str | None = None
+    gates: tuple[str, ...] = ()
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -104,13 +119,13 @@ class Graph(msgspec.Struct, frozen=True):
 
 def role_of(kind: str) -> Role:
     """What tasks of a kind do in a graph. There are several kinds of maps."""
-    if kind == f"{OWN}case":
-        return Role.CASE
     if kind == CLOSE:
         return Role.END
     if kind == f"{OWN}trigger":
         return Role.TRIGGER
-    return Role.MAP if kind.startswith(f"{OWN}map") else Role.TASK
+    if kind.startswith(f"{OWN}map"):
+        return Role.MAP
+    return _OWN.get(kind, Role.TASK)
 
 
 def trigger_of(body: bytes) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from heapq import merge
 import msgspec
 
 from ramify.model.decision import in_words as said_in_words
+from ramify.model.gate import GATE
 from ramify.model.policy import PARKED
 from ramify.model.process import Process
 from ramify.model.run import Order, StoredRun
@@ -27,14 +28,15 @@ NAMED = 3
 class Amounts(msgspec.Struct, frozen=True):
     """Unfinished tasks by what they wait for.
 
-    `stranded` are held by the dead until somebody reaps them, `later` are due at a time to come, `suspect` must run
-    apart.
+    `stranded` are held by the dead until somebody reaps them, `later` are due at a time to come, `asking` are gates
+    that wait for an answer, `suspect` must run apart.
     """
 
     held: int = 0
     stranded: int = 0
     ready: int = 0
     later: int = 0
+    asking: int = 0
     suspect: int = 0
     gated: int = 0
     joining: int = 0
@@ -42,7 +44,7 @@ class Amounts(msgspec.Struct, frozen=True):
     @property
     def total(self) -> int:
         """All of them."""
-        return self.held + self.stranded + self.ready + self.later + self.suspect + self.gated + self.joining
+        return sum(msgspec.structs.astuple(self))
 
 
 class Live(msgspec.Struct, frozen=True):
@@ -84,7 +86,9 @@ def wait_of(row: Segment, now: int) -> str | None:
         case SegmentState.READY:
             if row.deaths.apart:
                 return "suspect"
-            return "later" if row.due is not None and row.due > now else "ready"
+            if row.due is None or row.due <= now:
+                return "ready"
+            return "asking" if row.kind == GATE else "later"
         case SegmentState.GATED:
             return "gated"
         case SegmentState.WAITING:

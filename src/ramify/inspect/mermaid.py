@@ -18,6 +18,11 @@ _BRACKETS = {
     Role.MAP: ("[[", "]]"),
     Role.CASE: ("{{", "}}"),
     Role.TRIGGER: (">", "]"),
+    Role.WAY: ("{{", "}}"),
+    Role.GATE: ("[/", "/]"),
+    Role.SLEEP: ("([", "])"),
+    Role.MEET: ("((", "))"),
+    Role.BRANCH: (">", "]"),
     Role.END: ("([", "])"),
 }
 

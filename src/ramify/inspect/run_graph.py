@@ -12,16 +12,29 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ramify.inspect.find import title
-from ramify.inspect.graph import CLOSE, Graph, GraphNode, NodeState, Role, level_of, role_of, trigger_of, when_of
+from ramify.inspect.gates import asks_for, how_answered, opened
+from ramify.inspect.graph import (
+    BRANCH,
+    CLOSE,
+    Graph,
+    GraphNode,
+    NodeState,
+    Role,
+    level_of,
+    role_of,
+    trigger_of,
+    when_of,
+)
 from ramify.inspect.live import is_alive, rows_of
 from ramify.inspect.lives import Commits, Life, lives_of
 from ramify.inspect.show import because, failure_text, key_text, tree_of
 from ramify.model.event import Status
+from ramify.model.gate import spec_of
 from ramify.model.join import Join, Rule
 from ramify.model.outcome import Failure
 from ramify.model.run import StoredRun
@@ -167,7 +180,11 @@ class _Looking:
         state, ended, reason = self._state(row.task, life), life, _reason(life)
         parts: dict[NodeState, int] | None = None
         heir = self._heirs.get(row.task)
-        if state is NodeState.DONE and heir is not None:
+        due = None if state.is_end else self._live.get(row.task, (state, None))[1]
+        is_asking = row.role is Role.GATE and due is not None
+        if state is NodeState.DONE and row.role is Role.GATE:
+            reason = how_answered(self._reads, row.task)
+        elif state is NodeState.DONE and heir is not None:
             (ended,) = lives_of(self._reads, [heir.id])
             state, parts, reason = self._continued(row.task, heir, ended)
         elif state is NodeState.DONE and row.role is Role.END:
@@ -185,7 +202,10 @@ class _Looking:
             seconds=life.seconds(self._commits, until=ended) if state.is_end else None,
             parts=parts if row.role in (Role.MAP, Role.END) else None,
             reason=reason,
-            due=None if state.is_end else self._live.get(row.task, (state, None))[1],
+            due=due,
+            since=opened(self._reads, self._commits, row.task) if is_asking else None,
+            asks_for=row.asks_for,
+            gates=(row.id,) if is_asking else (),
         )
 
     def _state(self, task: int, life: Life) -> NodeState:
@@ -242,33 +262,57 @@ class _Bare(NamedTuple):
     kind: str
     role: Role
     when: str | None = None
+    asks_for: str | None = None
 
 
 def _bare(row: Row) -> _Bare:
     role, id = role_of(row.kind), key_text(row.key) or ""
     match role:
         case Role.MAP:
-            return _Bare(row.id, id, next(_kinds_in(row.body), "").removeprefix(OWN), role)
+            return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role)
         case Role.END:
             # That it is waited for in any way says nothing about what follows it.
             return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role, "done")
         case Role.TRIGGER:
             starts, when = trigger_of(row.body)
             return _Bare(row.id, id, starts, role, when)
-        case Role.TASK | Role.CASE:
-            return _Bare(row.id, id, row.kind.removeprefix(OWN), role)
+        case _:
+            asks = asks_for(spec_of(row.body)) if role is Role.GATE else None
+            return _Bare(row.id, id, row.kind.removeprefix(OWN), role, asks_for=asks)
 
 
 def _kinds_in(body: bytes) -> Iterator[str]:
-    """The kinds of calls that are inside the arguments of a task of ours."""
-    tree = tree_of(body)
-    first = tree[0] if isinstance(tree, list) and tree else None
-    for each in first if isinstance(first, list) else [first]:
-        if isinstance(each, dict) and isinstance(call := each.get("call"), dict):
+    """The kinds of calls that are inside the arguments of a task of ours; of a branch, the ids of its steps."""
+    for call in _calls_in(body):
+        if call.get("kind") == BRANCH:
+            yield steps_in(str(call.get("body")).encode())
+        else:
             yield str(call.get("kind"))
 
 
+def steps_in(body: bytes) -> str:
+    """The ids of the steps of a branch, from the arguments of the task that begins it."""
+    first = _first(body)
+    return ", ".join(str(each.get("id")) for each in first if isinstance(each, dict)) if isinstance(first, list) else ""
+
+
+def _calls_in(body: bytes) -> Iterator[dict[str, Any]]:
+    first = _first(body)
+    for each in first if isinstance(first, list) else [first]:
+        if isinstance(each, dict) and isinstance(call := each.get("call"), dict):
+            yield call
+
+
+def _first(body: bytes) -> object:
+    tree = tree_of(body)
+    return tree[0] if isinstance(tree, list) and tree else None
+
+
 def _with_waits(node: GraphNode, nodes: Sequence[GraphNode]) -> GraphNode:
+    if node.state is NodeState.SKIPPED and node.when == "done":
+        # Rather than how many, which.
+        why = next((nodes[each] for each in node.needs if nodes[each].state not in (None, NodeState.DONE)), None)
+        return node if why is None else msgspec.structs.replace(node, reason=f"{why.id} was {why.state}"[:_REASON])
     if node.state is not NodeState.WAITING:
         return node
     left = (place for place in node.needs if (state := nodes[place].state) is not None and not state.is_end)

@@ -13,7 +13,9 @@ from ramify.inspect.words import took
 from ramify.model.codec.escape import MARK, unescaped
 from ramify.model.decision import in_words
 from ramify.model.event import Event, Status
+from ramify.model.gate import GATE
 from ramify.model.outcome import Failure
+from ramify.model.task import is_own
 
 
 def tree_of(raw: bytes | None) -> object:
@@ -30,13 +32,22 @@ def call_text(kind: str, body: bytes) -> str:
     """A call as one writes it: `measure("/usr")`."""
     tree = tree_of(body)
     match tree:
+        case [{"name": str() as name, **_rest}] if kind == GATE:
+            # What it asks for is told elsewhere, and is long.
+            return f"gate({value_text(name)})"
         case list():
-            inside = ", ".join(value_text(part) for part in tree)
+            # Of a task of ours: the calls that it makes are long, and no arguments of its own.
+            inside = ", ".join("…" if is_own(kind) and _has_calls(part) else value_text(part) for part in tree)
         case dict():
             inside = ", ".join(f"{name}={value_text(part)}" for name, part in tree.items())
         case _:
             inside = value_text(tree)
     return f"{kind}({inside})"
+
+
+def _has_calls(part: object) -> bool:
+    parts = part if isinstance(part, list) else [part]
+    return any(isinstance(each, dict) and "call" in each for each in parts)
 
 
 def value_text(tree: object) -> str:

@@ -4,7 +4,7 @@ Counts come from counters, so they cost the same for a hundred tasks and for a h
 
     pulling         there is work to claim, and no live process holds any of it at this moment
     running         live processes hold tasks
-    waiting         nothing can be claimed now: due later, behind a join, paused, or behind another run
+    waiting         nothing can be claimed now: due later, behind a join or a gate, paused, or behind another run
     round complete  this round has no work left and a later one has; somebody will open it
     exhausted       no work is left
     unattended      there is work left, and no live process works on this store: whoever did was stopped or killed
@@ -178,6 +178,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
             (amounts.ready, "ready"),
             (amounts.suspect, "suspect (they run apart)"),
             (amounts.later, "due later" + (f" (next {due_in})" if due_in else "")),
+            (amounts.asking, f"open gate{'s' * (amounts.asking > 1)} (`ramify gates` says what for)"),
             (amounts.gated, "gated"),
         )
         if count

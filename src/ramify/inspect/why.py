@@ -13,11 +13,14 @@ from enum import StrEnum
 import msgspec
 
 from ramify.inspect.find import title, typed
+from ramify.inspect.folding import asking
+from ramify.inspect.gates import answer_line, asks_for, gate_of
 from ramify.inspect.history import task_row
 from ramify.inspect.live import in_words, is_alive, rows_of, width, workers
 from ramify.inspect.show import because
 from ramify.model import decision
 from ramify.model.event import Status
+from ramify.model.gate import GATE
 from ramify.model.join import Join
 from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import Process
@@ -46,6 +49,7 @@ class Cause(StrEnum):
     FOLLOWS = "follows"
     DUE = "due"
     PARKED = "parked"
+    ANSWER = "answer"
     SUSPECT = "suspect"
     NO_ROOM = "no room"
     JOIN = "join"
@@ -184,6 +188,8 @@ def _claimed(reads: Reads, run: StoredRun) -> int:
 
 def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
     now = store.now()
+    if segment.kind == GATE and segment.due is not None and segment.due > now:
+        return _asking(store.reads, task, run, segment.due)
     if segment.due is not None and segment.due >= PARKED:
         return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
     if segment.due is not None and segment.due > now:
@@ -222,6 +228,12 @@ def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
         f"it is ready, and waits for its turn with {len(alive)} live {_noun(alive)}{doubt}",
         "a limit of its kind or lane, or work that came before it, may hold it back",
     )
+
+
+def _asking(reads: Reads, task: int, run: StoredRun, due: int) -> Why:
+    gate = gate_of(reads, task, due)
+    text = f"it is a gate, and {asking(asks_for(gate.spec), gate.since, gate.until)}"
+    return Why(task, Cause.ANSWER, text, answer_line(run, gate.gate), until=gate.until)
 
 
 def _nobody_for(task: int, segment: Segment, alive: Sequence[Process]) -> Why | None:

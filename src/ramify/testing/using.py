@@ -29,14 +29,17 @@ from typing import Any
 
 from ramify.engine.engine import Engine
 from ramify.engine.resource import AnyResource
+from ramify.engine.run import Run
 from ramify.engine.task import Task
 from ramify.errors import ConfigError
+from ramify.inspect.gates import open_gates
 from ramify.inspect.live import rows_of, wait_of
 from ramify.kernel.control import Defer, Skip
 from ramify.kernel.machine import Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Moved, Saved, Signal
 from ramify.model.call import Call
+from ramify.model.policy import PARKED
 from ramify.store.open import open_store
 from ramify.testing.attempt import check_no_event_loop, overridden
 from ramify.testing.clock import SECOND, FakeClock
@@ -147,6 +150,11 @@ class Workbench:
                 break
             self.clock.advance(max(0, due - self.engine._inside.store.now()) / SECOND)
         stuck = [run for run in runs or () if not self.engine._inside.store.reads.run(run).state.is_end]
+        if stuck and (gates := self.gates(stuck[0])):
+            raise ConfigError(
+                f"run {stuck[0]} cannot end: the gate {gates[0]!r} waits for an answer. Start it with engine.start(…), "
+                f"drain(), and answer: run.answer({gates[0]!r}, …)"
+            )
         if stuck:
             raise ConfigError(
                 f"run {stuck[0]} cannot end: nothing of it can run, now or later. "
@@ -202,10 +210,16 @@ class Workbench:
     def _next_due(self, runs: frozenset[int] | None) -> int | None:
         now = self.engine._inside.store.now()
         rows = rows_of(self.engine._inside.store.reads, None)
-        due = [row.due for row in rows if wait_of(row, now) == "later" and (runs is None or row.run in runs)]
-        return min((moment for moment in due if moment is not None), default=None)
+        waits = ("later", "asking")
+        due = [row.due for row in rows if wait_of(row, now) in waits and (runs is None or row.run in runs)]
+        return min((moment for moment in due if moment is not None and moment < PARKED), default=None)
 
     # what waits
+
+    def gates(self, run: Run[Any] | int | None = None) -> list[str]:
+        """The gates that wait for an answer, of one run or of all, by their names."""
+        of = run.id if isinstance(run, Run) else run
+        return [each.gate for each in open_gates(self.engine._inside.store.reads, of)]
 
     def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
         """The tasks that wait to be run, by id; with a task function or a call, only those of it."""

@@ -1,4 +1,4 @@
-"""`ramify show`: the graph of a run of a DAG, or of a definition that never ran."""
+"""`ramify show`: the graph of a run of a DAG or a pipeline, or of a definition that never ran."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import click
 from ramify.cli.out import Out
 from ramify.cli.visit import Visit, Wrong, opened
 from ramify.errors import ConfigError
+from ramify.inspect.branches import answer_lines, with_branches
 from ramify.inspect.find import title, typed
 from ramify.inspect.folding import Box, boxes_of, counted_states, remarks_of, state_of, title_of, took_of
-from ramify.inspect.graph import Graph, GraphNode
+from ramify.inspect.graph import Graph, GraphNode, Role
 from ramify.inspect.progress import headline
 from ramify.inspect.run_graph import graph_of
 from ramify.inspect.status import status_of
@@ -24,6 +25,8 @@ from ramify.model.policy import PARKED
 _ADDRESS = re.compile(r"(.*\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):[^\W\d]\w*")
 #: Columns of a line that an id may take.
 _WIDEST = 28
+#: How many branches of a map are shown, and how many open gates are told how to answer.
+_BRANCHES, _GATES = 10, 3
 
 _STYLES = {
     "done": "good",
@@ -31,13 +34,13 @@ _STYLES = {
     "quarantined": "bad",
     "running": "name",
     "cancelled": "look",
-    "skipped": "look",
+    "skipped": "dim",
     "waiting": "dim",
 }
 
 
 @click.command()
-@click.argument("wanted", metavar="[RUN|MODULE:DAG]", required=False)
+@click.argument("wanted", metavar="[RUN|MODULE:DAG|MODULE:PIPELINE]", required=False)
 @click.option("--all", "whole", is_flag=True, help="Every node by itself, however many there are.")
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into a file.")
 @click.option("--mermaid", is_flag=True, help="As the text of a Mermaid diagram.")
@@ -48,16 +51,18 @@ def show(
     context: click.Context, /, wanted: str | None, whole: bool, svg: Path | None, mermaid: bool, as_json: bool,
     url: str | None,
 ) -> None:  # fmt: skip
-    """Show the graph of a DAG by levels: how each node stands, how long it took, and what it waits for.
+    """Show the graph of a DAG or a pipeline: how each node stands, how long it took, and what it waits for.
 
     Of a run, or, as etl.py:etl or package.module:etl, of a definition that never ran; a run with such a name is meant
     by NAME#1 or by its id. Without an argument: the run that is open, or the newest one if none is.
 
     In a graph of more than 100 nodes those that run the same and stand the same are one line, or one box; --all shows
-    each by itself. --json has all of them: node (its id), kind, role (task, map, case or end), level, needs (what it
-    waits for), when (how those must have ended), and of a run also run, task, state (waiting, ready, running, done,
-    failed, skipped, cancelled, quarantined), attempts, seconds, waits_for (what has not ended), parts (of a map: how
-    many items stand how), reason and due (before when it is not tried).
+    each by itself. Of a pipeline, branches that failed or have not ended are told below what began them, the first 10
+    of each without --all. --json has all nodes: node (its id), kind, role (task, map, case, gate, sleep, way, meet,
+    branch or end), level, needs (what it waits for), when (how those must have ended), asks_for (of a gate), and of a
+    run also run, task, state (waiting, ready, running, done, failed, skipped, cancelled, quarantined), attempts,
+    seconds, waits_for (what has not ended), parts (of a map: how many items stand how), reason, due (before when it is
+    not tried; of a gate, its time-out), since (when a gate was opened) and gates (that wait for an answer here).
     """
     if sum((svg is not None, mermaid, as_json)) > 1:
         raise click.UsageError("give one of --svg, --mermaid and --json")
@@ -75,6 +80,7 @@ def show(
                 f"{title(run)} is a {run.shape or 'plain'} run and has no nodes to show; "
                 f"`ramify status {typed(run)}` tells how it is doing"
             )
+        graph = with_branches(store, graph, None if whole else _BRANCHES)
         _show(out, graph, headline(status_of(store, run.id)), whole, svg, mermaid)
 
 
@@ -115,20 +121,31 @@ def _levels(out: Out, graph: Graph, boxes: list[Box], head: list[Piece]) -> None
     out.say("")
     level = -1
     rows: list[list[Piece]] = []
+    branches: dict[int, list[Box]] = {}
     for box in boxes:
+        if graph.nodes[box.nodes[0]].role is Role.BRANCH:
+            branches.setdefault(box.needs[0], []).append(box)
+    for at, box in enumerate(boxes):
+        if graph.nodes[box.nodes[0]].role is Role.BRANCH:
+            continue
         rows.append(_row(graph, box, is_first=box.first != level))
+        # What a map began is told below it, and not where what comes after it is.
+        rows += (_row(graph, branch, is_first=False, indent="  ") for branch in branches.get(at, ()))
         level = box.first
     heads = ["level", "node", "state", "took", "about"] if graph.run is not None else ["level", "node", "about"]
     out.table(heads, rows, right=frozenset({0, 3}) if graph.run is not None else frozenset({0}))
+    if graph.run is not None:
+        for line in answer_lines(graph, _GATES):
+            out.say(("dim", line))
 
 
-def _row(graph: Graph, box: Box, *, is_first: bool) -> list[Piece]:
+def _row(graph: Graph, box: Box, *, is_first: bool, indent: str = "") -> list[Piece]:
     level = str(box.first + 1) if box.first == box.last else f"{box.first + 1}-{box.last + 1}"
     state = state_of(graph, box)
     style = _STYLES.get(state)
     cells: list[Piece] = [
         ("dim", level if is_first else ""),
-        ("name", shortened_inside(safe_text(title_of(graph, box)), _WIDEST)),
+        ("name", indent + shortened_inside(safe_text(title_of(graph, box)), _WIDEST)),
     ]
     if graph.run is not None:
         cells += [(style, state) if style else state, took_of(graph, box)]
@@ -136,7 +153,9 @@ def _row(graph: Graph, box: Box, *, is_first: bool) -> list[Piece]:
 
 
 def _sum(graph: Graph) -> str:
-    many = f"{plural(len(graph.nodes), 'node')} in {plural(len(graph.levels), 'level')}"
+    nodes = [node for node in graph.nodes if node.role is not Role.BRANCH]
+    levels = {node.level for node in nodes}
+    many = f"{plural(len(nodes), 'node')} in {plural(len(levels), 'level')}"
     states = ", ".join(f"{count:,} {state}" for state, count in counted_states(graph))
     return f"{many}: {states}" if states else many
 
@@ -161,6 +180,9 @@ def _json(graph: Graph, node: GraphNode) -> dict[str, object]:
         "parts": node.parts,
         "reason": node.reason,
         "due": stamp(node.due) if node.due is None or node.due < PARKED else "parked",
+        "since": stamp(node.since),
+        "asks_for": node.asks_for,
+        "gates": node.gates,
     }
 
 

@@ -63,6 +63,12 @@ def renamed(map_body: bytes, names: Mapping[str, str]) -> bytes:
     return b"%a" % (tree(tree_in(map_body)),)
 
 
+def has_branches(call: Call[Any]) -> bool:
+    """Whether what a call of a map begins are branches of a pipeline."""
+    tree = tree_in(call.body)
+    return isinstance(tree, list) and isinstance(tree[0], dict) and bool(tree[0].get("branches"))
+
+
 class AtEnd(msgspec.Struct, frozen=True):
     """A call that follows the end of a run, if its tasks ended as the rule says."""
 

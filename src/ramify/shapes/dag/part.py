@@ -11,9 +11,11 @@ from typing import Any, Protocol
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call
-from ramify.model.codec.wire import tree_in
+from ramify.model.codec.wire import tree_in, write
+from ramify.model.gate import GATE, check_answer, spec_of
+from ramify.model.task import is_own
 from ramify.shapes.dag.adjacency import Adjacency
-from ramify.shapes.dag.own import EXPAND, GIVE, Expansion, own_call
+from ramify.shapes.dag.own import EXPAND, GIVE, Expansion, has_branches, own_call
 from ramify.shapes.dag.packed import PackedCall
 
 
@@ -47,8 +49,9 @@ def chosen(
     return sorted(runs), sorted(needed)
 
 
-def given_call(id: str, call: Call[Any], is_mapped: bool, given: Given) -> Call[Any]:
-    """A task that gives what a node would have given."""
+def given_call(id: str, node: Call[Any], made: Call[Any] | None, given: Given) -> Call[Any]:
+    """A task that gives what a node would have given; of a map, with the call that it makes."""
+    call, is_mapped = made or node, made is not None
     if not isinstance(given, Mapping):
         key = f"{id}[]" if is_mapped else id
         raw = given._stored_results([key])[key]
@@ -60,11 +63,17 @@ def given_call(id: str, call: Call[Any], is_mapped: bool, given: Given) -> Call[
     if isinstance(value, BaseException):
         return own_call(GIVE, None, f"{type(value).__name__}: {value}")
     encode: Callable[[object], bytes | None] = call.group.signature.encode_result
+    if is_own(call.kind):
+        # What it gives has the type of something else, which its place knows.
+        encode = write
     try:
+        if call.kind == GATE:
+            check_answer(spec_of(call.body), tree_in(encode(value)))
         if not is_mapped:
             return own_call(GIVE, tree_in(encode(value)))
         # Each of them is a task of its own, as it would have been.
         each = PackedCall(GIVE, '{"~":["~b0"]}')
-        return own_call(EXPAND, Expansion(each, (0,), (), id), [], [], items=[tree_in(encode(part)) for part in value])
+        how = Expansion(each, (0,), (), id, branches=has_branches(node))
+        return own_call(EXPAND, how, [], [], items=[tree_in(encode(part)) for part in value])
     except (BadPayload, TypeError) as error:
         raise ConfigError(f"given={{{id!r}: …}}: {error}") from None

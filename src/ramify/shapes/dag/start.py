@@ -87,7 +87,7 @@ class DagPlan:
         named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
         last = [] if upto is None else [number_of(upto)]
         runs, needed = chosen(self.graph, self.ids, [*map(number_of, only)], last, named)
-        instead = {n: given_call(self.ids[n], self.maps.get(n, self.nodes[n]), n in self.maps, given) for n in needed}
+        instead = {n: given_call(self.ids[n], self.nodes[n], self.maps.get(n), given) for n in needed}
         return replace(self._reduced(sorted([*runs, *needed]), instead), definition=None)
 
     def without(self, nodes: Collection[int]) -> DagPlan:

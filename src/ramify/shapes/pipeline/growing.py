@@ -13,8 +13,6 @@ from enum import Enum
 from itertools import zip_longest
 from typing import Any, Literal, assert_never, get_args, get_origin
 
-import msgspec
-
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import LONGEST_DELAY, Call, ReferringCall
@@ -23,6 +21,7 @@ from ramify.model.codec.wire import Wire, tree_in
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.reference import Blank, Reference
+from ramify.model.schema import schema_of
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.mapping import yielding
 from ramify.shapes.dag.node import Node, NodeCall, Param, kept
@@ -266,15 +265,6 @@ def packed_nodes(dag: Dag, last: Node[Any]) -> list[PackedNode]:
             )
         )
     return found
-
-
-def schema_of(annotation: Any) -> Any:
-    """The JSON schema of answers, as far as there is one."""
-    try:
-        return msgspec.json.schema(annotation)
-    except TypeError:
-        make = getattr(annotation, "model_json_schema", None)
-        return None if make is None else make()
 
 
 def _possible(annotation: Any) -> list[str] | None:

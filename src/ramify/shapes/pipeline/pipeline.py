@@ -44,6 +44,9 @@ class PipelinePlan(DagPlan, Generic[R_co]):
         """It can be revived."""
         return RunState.HALTED
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.nodes[0]!r}, {len(self.nodes):,} nodes"
+
 
 class Pipeline(Generic[P, R]):
     """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""

@@ -1,0 +1,57 @@
+"""`ramify answer`: answer a gate of a pipeline."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import msgspec
+
+from ramify.cli.main import FAILED
+from ramify.cli.out import tell
+from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change, who_and_why
+from ramify.errors import BadPayload, ConfigError, GateClosed
+from ramify.inspect.find import title
+from ramify.inspect.history import UnknownTask
+from ramify.inspect.live import workers
+
+
+@click.command()
+@click.argument("run")
+@click.argument("gate")
+@click.argument("value")
+@who_and_why
+@on_store_to_change
+def answer(visit: Visit, run: str, gate: str, value: str, reason: str, by: str | None) -> None:
+    """Answer a gate that is open with VALUE, which is JSON: true, 3, '"text"', '{"approved": true}'.
+
+    The first answer stands, and is stored with who gave it. One that is not what the gate asks for is refused;
+    `ramify gates` says what that is. Exit 1 if the gate is not open, or no longer.
+    """
+    from ramify.engine import answering
+
+    found = visit.run(run)
+    given = _value(value)
+    try:
+        with entered(visit.store):
+            answering.answer(visit.store, found.id, gate, given, reason, by)
+    except GateClosed as closed:
+        tell(f"ramify: {closed}")
+        raise click.exceptions.Exit(FAILED) from closed
+    except (BadPayload, ConfigError, UnknownTask) as wrong:
+        raise Wrong(str(wrong)) from wrong
+    if visit.out.as_json:
+        visit.out.json({"run": found.id, "gate": gate, "answer": given})
+        return
+    visit.out.say(("name", gate), f" of {title(found)} is answered")
+    if not workers(visit.store.reads):
+        visit.out.say(("dim", "nobody works on this store now; start your program to go on"))
+
+
+def _value(text: str) -> object:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        quoted = "'" + json.dumps(text).replace("'", "'\\''") + "'"
+        hint = f"; a text needs quotes: {quoted}" if not text.lstrip().startswith(("{", "[", '"')) else ""
+        raise click.BadParameter(f"{text!r} is not JSON ({error}){hint}", param_hint="VALUE") from error

@@ -1,0 +1,222 @@
+"""What an annotation asks for, as a JSON schema; and what is wrong with a value, by such a schema.
+
+A schema is all that is left of an annotation where the program is not there: with it a value can be checked, and be
+described to a person. It says what can be said: types, fields, elements, constants, formats and bounds.
+
+Does not know how values are stored. What a class checks for itself is left to whoever makes one of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from operator import ge, gt, le, lt
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import inspect as types
+
+from ramify.model.codec.limits import shown
+
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "null": type(None),
+    "boolean": bool,
+    "integer": int,
+    "number": (int, float),
+    "string": str,
+    "array": list,
+    "object": dict,
+}
+_FORMATS: Mapping[str, Any] = {
+    "date-time": datetime,
+    "date": date,
+    "time": time,
+    "duration": timedelta,
+    "uuid": UUID,
+    "decimal": Decimal,
+    "base64": bytes,
+}
+_PLAIN: Mapping[type, Mapping[str, Any]] = {
+    types.AnyType: {},
+    types.NoneType: {"type": "null"},
+    types.BoolType: {"type": "boolean"},
+    types.IntType: {"type": "integer"},
+    types.FloatType: {"type": "number"},
+    types.StrType: {"type": "string"},
+    types.BytesType: {"type": "string", "format": "base64"},
+    types.DateTimeType: {"type": "string", "format": "date-time"},
+    types.DateType: {"type": "string", "format": "date"},
+    types.TimeType: {"type": "string", "format": "time"},
+    types.TimeDeltaType: {"type": "string", "format": "duration"},
+    types.UUIDType: {"type": "string", "format": "uuid"},
+    types.DecimalType: {"type": ["string", "number"], "format": "decimal"},
+}
+_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_WITHIN: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": ("at least", ge),
+    "exclusiveMinimum": ("more than", gt),
+    "maximum": ("at most", le),
+    "exclusiveMaximum": ("less than", lt),
+}
+
+
+def schema_of(annotation: Any) -> dict[str, Any]:
+    """The schema of an annotation that the codec takes. What it cannot tell is not in it."""
+    found = _Schemas()
+    schema = found.of(types.type_info(annotation))
+    return {**schema, "$defs": found.named} if found.named else schema
+
+
+class _Schemas:
+    """Schemas of types, and those of classes by their names, because a class may be inside of itself."""
+
+    def __init__(self) -> None:
+        self.named: dict[str, Any] = {}
+        self._names: dict[type, str] = {}
+
+    def of(self, kind: types.Type) -> dict[str, Any]:
+        match kind:
+            case types.Metadata(type=inner):
+                return self.of(inner)
+            case types.UnionType(types=several):
+                return {"anyOf": [self.of(each) for each in several]}
+            case types.LiteralType(values=values):
+                return {"enum": list(values)}
+            case types.EnumType(cls=cls):
+                return {"enum": [each.value for each in cls]}
+            case types.TupleType(item_types=several):
+                return self._row([self.of(each) for each in several], len(several))
+            case types.DictType(value_type=inner):
+                return {"type": "object", "additionalProperties": self.of(inner)}
+            case types.CollectionType(item_type=element):
+                return {"type": "array", "items": self.of(element), **_lengths(kind, "Items")}
+            case types.StructType() | types.DataclassType() | types.TypedDictType() | types.NamedTupleType():
+                return self._class(kind)
+            case types.CustomType(cls=cls):
+                return self._custom(cls)
+            case _:
+                bounds = {name: value for at, name in _BOUNDS.items() if (value := getattr(kind, at, None)) is not None}
+                pattern = {} if (text := getattr(kind, "pattern", None)) is None else {"pattern": text}
+                return {**_PLAIN.get(type(kind), {}), **bounds, **pattern, **_lengths(kind, "Length")}
+
+    def _class(self, kind: Any) -> dict[str, Any]:
+        name = self._names.get(kind.cls)
+        if name is None:
+            name = kind.cls.__name__
+            while name in self.named:
+                name += "_"
+            self._names[kind.cls] = name
+            self.named[name] = {}
+            self.named[name].update(self._fields(kind))
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _fields(self, kind: Any) -> dict[str, Any]:
+        tag = {} if getattr(kind, "tag", None) is None else {kind.tag_field: {"enum": [kind.tag]}}
+        fields = {field.encode_name: self.of(field.type) for field in kind.fields}
+        required = [field.encode_name for field in kind.fields if field.required]
+        if isinstance(kind, types.NamedTupleType) or getattr(kind, "array_like", False):
+            return self._row([*tag.values(), *fields.values()], len(tag) + len(required))
+        return {"type": "object", "properties": {**tag, **fields}, "required": [*tag, *required]}
+
+    def _row(self, items: list[Any], least: int) -> dict[str, Any]:
+        return {"type": "array", "prefixItems": items, "items": False, "minItems": least}
+
+    def _custom(self, cls: type) -> dict[str, Any]:
+        if hasattr(cls, "model_json_schema"):
+            schema: dict[str, Any] = cls.model_json_schema()
+            self.named.update(schema.pop("$defs", {}))
+            return schema
+        known = {PurePath: "string", str: "string", int: "integer", float: "number"}
+        return next(({"type": name} for of, name in known.items() if issubclass(cls, of)), {})
+
+
+def _lengths(kind: object, of: str) -> dict[str, int]:
+    found = {f"{end}{of}": getattr(kind, f"{end}_length", None) for end in ("min", "max")}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def wrong(value: object, schema: Any) -> str | None:
+    """The first thing that is wrong with a tree of JSON; None if nothing is."""
+    return next(_wrong(value, schema, schema, "it"), None)
+
+
+def inside(schema: Any, root: Any) -> Any:
+    """A schema, found where another one refers to it."""
+    return root.get("$defs", {}).get(schema["$ref"].rsplit("/", 1)[-1], {}) if "$ref" in schema else schema
+
+
+def _wrong(value: Any, schema: Any, root: Any, where: str) -> Iterator[str]:
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        yield from _wrong(value, inside(schema, root), root, where)
+    for each in schema.get("allOf", ()):
+        yield from _wrong(value, each, root, where)
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        found = [next(_wrong(value, each, root, where), None) for each in several]
+        if None not in found:
+            yield " or ".join(dict.fromkeys(each for each in found if each is not None))
+    known = schema.get("enum", [schema["const"]] if "const" in schema else None)
+    if known is not None and not any(each == value and type(each) is type(value) for each in known):
+        yield f"{where} must be {'one of ' if len(known) > 1 else ''}{', '.join(map(shown, known))}"
+    yield from _wrong_type(value, schema, where)
+    yield from _out_of_bounds(value, schema, where)
+    if isinstance(value, dict):
+        yield from _wrong_fields(value, schema, root, where)
+    if isinstance(value, list):
+        yield from _wrong_elements(value, schema, root, where)
+
+
+def _wrong_type(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    names = schema.get("type")
+    names = [names] if isinstance(names, str) else names or []
+    fits = [isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool)) for name in names]
+    form = schema.get("format", "")
+    if names and not any(fits):
+        yield f"{where} must be {' or '.join(names)}" + (f" ({form})" if form in _FORMATS else "")
+    elif isinstance(value, str) and form in _FORMATS:
+        try:
+            msgspec.convert(value, _FORMATS[form])
+        except msgspec.ValidationError:
+            yield f"{where} must be a text that is a {form}"
+
+
+def _out_of_bounds(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[str]:
+    if isinstance(value, int | float):
+        for name, (words, is_within) in _WITHIN.items():
+            if name in schema and not is_within(value, schema[name]):
+                yield f"{where} must be {words} {schema[name]}"
+    elif isinstance(value, str | list):
+        of, what = ("Length", "characters") if isinstance(value, str) else ("Items", "elements")
+        if len(value) < schema.get(f"min{of}", 0):
+            yield f"{where} must have at least {schema[f'min{of}']} {what}"
+        if len(value) > schema.get(f"max{of}", len(value)):
+            yield f"{where} must have at most {schema[f'max{of}']} {what}"
+        if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
+            yield f"{where} must be like {schema['pattern']}"
+
+
+def _wrong_elements(value: list[Any], schema: Mapping[str, Any], root: Any, where: str) -> Iterator[str]:
+    first, rest = schema.get("prefixItems", ()), schema.get("items")
+    if rest is False and len(value) > len(first):
+        yield f"{where} must have at most {len(first)} elements"
+    for at, each in enumerate(value):
+        yield from _wrong(each, first[at] if at < len(first) else rest, root, f"{where}[{at}]")
+
+
+def _wrong_fields(value: Mapping[str, Any], schema: Mapping[str, Any], root: Any, where: str) -> Iterator[str]:
+    known, rest = schema.get("properties"), schema.get("additionalProperties")
+    for name in schema.get("required", ()):
+        if name not in value:
+            yield f"{where} lacks {name!r}"
+    for name, each in value.items():
+        if known is not None and name in known:
+            yield from _wrong(each, known[name], root, f"{where}.{name}")
+        elif known is not None and rest in (None, False):
+            yield f"{where} has no {name!r}; it has {', '.join(known)}"
+        else:
+            yield from _wrong(each, rest, root, f"{where}.{name}")
