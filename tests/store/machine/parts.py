@@ -16,7 +16,7 @@ from tests.store.machine.scene import Scene
 from tests.store.machine.workshop import Work, Workshop
 
 OUTCOMES = tuple(status for status in Status if status not in UNREPORTED)
-NAMES = ("a", "b", "ü \U0001f600")
+NAMES = ("a", "ü \U0001f600")
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
 
 
@@ -60,11 +60,11 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
 
 
 def _sets(choose: Choices, done: list[int]) -> list[SetValue]:
-    """Some of the tasks that are done set a name or two, so few that they meet."""
+    """Some of the tasks that are done set a name or two. There are so few names that they meet."""
     return [
         SetValue(task, name, choose.one((b"1", b"", b"\0\xff")), choose.chance(3))
-        for task in choose.some(done, most=3)
-        for name in choose.some(NAMES, most=2)
+        for task in choose.some(done, least=1, most=3)
+        for name in choose.some(NAMES, least=1)
     ]
 
 
