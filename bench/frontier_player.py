@@ -41,8 +41,10 @@ from bench.frontier_turn import (
     Chain,
     Compute,
     Deque,
+    Expand,
     FanIn,
     Forks,
+    Gates,
     Grow,
     Lanes,
     Nap,
@@ -51,10 +53,13 @@ from bench.frontier_turn import (
     Pool,
     Report,
     Small,
+    Steps,
     Turned,
     Turns,
     Widen,
 )
+from bench.pipeline_gate import play_gates
+from bench.pipeline_play import play_expand, play_steps
 from bench.tree import Tree, Work
 from ramify.engine.run import Run
 from ramify.model.call import Call
@@ -98,6 +103,12 @@ def play(turn: Turns) -> Report:
             return msgspec.structs.replace(play_fan_in(turn), peak_mb=peak_mb())
         case Small():
             return _small(turn)
+        case Expand():
+            return msgspec.structs.replace(play_expand(turn), peak_mb=peak_mb())
+        case Steps():
+            return msgspec.structs.replace(play_steps(turn), peak_mb=peak_mb())
+        case Gates():
+            return msgspec.structs.replace(play_gates(turn), peak_mb=peak_mb())
         case Bare():
             return Report(turn.count, bare.run(Path("bare.db"), turn.count), peak_mb())
         case Ping():

@@ -118,6 +118,26 @@ class FanIn(Turn, frozen=True):
     count: int
 
 
+class Expand(Turn, frozen=True):
+    """A pipeline that expands into so many elements of one step each, and collapses them."""
+
+    count: int
+
+
+class Steps(Turn, frozen=True):
+    """So many runs of a pipeline of five steps, all started before anybody works on them."""
+
+    runs: int
+
+
+class Gates(Turn, frozen=True):
+    """So many runs at a gate: an idle stretch of `idle` s, then answers from the same process and from another."""
+
+    runs: int
+    samples: int
+    idle: float
+
+
 class Bare(Turn, frozen=True):
     """Durable transactions of one small row each, on a file with the settings of the store."""
 
@@ -132,7 +152,24 @@ class Ping(Turn, frozen=True):
 
 
 Turns = (
-    Deque | Pool | Grow | Compute | Chain | Widen | Nap | Turned | Lanes | Forks | Nodes | FanIn | Small | Bare | Ping
+    Deque
+    | Pool
+    | Grow
+    | Compute
+    | Chain
+    | Widen
+    | Nap
+    | Turned
+    | Lanes
+    | Forks
+    | Nodes
+    | FanIn
+    | Small
+    | Expand
+    | Steps
+    | Gates
+    | Bare
+    | Ping
 )
 
 

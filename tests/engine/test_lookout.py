@@ -7,6 +7,7 @@ from threading import Event
 import pytest
 
 from ramify import Engine, Tasks
+from ramify.engine import lookout
 from ramify.engine.lookout import AGAIN, BUSY, IDLE, REST, Lookout
 from ramify.errors import StoreUnavailable
 from ramify.kernel.signals import Adapted, NobodyKnows, Saved, Signal, StoreAway, StoreBack, Took
@@ -96,6 +97,21 @@ def test_a_look_that_takes_long_is_followed_by_a_long_rest(house: House, monkeyp
     assert len(looks) == 1
     watcher.after(IDLE, Took(0))
     assert len(looks) == 2
+
+
+def test_of_many_runs_a_page_is_looked_at_and_the_next_look_goes_on_from_there(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookout, "PAGE", 2)
+    for kind in ("copy", "copy", "walk", "sum", "walk"):
+        house.run(house.tasks(1, kind=kind))
+    watcher = Watcher(house)
+    told = [watcher.after(IDLE, Took(0)) for _ in range(6)]
+    # Nothing in the first page, two kinds in the second, nothing new in the third; and so in the next round.
+    assert told == [0, 1, 1, 1, 1, 1]
+    assert watcher.told == [NobodyKnows((("walk", 1), ("sum", 1)))]
+    # The first look of the third round is in another minute, and its second one finds them.
+    assert [watcher.after(AGAIN, Took(0)) for _ in range(2)] == [1, 2]
 
 
 def test_paused_and_ended_runs_are_not_told_of(house: House) -> None:

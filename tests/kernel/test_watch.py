@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.kernel.steps import Look, Move
-from ramify.kernel.tuning import LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
+from ramify.kernel.tuning import IDLE_LOOK_PAUSE, LONGEST_LOOK_PAUSE, LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
 from ramify.kernel.watch import Watch
 from ramify.model.run import Advanced, RunState
 from ramify.store.memory import MemoryStore
@@ -99,6 +99,28 @@ def test_a_full_answer_is_followed_by_the_next_look_at_once() -> None:
     made.found([(run, 0) for run in range(MOST_ASKED)], 1.5)
     assert made.next() is not None
     assert made.look(1.5, idle=True) == Look(MOST_ASKED)
+
+
+def test_while_nothing_changes_looks_are_the_rarer_the_longer_they_take() -> None:
+    made, took = watch(), 3 * LOOK_EVERY / IDLE_LOOK_PAUSE
+    made.stirred()
+    assert made.look(1.0, idle=True) == Look(MOST_ASKED)
+    made.found((), 1.0 + took)
+    assert made.look(1.0 + 2 * LOOK_EVERY, idle=True) is None
+    assert made.look(1.1 + 3 * LOOK_EVERY, idle=True) == Look(MOST_ASKED)
+    made.found((), 1.1 + 3 * LOOK_EVERY)
+    assert made.look(1.1 + 4 * LOOK_EVERY, idle=True) == Look(MOST_ASKED), "a quick one is not put off"
+    made.found((), 100.0)
+    assert made.look(100.0 + LONGEST_LOOK_PAUSE, idle=True) == Look(MOST_ASKED), "a slow one not for ever"
+
+
+def test_what_changed_is_looked_at_soon_however_long_looks_take() -> None:
+    made = watch()
+    made.stirred()
+    made.look(1.0, idle=True)
+    made.found((), 1.2)
+    made.stirred()
+    assert made.look(1.2 + LOOK_EVERY, idle=True) == Look(MOST_ASKED)
 
 
 def test_a_busy_process_looks_now_and_then() -> None:

@@ -1,8 +1,9 @@
 """The lookout: notices what a kernel cannot, because it never reads: tasks of kinds that no live process knows.
 
 Promises: told when the work begins, at once when a kernel finds nothing to do, and again each minute while it lasts. A
-look reads sessions, and the counters of open runs, which may be many. It comes at most once a second and takes at most
-a hundredth of the time, so that neither busy nor idle programs feel it.
+look reads sessions, and the counters of open runs, a page of them at a time where there are many: it is heard in the
+thread that hands out work. It comes at most once a second and takes at most a thousandth of the time, so that
+neither busy nor idle programs feel it.
 
 Does not say it to people; whoever listens to the signals does.
 """
@@ -10,19 +11,21 @@ Does not say it to people; whoever listens to the signals does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 
 from ramify.errors import RamifyError
-from ramify.inspect.find import every_run
 from ramify.inspect.unknown import unknown_among
 from ramify.kernel.signals import Entered, Listener, NobodyKnows, Saved, Signal, Took
-from ramify.model.run import RunState
+from ramify.model.run import RunState, StoredRun
 from ramify.store.contract import Store
 
 #: Seconds between two looks: of a kernel that finds nothing to do, and of one that is busy.
 IDLE, BUSY = 1.0, 60.0
 #: After a look, so many times as long as it took.
-REST = 100
+REST = 1_000
+#: How many runs are looked at in one look; the next goes on from there.
+PAGE = 1_000
 #: Seconds until the same is told again.
 AGAIN = 60.0
 
@@ -43,6 +46,9 @@ class Lookout:
         self._clock = clock
         self._looked = -BUSY
         self._took = 0.0
+        #: The run after which the next look goes on, and what was found before it.
+        self._after = 0
+        self._kinds: Counter[str] = Counter()
         self._said_at = -AGAIN
         self._said: frozenset[str] = frozenset()
 
@@ -55,15 +61,25 @@ class Lookout:
 
     def _look(self) -> None:
         self._looked = self._clock()
-        reads = self._store.reads
         try:
-            found = every_run(reads, RunState.OPEN) if self._runs is None else map(reads.run, self._runs)
-            kinds = unknown_among(reads, (run for run in found if run.state is RunState.OPEN))
+            runs, after = self._page()
+            found = unknown_among(self._store.reads, (run for run in runs if run.state is RunState.OPEN))
         except RamifyError:
             # The store is away, or a run is gone; the next look tells.
             return
         self._took = self._clock() - self._looked
+        kinds = self._kinds + Counter(found)
         if kinds and (not self._said.issuperset(kinds) or self._looked - self._said_at >= AGAIN):
             self._said_at = self._looked
-            self._send(NobodyKnows(tuple(kinds.items())))
-        self._said = frozenset(kinds)
+            self._send(NobodyKnows(tuple(kinds.most_common())))
+        # What was said counts as said until all runs were looked at again.
+        self._said = self._said.union(kinds) if after else frozenset(kinds)
+        self._after, self._kinds = after, kinds if after else Counter()
+
+    def _page(self) -> tuple[Iterable[StoredRun], int]:
+        """The next runs to look at, and after which one the next look goes on; 0 when these were the last."""
+        reads = self._store.reads
+        if self._runs is not None:
+            return map(reads.run, self._runs), 0
+        page = reads.runs(state=RunState.OPEN, after=self._after, limit=PAGE)
+        return page.rows, page.after if page.more else 0

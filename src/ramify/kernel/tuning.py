@@ -89,6 +89,9 @@ RUNS_SEEN = 100_000
 LOOK_EVERY = 2.0
 #: After a look that took so long, the next one waits so many times as long: looking takes a twentieth of an idle life.
 LOOK_PAUSE = 20
+#: The same while nothing changes, up to so many seconds: then it looks only for what others left behind, and there may
+#: be very many runs that wait.
+IDLE_LOOK_PAUSE, LONGEST_LOOK_PAUSE = 1_000, 60.0
 #: The most runs that are asked in one verb: their judging is one transaction, for which others wait.
 MOST_ASKED = 256
 #: The pauses after which a verb that was not answered is sent again: they double from the first to the longest.

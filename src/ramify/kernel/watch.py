@@ -3,8 +3,9 @@
 A run is asked when the last of its tasks left this process, together with others of which the same is true. Whoever has
 nothing to do *looks*: a process that serves every run asks the store which ones can be moved, in one question however
 many there are; one that was given its runs asks those. It looks when something changed, but never for more than a
-twentieth of its time, and now and then in any case, because whoever should have asked may be gone. A run is not asked
-while this process holds tasks of it, except at its deadline. Part of the core: no threads, no clock.
+twentieth of its time, and now and then in any case, because whoever should have asked may be gone: the more runs wait,
+the more rarely. A run is not asked while this process holds tasks of it, except at its deadline. Part of the core: no
+threads, no clock.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
 from ramify.kernel.steps import Look, Move
-from ramify.kernel.tuning import LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
+from ramify.kernel.tuning import IDLE_LOOK_PAUSE, LONGEST_LOOK_PAUSE, LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
 from ramify.model.run import Advanced, RunState
 
 
@@ -38,6 +39,8 @@ class Watch:
         self._is_stirred = True
         #: Before this it does not look again, whatever stirs.
         self._rests_until = -math.inf
+        #: Before this it does not look again while nothing stirs.
+        self._looks_at = math.inf
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +67,9 @@ class Watch:
         if len(runs) >= MOST_ASKED:
             self._is_stirred = True
         elif self._looked_at is not None:
-            self._rests_until = now + min(LOOK_PAUSE * (now - self._looked_at), LOOK_EVERY)
+            took = now - self._looked_at
+            self._rests_until = now + min(LOOK_PAUSE * took, LOOK_EVERY)
+            self._looks_at = max(self._looks_at, now + min(IDLE_LOOK_PAUSE * took, LONGEST_LOOK_PAUSE))
 
     def stirred(self) -> None:
         """Any run may be able to go on."""
@@ -73,10 +78,10 @@ class Watch:
     def look(self, now: float, *, idle: bool) -> Look | Move | None:
         """What to ask to find runs that can be moved; None when it is too early for that."""
         if self._looked_at is None:
-            self._looked_at = now
-        if now < (self._rests_until if idle and self._is_stirred else self._looked_at + LOOK_EVERY):
+            self._looked_at, self._looks_at = now, now + LOOK_EVERY
+        if now < (self._rests_until if idle and self._is_stirred else self._looks_at):
             return None
-        self._looked_at, self._is_stirred = now, False
+        self._looked_at, self._looks_at, self._is_stirred = now, now + LOOK_EVERY, False
         if self._serves_all:
             return Look(MOST_ASKED)
         self._to_move.extend(self.rounds)

@@ -169,6 +169,9 @@ def give(value: Any, failure: str | None = None) -> Any:
 
 def close(at_end: list[AtEnd]) -> None:
     """The last task of a run: it joins all ends, and starts what follows."""
+    if not at_end:
+        # How a run ended is read from the store, and most runs have nothing behind them.
+        return
     me = current()
     ends = me.run.ends
     following = [each.call for each in at_end if Rule(each.rule).allows(ends)]

@@ -33,7 +33,8 @@ STANDING = f"""SELECT id, state, round, becomes, ordering, endless, deadline, fo
 ASKED = f"{STANDING} FROM carray(?) AS asked CROSS JOIN run ON id = asked.value"
 #: The open runs that may be able to move: all but those that certainly are not, which are most. `next_move` judges.
 MAY_MOVE = f"""SELECT * FROM ({STANDING} FROM run INDEXED BY run_open WHERE ended IS NULL) WHERE state = 'draining'
-    OR state = 'open' AND (deadline <= ? OR lowest IS NULL AND NOT endless OR lowest > round
+    OR state = 'open' AND (deadline <= ? OR lowest IS NULL AND NOT endless
+        OR lowest > round AND (ordering = 'rounds' OR round < 0)
         OR gated <= iif(ordering = 'rounds', round, gated)) ORDER BY id"""
 
 CAPPED = f"{rows.RUN} WHERE id IN (SELECT value FROM carray(?)) AND max_tasks IS NOT NULL"
