@@ -396,6 +396,23 @@ def test_every_shape_is_revived_with_what_halted_and_what_follows_it(both: Engin
     assert len(again) <= 5, again
 
 
+@pytest.mark.parametrize("where", ["in the middle", "the only one", "in an expand"])
+def test_an_expansion_that_is_retried_by_name_goes_on_with_what_halted_in_it(both: Engine, where: str) -> None:
+    BAD.update(BADLY)
+    done = run(both, FAILING[where], 4, name="r")
+    before, (halted,) = dict(CALLS), ends(done, "failed")
+    BAD.clear()
+    done.retry({"in the middle": "one", "the only one": "bad", "in an expand": "many#2"}[where])
+    done = run(both, FAILING[where], 4, name="r")
+    assert (done.state, CALLS[halted]) == (RunState.DONE, 2)
+    again = {key for key, times in CALLS.items() if times > before.get(key, 0)}
+    assert all(key in ("listed", halted) or key.startswith(halted.partition("]")[0]) for key in again), again
+    # With all of it done, it is made again, and each key means the younger task.
+    done.retry({"in the middle": "one", "the only one": "bad", "in an expand": "many#2"}[where])
+    done = run(both, FAILING[where], 4, name="r")
+    assert (done.state, done[halted].state, CALLS[halted]) == (RunState.DONE, "done", 3)
+
+
 def test_a_run_in_which_nothing_failed_is_not_retried(both: Engine) -> None:
     done = run(both, steps(one).chain(more), 1, name="r")
     with pytest.raises(ConfigError, match=r"nothing of run \d+ failed, so there is nothing to try again"):
