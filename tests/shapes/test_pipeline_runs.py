@@ -362,6 +362,16 @@ def test_what_comes_after_the_end_is_started_by_how_steps_ended(both: Engine) ->
         assert (done.state, sorted(text for text in last(done, "report"))) == (state, expected)
 
 
+@pytest.mark.parametrize("body", [steps(one), steps(one).chain(more)])
+def test_a_part_of_a_pipeline_runs_with_results_that_are_given(both: Engine, body: Any) -> None:
+    made = both.pipeline("p", steps(many).expand(body).collapse(total).chain(one, id="last"))
+    done = both.run(made.of(3).part(upto="total"))
+    assert (done.state, "last" in states(done), states(done)["total"]) == (RunState.DONE, False, "done")
+    done = both.run(made.of(3).part(only=["total", "last"], given={"one": [10, 20]}))
+    assert (done.state, done["last"].result) == (RunState.DONE, 30)
+    assert not any("many" in key for key in states(done))
+
+
 # going on again
 
 
@@ -508,7 +518,9 @@ def test_a_run_keeps_the_steps_it_started_with(tmp_path: Path) -> None:
     after.close()
 
 
-@pytest.mark.parametrize("change", ["step", "option", "max_items", "gate", "otherwise", "order", "body", "ways"])
+@pytest.mark.parametrize(
+    "change", ["step", "option", "max_items", "gate", "otherwise", "order", "body", "ways", "sleep"]
+)
 def test_a_changed_pipeline_is_another_one(change: str) -> None:
     engine = Engine("memory:", include=[here])
 
@@ -519,7 +531,8 @@ def test_a_changed_pipeline_is_another_one(change: str) -> None:
         first, second = (more, one) if is_("order") else (one, more)
         body = steps(first).chain(second, id="x" if is_("option") else "y")
         body = body.chain(one) if is_("body") else body
-        written = steps(many).expand(body, max_items=7 if is_("max_items") else 8).collapse(total)
+        slept = steps(many).sleep(2 * HOUR if is_("sleep") else HOUR)
+        written = slept.expand(body, max_items=7 if is_("max_items") else 8).collapse(total)
         written = written.chain(one) if is_("step") else written
         gated = written.gate("ok", bool if is_("gate") else str, timeout=HOUR).chain(anything_of)
         ways: dict[str, Any] = {"odd": one} | ({"even": one} if is_("ways") else {})

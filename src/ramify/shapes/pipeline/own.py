@@ -43,8 +43,8 @@ def gate(spec: GateSpec) -> Any:
     raise Fatal(f"nobody answered within {spec.timeout:,.0f} seconds")
 
 
-def go_on(value: Any) -> Any:
-    """Hand a value on, later."""
+def go_on(value: Any, seconds: float) -> Any:
+    """Hand a value on, later. How much later belongs to what tells one pipeline from another."""
     return value
 
 
@@ -61,8 +61,8 @@ def meet(values: list[Any]) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def branch(steps: list[PackedNode], value: Any) -> None:
-    """Begin the steps of one branch."""
+def branch(steps: list[PackedNode], value: Any) -> Any:
+    """Begin the steps of one branch. What the last of them gives is its result."""
     me = current()
     written = write(value)
     calls = []
