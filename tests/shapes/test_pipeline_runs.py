@@ -362,6 +362,16 @@ def test_what_comes_after_the_end_is_started_by_how_steps_ended(both: Engine) ->
         assert (done.state, sorted(text for text in last(done, "report"))) == (state, expected)
 
 
+@pytest.mark.parametrize("body", [steps(one), steps(one).chain(more)])
+def test_a_part_of_a_pipeline_runs_with_results_that_are_given(both: Engine, body: Any) -> None:
+    made = both.pipeline("p", steps(many).expand(body).collapse(total).chain(one, id="last"))
+    done = both.run(made.of(3).part(upto="total"))
+    assert (done.state, "last" in states(done), states(done)["total"]) == (RunState.DONE, False, "done")
+    done = both.run(made.of(3).part(only=["total", "last"], given={"one": [10, 20]}))
+    assert (done.state, done["last"].result) == (RunState.DONE, 30)
+    assert not any("many" in key for key in states(done))
+
+
 # going on again
 
 
@@ -394,6 +404,23 @@ def test_every_shape_is_revived_with_what_halted_and_what_follows_it(both: Engin
     again = Counter({key: times - before.get(key, 0) for key, times in CALLS.items() if times > before.get(key, 0)})
     assert max(again.values()) == 1
     assert len(again) <= 5, again
+
+
+@pytest.mark.parametrize("where", ["in the middle", "the only one", "in an expand"])
+def test_an_expansion_that_is_retried_by_name_goes_on_with_what_halted_in_it(both: Engine, where: str) -> None:
+    BAD.update(BADLY)
+    done = run(both, FAILING[where], 4, name="r")
+    before, (halted,) = dict(CALLS), ends(done, "failed")
+    BAD.clear()
+    done.retry({"in the middle": "one", "the only one": "bad", "in an expand": "many#2"}[where])
+    done = run(both, FAILING[where], 4, name="r")
+    assert (done.state, CALLS[halted]) == (RunState.DONE, 2)
+    again = {key for key, times in CALLS.items() if times > before.get(key, 0)}
+    assert all(key in ("listed", halted) or key.startswith(halted.partition("]")[0]) for key in again), again
+    # With all of it done, it is made again, and each key means the younger task.
+    done.retry({"in the middle": "one", "the only one": "bad", "in an expand": "many#2"}[where])
+    done = run(both, FAILING[where], 4, name="r")
+    assert (done.state, done[halted].state, CALLS[halted]) == (RunState.DONE, "done", 3)
 
 
 def test_a_run_in_which_nothing_failed_is_not_retried(both: Engine) -> None:
@@ -491,7 +518,9 @@ def test_a_run_keeps_the_steps_it_started_with(tmp_path: Path) -> None:
     after.close()
 
 
-@pytest.mark.parametrize("change", ["step", "option", "max_items", "gate", "otherwise", "order", "body", "ways"])
+@pytest.mark.parametrize(
+    "change", ["step", "option", "max_items", "gate", "otherwise", "order", "body", "ways", "sleep"]
+)
 def test_a_changed_pipeline_is_another_one(change: str) -> None:
     engine = Engine("memory:", include=[here])
 
@@ -502,7 +531,8 @@ def test_a_changed_pipeline_is_another_one(change: str) -> None:
         first, second = (more, one) if is_("order") else (one, more)
         body = steps(first).chain(second, id="x" if is_("option") else "y")
         body = body.chain(one) if is_("body") else body
-        written = steps(many).expand(body, max_items=7 if is_("max_items") else 8).collapse(total)
+        slept = steps(many).sleep(2 * HOUR if is_("sleep") else HOUR)
+        written = slept.expand(body, max_items=7 if is_("max_items") else 8).collapse(total)
         written = written.chain(one) if is_("step") else written
         gated = written.gate("ok", bool if is_("gate") else str, timeout=HOUR).chain(anything_of)
         ways: dict[str, Any] = {"odd": one} | ({"even": one} if is_("ways") else {})

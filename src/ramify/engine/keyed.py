@@ -67,11 +67,18 @@ def task_with(reads: Reads, run: int, key: object) -> int:
         found = _items(reads, run, item[1], int(item[2]))
     if not found:
         raise UnknownTask(f"run {run} has no task with the key {key!r}; {_nearest(reads, run, key)}")
-    if len(found) > 1:
+    if len(found) > 1 and not all(_is_made_by_us(reads, task) for task in found):
         raise ConfigError(
             f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …); give an id"
         )
-    return found[0]
+    # What a map or a branch of ours has made again has taken the place of what it made before.
+    return max(found)
+
+
+def _is_made_by_us(reads: Reads, task: int) -> bool:
+    row = reads.task(task)
+    maker = None if row is None or row.parent is None else reads.task(row.parent)
+    return maker is not None and is_own(maker.kind)
 
 
 def id_of(reads: Reads, run: int, task: int | str) -> int:
@@ -110,9 +117,20 @@ def _not_done(reads: Reads, made_by: Row) -> Iterator[int]:
             page = reads.results(made_by.run, status=status, after=after)
             for ended in page.rows:
                 row = reads.task(ended.task)
-                if row is not None and row.parent == made_by.id and not is_own(row.kind):
+                if row is not None and not is_own(row.kind) and _is_item(reads, row, made_by.id, status):
                     yield ended.task
             after, more = page.after, page.more
+
+
+def _is_item(reads: Reads, row: Row, map: int, status: Status) -> bool:
+    """Whether a task that ended like this is an item of a map, or halted inside of a branch of it, however deep."""
+    parent = row.parent
+    if parent == map:
+        return True
+    while status is not Status.SKIPPED and parent is not None and parent != map:
+        maker = reads.task(parent)
+        parent = maker.parent if maker is not None and is_own(maker.kind) else None
+    return status is not Status.SKIPPED and parent is not None
 
 
 def state_of(reading: Reading, run: int, key: str) -> TaskState:

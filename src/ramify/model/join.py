@@ -2,7 +2,8 @@
 
 A join needs one arrival per slot. An arrival is one bit, so that a member that ends twice (reopened after it had
 arrived) still arrives once. A full join always publishes its task, however its members ended; its rule says whether the
-task then runs or is skipped. Each time a join is set back by `reopen` it becomes a new instance.
+task then runs or is skipped. What is skipped because of a failure arrives at other joins as cancelled. Each time a join
+is set back by `reopen` it becomes a new instance.
 
 Members join in two ways: a group of new tasks names the join and its first slot; or a waiter makes the end of any task,
 new or old, an arrival.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from itertools import zip_longest
 from typing import Any, Literal, assert_never, get_args, get_origin
@@ -123,7 +122,8 @@ class Growing:
         return Passed((*passed.args, Reference(node, of=gate.of)), (node,))
 
     def _sleep(self, sleep: Sleep, passed: Passed) -> Passed:
-        call = call_of(HANDLERS[SLEEP], passed.value).delay(_seconds(sleep.length))
+        seconds = sleep.length.total_seconds()
+        call = call_of(HANDLERS[SLEEP], passed.value, seconds).delay(seconds)
         node = self._insert(call, self._dag._free_id("sleep"), passed.tips)
         return Passed((Reference(node, of=passed.value.of),), (node,))
 
@@ -282,7 +282,3 @@ def _passed(node: Node[Any]) -> Passed:
 
 def _apart(several: Iterable[Passed]) -> Passed:
     return Passed((), tuple(tip for each in several for tip in each.tips))
-
-
-def _seconds(length: timedelta) -> float:
-    return length.total_seconds()

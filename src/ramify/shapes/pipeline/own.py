@@ -45,8 +45,8 @@ def gate(spec: GateSpec) -> Any:
     raise Fatal(f"nobody answered within {spec.timeout:,.0f} seconds")
 
 
-def go_on(value: Any) -> Any:
-    """Hand a value on, later."""
+def go_on(value: Any, seconds: float) -> Any:
+    """Hand a value on, later. How much later belongs to what tells one pipeline from another."""
     return value
 
 
@@ -91,8 +91,8 @@ def _root(me: Current, how: ChildRun, value: Any) -> object:
         raise Fatal(str(error)) from None
 
 
-def branch(steps: list[PackedNode], value: Any) -> None:
-    """Begin the steps of one branch."""
+def branch(steps: list[PackedNode], value: Any) -> Any:
+    """Begin the steps of one branch. What the last of them gives is its result."""
     me = current()
     written = write(value)
     calls = []
