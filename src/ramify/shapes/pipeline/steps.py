@@ -49,6 +49,9 @@ V = TypeVar("V")
 E = TypeVar("E")
 #: What is still open around a value.
 O = TypeVar("O")  # noqa: E741  the letter stands for "open"
+#: Those of the class. Methods have their own, which are found by what they are called on: a list is a sequence as well.
+R_co = TypeVar("R_co", covariant=True)
+O_co = TypeVar("O_co", covariant=True)
 
 _UNSET: Any = object()
 
@@ -77,7 +80,7 @@ class Answered(Generic[R, A]):
     """A value, and the answer of the gate that it came to: for type checkers only."""
 
 
-class Steps(Generic[P, R, O]):
+class Steps(Generic[P, R_co, O_co]):
     """Steps that take what the first of them takes and give what the last one gives. Made by `steps(task)`."""
 
     __slots__ = ("_open", "_verbs")
@@ -218,7 +221,7 @@ class Steps(Generic[P, R, O]):
                 raise ConfigError(f"gate({name!r}, …): {what}") from None
         return self._with(Gate(name, of, timeout, None if otherwise is _UNSET else (otherwise,)))
 
-    def sleep(self, length: timedelta) -> Steps[P, R, O]:
+    def sleep(self: Steps[P, R, O], length: timedelta) -> Steps[P, R, O]:
         """Wait so long before what follows. Nobody is kept waiting by it: it is a time, and not a sleeping worker."""
         return self._with(Sleep(duration("sleep", length)))
 
