@@ -304,22 +304,26 @@ def answered_while_held(bench: Workbench, run: Run[Any], then: Callable[[Worker,
     worker = Worker(store)
     claim = worker.take(kinds=[GATE])
 
-    def answer() -> str:
+    said: list[str] = []
+
+    def answer() -> None:
         try:
             run.answer("approval", Decision(True), by="ann")
+            said.append("it stands")
         except GateClosed as closed:
-            return str(closed)
-        return "it stands"
+            said.append(str(closed))
 
-    with ThreadPoolExecutor(1) as person:
-        said = person.submit(answer)
-        end = monotonic() + 30
-        while not told(bench, run, "approval"):
-            assert monotonic() < end, "the answer was never heard of"
-        then(worker, claim)
-        store.leave(worker.process)
-        store.wake()
-        return said.result(timeout=30)
+    ann = threading.Thread(target=answer, daemon=True)
+    ann.start()
+    end = monotonic() + 30
+    while not told(bench, run, "approval"):
+        assert monotonic() < end, "the answer was never heard of"
+    then(worker, claim)
+    store.leave(worker.process)
+    store.wake()
+    ann.join(15)
+    assert said, "she waits for ever"
+    return said[0]
 
 
 def test_a_time_out_that_comes_first_stands_and_whoever_answered_hears_of_it(bench: Workbench) -> None:
