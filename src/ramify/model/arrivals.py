@@ -141,19 +141,22 @@ Load = Callable[[Mapping[int, Collection[int]]], Mapping[int, Standing]]
 
 @dataclass(frozen=True, slots=True)
 class JoinChanges:
-    """The joins that changed, and the tasks of those that fired, with the run and round that made them."""
+    """The joins that changed, and the tasks of those that fired, with the run and round that made them.
+
+    `joins` are the same by id, which is that of their task if they have one.
+    """
 
     changed: Sequence[Standing]
     fired: Mapping[int, tuple[int, int]]
+    joins: Mapping[int, Standing]
 
     def dues(self, tasks: Iterable[int], delay: int | None, now: int) -> Mapping[int | None, Sequence[int]]:
         """Tasks that fired, by when they may start. What is to be skipped does not wait for its delay."""
         if delay is None:
             return {None: list(tasks)}
-        joins = {join.task: join for join in self.changed}
         found: dict[int | None, list[int]] = {}
         for task in tasks:
-            found.setdefault(due_after(joins[task], delay, now), []).append(task)
+            found.setdefault(due_after(self.joins[task], delay, now), []).append(task)
         return found
 
 
@@ -206,7 +209,7 @@ def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], l
             if join.task is not None:
                 fired[join.task] = at
         firing = {}
-    return JoinChanges(list(changed.values()), fired)
+    return JoinChanges(list(changed.values()), fired, changed)
 
 
 #: By the number of a part: slots as a mask, by join.
