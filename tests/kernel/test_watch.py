@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from ramify.kernel.steps import Look, Move
@@ -157,4 +158,26 @@ def test_a_thousand_open_idle_runs_are_not_asked_in_turn() -> None:
     assert store.asked <= 10, f"{store.asked} runs were asked whether they can go on"
     assert 0 < store.looks <= 100
     assert all(not shop.state(run).is_end for run in idle)
+    shop.close()
+
+
+class Still(Counting):
+    """One in which nothing changes; time is told to have passed at once."""
+
+    rests = 0
+
+    def wait(self, seconds: float, seen: int) -> int:
+        self.rests += 1
+        return seen or super().wait(seconds, seen)
+
+
+def test_a_rest_in_which_nothing_changed_is_no_reason_to_look() -> None:
+    store = Still()
+    shop = Shop(lambda: store)
+    shop.task(lambda number: None, kind="nothing")
+    began = time.monotonic()
+    with shop.working():
+        wait_until(lambda: store.rests > 2_000)
+    # Once at the beginning, and now and then.
+    assert store.looks <= 2 + (time.monotonic() - began) / LOOK_EVERY
     shop.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.model.arrivals import Arrivals, Bits, Standing, created, settle
+from ramify.model.arrivals import Arrivals, Bits, Standing, created, dues, settle
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, Ends, NewJoins, Rule
 
@@ -113,3 +114,18 @@ def test_a_join_that_is_set_back_fires_again_as_a_new_instance() -> None:
     assert (shelf.joins[1].fired, shelf.joins[1].instance, shelf.joins[1].is_full) == (False, 2, False)
     assert shelf.arrive((1, PART_SLOTS, Status.SKIPPED)) == {1: AT}
     assert shelf.joins[1].ends == Ends(done=PART_SLOTS, skipped=1)
+
+
+class Unread(list[Standing]):
+    """Joins that nobody goes through."""
+
+    def __iter__(self) -> Iterator[Standing]:
+        raise AssertionError("all joins that changed were gone through")
+
+
+def test_when_tasks_may_start_is_told_without_going_through_all_that_changed() -> None:
+    shelf = Shelf(NewJoins((1, 2, 3), (1, 1, 1)))
+    changes = settle([Arrivals(*AT, [(1, 0, Status.DONE), (2, 0, Status.FAILED), (3, 0, Status.DONE)])], {}, shelf.load)
+    changes = replace(changes, changed=Unread(changes.changed))
+    assert dues([1, 2], 5, 100, changes.joins.__getitem__) == {105: [1], None: [2]}
+    assert dues([3], None, 100, changes.joins.__getitem__) == {None: [3]}

@@ -107,10 +107,11 @@ class Core:
         self.watch.note_time_left(answer.time_left, now)
         self.appetite.fed(answer, now)
 
-    def stirred(self) -> None:
-        """The store may have changed: what was not there a moment ago may be there now."""
+    def stirred(self, *, changed: bool = True) -> None:
+        """What was not there a moment ago may be there now: the store may have `changed`, or only time has passed."""
         self.appetite.stirred()
-        self.watch.stirred()
+        if changed:
+            self.watch.stirred()
 
     def finished(self, ran: Ran, now: float) -> None:
         """A worker brings outcomes. Those of a chunk that was taken away are refused."""

@@ -60,12 +60,13 @@ class Handover:
             if self._must_act():
                 return
             self._is_idle = True
+        before, news = self._seen, None
         try:
-            self._seen = self._sender.until_answered(lambda: self._sender.store.wait(seconds, self._seen))
+            news = self._seen = self._sender.until_answered(lambda: self._sender.store.wait(seconds, before))
         finally:
             with self.core_lock:
                 self._is_idle = False
-                self.core.stirred()
+                self.core.stirred(changed=news != before)
 
     def wake(self) -> None:
         """Let the loop look again, wherever it rests. Called with the lock held."""

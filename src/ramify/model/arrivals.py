@@ -141,25 +141,26 @@ Load = Callable[[Mapping[int, Collection[int]]], Mapping[int, Standing]]
 
 @dataclass(frozen=True, slots=True)
 class JoinChanges:
-    """The joins that changed, and the tasks of those that fired, with the run and round that made them."""
+    """The joins that changed, and the tasks of those that fired, with the run and round that made them.
+
+    `joins` are the same by id, which is that of their task if they have one.
+    """
 
     changed: Sequence[Standing]
     fired: Mapping[int, tuple[int, int]]
+    joins: Mapping[int, Standing]
 
-    def dues(
-        self, tasks: Sequence[int], delay: int | None, now: int, load: Callable[[int], Standing]
-    ) -> Mapping[int | None, Sequence[int]]:
-        """Tasks that fired, by when they may start. What is to be skipped does not wait for its delay.
 
-        `load` is for joins that are known to have fired and nothing else.
-        """
-        if delay is None:
-            return {None: tasks}
-        joins = {join.task: join for join in self.changed}
-        found: dict[int | None, list[int]] = {}
-        for task in tasks:
-            found.setdefault(due_after(joins.get(task) or load(task), delay, now), []).append(task)
-        return found
+def dues(
+    tasks: Sequence[int], delay: int | None, now: int, join: Callable[[int], Standing]
+) -> Mapping[int | None, Sequence[int]]:
+    """Tasks that fired, by when they may start. What is to be skipped does not wait for its delay."""
+    if delay is None:
+        return {None: tasks}
+    found: dict[int | None, list[int]] = {}
+    for task in tasks:
+        found.setdefault(due_after(join(task), delay, now), []).append(task)
+    return found
 
 
 def due_after(join: Standing, delay: int | None, now: int) -> int | None:
@@ -221,7 +222,7 @@ def settle(arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], l
             if join.task is not None:
                 fired[join.task] = at
         firing = {}
-    return JoinChanges(list(changed.values()), fired)
+    return JoinChanges(list(changed.values()), fired, changed)
 
 
 #: By the number of a part: slots as a mask, by join.

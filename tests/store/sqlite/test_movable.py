@@ -1,4 +1,4 @@
-"""Runs that may move, in SQLite: what is asked about very many of them."""
+"""Runs that can be moved, in SQLite: of very many, those that certainly cannot are not judged."""
 
 from __future__ import annotations
 

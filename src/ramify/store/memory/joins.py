@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, settle, skipped_as
+from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Status, fold
 from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_sizes
 from ramify.model.links import Sizes, check_links
@@ -145,7 +145,7 @@ def _publish(tables: Tables, changes: JoinChanges, now: int) -> None:
         row = tables.segments[number]
         state = tables.run(row.run).state_for(round)
         take_out(tables, row, members)
-        for due, some in changes.dues(members, row.due, now, tables.joins.__getitem__).items():
+        for due, some in dues(members, row.due, now, tables.joins.__getitem__).items():
             first, last, left = trim(row.first, mask_of(some, row.first))
             tables.copy_segment(row, round=round, first=first, last=last, left=left, due=due, state=state)
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Slot, Standing, created, settle, skipped_as
+from ramify.model.arrivals import Arrival, Arrivals, Bits, Slot, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
@@ -315,7 +315,7 @@ def arrive(
     """Settle arrivals, and publish the tasks of the joins that fired."""
     arrivals = [some for some in arrivals if some.members or some.done]
     fired: dict[int, tuple[int, int]] = {}
-    changed: Sequence[Standing] = ()
+    joins: Mapping[int, Standing] = {}
     # When nobody else arrives, it does not matter who is first.
     are_alone = not arrivals and not empty and all(some.span.join is None for some in done)
     for run, round, span, tasks in sorted(done, key=itemgetter(0, 1)):
@@ -324,10 +324,10 @@ def arrive(
             arrivals.append(Arrivals(run, round, done=slots))
     if arrivals or empty:
         settled = settle(arrivals, empty, lambda wanted: load(db, wanted))
-        changed = settled.changed
-        _save_settled(db, changed)
+        _save_settled(db, settled.changed)
         fired.update(settled.fired)
-    _publish(db, JoinChanges(changed, fired), now)
+        joins = settled.joins
+    _publish(db, fired, joins, now)
 
 
 def _arrive_at_small(
@@ -347,9 +347,8 @@ def _arrive_at_small(
     return [(join, slot) for _, join, slot in waiters_of(db, tasks) if join in others] if others else []
 
 
-def _publish(db: Db, changes: JoinChanges, now: int) -> None:
+def _publish(db: Db, fired: Mapping[int, tuple[int, int]], joins: Mapping[int, Standing], now: int) -> None:
     """Offer tasks that waited. What lies in one row and was fired in one round is offered in one row."""
-    fired = changes.fired
     alike: dict[tuple[int, int], list[int]] = {}
     found: dict[int, rows.SqliteSegment] = {}
     runs: dict[int, StoredRun] = {}
@@ -373,7 +372,9 @@ def _publish(db: Db, changes: JoinChanges, now: int) -> None:
         row = found[number]
         take_out(db, row, members)
         state = rows.state_for(runs[row.run], round)
-        for due, some in changes.dues(members, row.due, now, lambda join: load(db, {join: (0,)})[join]).items():
+        for due, some in dues(
+            members, row.due, now, lambda join: joins.get(join) or load(db, {join: (0,)})[join]
+        ).items():
             first, last, left = trim(row.first, mask_of(some, row.first))
             offered.append(replace(row, round=round, first=first, last=last, left=left, due=due, state=state))
     db.executemany(rows.INSERT_SEGMENT, (each.column_values() for each in offered))
