@@ -11,7 +11,22 @@ from collections.abc import Iterator
 from typing import Any, get_args, get_origin, get_overloads, get_type_hints
 
 import ramify
-from ramify import Backoff, Call, Current, DagPlan, Defer, Engine, Plan, RamifyError, Rate, Run, Stream, Tasks, signals
+from ramify import (
+    Backoff,
+    Call,
+    Current,
+    DagPlan,
+    Defer,
+    Engine,
+    Plan,
+    RamifyError,
+    Rate,
+    Run,
+    Steps,
+    Stream,
+    Tasks,
+    signals,
+)
 
 
 def seen(thing: object) -> set[str]:
@@ -21,7 +36,7 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"dag", "include", "resource", "task"}
+    assert seen(Tasks()) == {"dag", "include", "pipeline", "resource", "task"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | {"close", "find", "listen", "run", "runs", "start", "working"}
 
 
@@ -29,7 +44,7 @@ def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
     looks = {"begun", "context", "counts", "ended", "id", "name", "params", "phase", "reason", "roots", "round"}
     looks |= {"state", "summary"}
     reads = {"aresults", "durations", "errors", "results", "sql", "timeline", "wait"}
-    steers = {"add", "cancel", "forget", "pause", "resolve", "resume", "retry"}
+    steers = {"add", "answer", "cancel", "forget", "pause", "resolve", "resume", "retry"}
     assert seen(Run(Engine("memory:")._inside, 1)) == looks | reads | steers
 
 
@@ -72,7 +87,10 @@ def test_every_signal_is_exported() -> None:
 
 def hints_of(owner: type) -> Iterator[tuple[str, object]]:
     """What the public calls and attributes of a class are annotated with."""
-    if owner is Plan or owner is DagPlan:
+    if owner is Steps:
+        # What is open around a value, and what makes calls, is between its verbs and type checkers.
+        return
+    if owner is Plan or issubclass(owner, DagPlan):
         # Users pass it on; what it is made of is between a shape and `start`.
         yield from (("part", hint) for hint in resolved(DagPlan.part).values())
         return

@@ -31,7 +31,7 @@ def test_ordinary_names_pass(name: str) -> None:
         ({"priority": 5000}, "levels run from"),
         ({"bodies": [b"x" * (MAX_PAYLOAD + 1), b""]}, "the limit is 1048576"),
         ({"keys": [b"x" * (MAX_KEY + 1), None]}, "use a hash"),
-        ({"waits": True, "due": 5}, "one of the two"),
+        ({"waits": True, "due": -5}, "give 0 or more"),
         ({"kind": ""}, "kind is empty"),
         ({"queue": "a\0"}, "queue"),
     ],

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from ramify import ConfigError, Engine, RunState
+from ramify.kernel.settings import LaunchedRuns, Settings
 from ramify.shapes.dag.dag import Dag
 from tests.crash.clients import wait_until
 from tests.shapes.dags import add, anything, end, listed, number, numbers, on_day, states, tasks
@@ -178,10 +179,15 @@ def test_a_finished_line_goes_on_with_what_it_started(both: Engine) -> None:
     assert named(both) == {"etl": RunState.DONE, "etl/report": RunState.DONE}
 
 
-def _work_on_only(engine: Engine, run: int) -> None:
-    from ramify.kernel.settings import Settings
+class Nothing(LaunchedRuns):
+    """As if the program was killed before it came to what its run had started."""
 
-    engine._inside.kernel(Settings(runs=frozenset({run}), until_ended=True, threads=0)).run()
+    def add(self, run: int) -> None:
+        pass
+
+
+def _work_on_only(engine: Engine, run: int) -> None:
+    engine._inside.kernel(Settings(runs=frozenset({run}), launched=Nothing(), until_ended=True, threads=0)).run()
 
 
 def test_a_trigger_waits_for_a_process_that_knows_its_dag(tmp_path: Path) -> None:

@@ -370,4 +370,4 @@ def test_all_that_a_call_can_carry_can_be_said_of_a_step() -> None:
 
 def test_how_a_pipeline_and_a_run_of_it_are_shown() -> None:
     made = pipeline(steps(one).chain(one))
-    assert (repr(made), str(made.of(1)), repr(steps(one))) == ("<pipeline p: 2 nodes>", "p(), 2 nodes", "<1 steps>")
+    assert (repr(made), str(made.of(1)), repr(steps(one))) == ("<pipeline p: 2 nodes>", "p: one(1), 2 nodes", "<1 steps>")

@@ -144,12 +144,12 @@ def _recounted(node: GraphNode, branches: dict[str, list[_Step]]) -> GraphNode:
         tops.setdefault(branch.partition("].")[0].removesuffix("]"), []).extend(steps)
     states = Counter(_state(steps) for steps in tops.values())
     before = dict(node.parts or {})
-    # One in which a step failed arrives as skipped, because its last step was.
+    # One in which a step failed arrives as cancelled, because that kept its last step from running.
     gone = sum(states[each] for each in (NodeState.FAILED, NodeState.QUARANTINED)) - before.get(NodeState.FAILED, 0)
     kept = {
         NodeState.DONE: before.get(NodeState.DONE, 0),
-        NodeState.SKIPPED: max(0, before.get(NodeState.SKIPPED, 0) - max(0, gone)),
-        NodeState.CANCELLED: before.get(NodeState.CANCELLED, 0),
+        NodeState.SKIPPED: before.get(NodeState.SKIPPED, 0),
+        NodeState.CANCELLED: max(0, before.get(NodeState.CANCELLED, 0) - max(0, gone)),
     }
     counts = {state: states[state] + kept.get(state, 0) for state in NodeState}
     return msgspec.structs.replace(node, parts={state: count for state, count in counts.items() if count})
