@@ -370,4 +370,10 @@ def test_all_that_a_call_can_carry_can_be_said_of_a_step() -> None:
 
 def test_how_a_pipeline_and_a_run_of_it_are_shown() -> None:
     made = pipeline(steps(one).chain(one))
-    assert (repr(made), str(made.of(1)), repr(steps(one))) == ("<pipeline p: 2 nodes>", "p: one(1), 2 nodes", "<1 steps>")
+    assert (repr(made), repr(steps(one))) == ("<pipeline p: 2 nodes>", "<1 steps>")
+    assert str(made.of(1)) == "p: one(1), 2 nodes"
+
+
+def test_a_step_may_be_called_like_the_end_of_a_run() -> None:
+    made = pipeline(steps(one).divert({"1": one}, otherwise=one).converge(one, id="end"))
+    assert "end" in made._dag._ids

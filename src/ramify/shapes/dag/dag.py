@@ -364,7 +364,7 @@ class Dag:
         while True:
             count = self._alike[kind] = self._alike.get(kind, 0) + 1
             id = kind if count == 1 else f"{kind}#{count}"
-            if id not in self._numbers:
+            if id not in self._numbers and id != CLOSING:
                 return id
 
     def _own(self, node: Node[Any] | str) -> int:
