@@ -16,7 +16,6 @@ from ramify.model.arrivals import Arrival, Arrivals, Bits, Slot, Standing, creat
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
-from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState, bounds, full, is_unbroken, mask_of, trim, unpack
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import bulk, rows
@@ -349,29 +348,35 @@ def _arrive_at_small(
 
 def _publish(db: Db, fired: Mapping[int, tuple[int, int]], joins: Mapping[int, Standing], now: int) -> None:
     """Offer tasks that waited. What lies in one row and was fired in one round is offered in one row."""
-    alike: dict[tuple[int, int], list[int]] = {}
+    #: By row and round; without a round, what another run fired waits for the next one of its own.
+    alike: dict[tuple[int, int | None], list[int]] = {}
     found: dict[int, rows.SqliteSegment] = {}
-    runs: dict[int, StoredRun] = {}
+    #: Those in which tasks further on may lie.
+    near: list[rows.SqliteSegment] = []
     row: rows.SqliteSegment | None = None
     at: tuple[int, int] | None = None
     members: list[int] = []
     for task in sorted(fired):
         # Neighbours mostly lie in one row and fire in one round.
         if row is None or fired[task] != at or not row.covers(task):
-            row = next((known for known in found.values() if known.covers(task)), None) or rows.covering(db, task)
+            near = [known for known in near if known.last >= task]
+            row = next((known for known in near if known.covers(task)), None) or rows.covering(db, task)
             at = run, round = fired[task]
             members = []
             if row is not None and row.state is SegmentState.WAITING:
-                found[row.id] = row
-                if row.run not in runs:
-                    runs[row.run] = rows.run_row(db, row.run)
-                members = alike.setdefault((row.id, round if row.run == run else runs[row.run].round + 1), members)
+                if row.id not in found:
+                    found[row.id] = row
+                    near.append(row)
+                members = alike.setdefault((row.id, round if row.run == run else None), members)
         members.append(task)
+    runs = rows.runs_at(db, (row.run for row in found.values()))
     offered = []
-    for (number, round), members in alike.items():
+    for (number, fired_in), members in alike.items():
         row = found[number]
+        its = runs[row.run]
+        round = its.round + 1 if fired_in is None else fired_in
         take_out(db, row, members)
-        state = rows.state_for(runs[row.run], round)
+        state = rows.state_for(its, round)
         for due, some in dues(
             members, row.due, now, lambda join: joins.get(join) or load(db, {join: (0,)})[join]
         ).items():
