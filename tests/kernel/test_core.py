@@ -173,6 +173,17 @@ def test_a_commit_brings_the_next_claim_along() -> None:
     assert step.want is not None
 
 
+@pytest.mark.parametrize("awaited", [False, True])
+def test_what_follows_from_a_commit_is_taken_along_although_the_last_claim_found_nothing(awaited: bool) -> None:
+    made = core(threads=2)
+    made.claimed(Claimed((claim(1, awaited=awaited),)), 0.0)
+    made.claimed(Claimed(()), 0.0)
+    made.finished(done(lease(made)), 0.0)
+    step = made.step(0.0)
+    assert isinstance(step, Flush)
+    assert (step.want is not None) == awaited
+
+
 def test_a_refused_part_means_that_the_claim_is_lost() -> None:
     made = core()
     made.claimed(Claimed((claim(2), claim(2, first=200))), 0.0)

@@ -159,7 +159,7 @@ class Core:
             if token in refused:
                 self._forget(token)
                 continue
-            fertile = fertile or finished.offspring.count > 0 or finished.claim.awaited
+            fertile = fertile or finished.is_fertile
             holding = self.holdings.get(token)
             if holding is None:
                 continue
@@ -267,6 +267,9 @@ class Core:
         self._park(now)
         if (late := self.watch.late(now)) is not None:
             return late
+        if self.outbox.finished and self._is_due(now) and self.outbox.is_fertile:
+            # What follows from this commit can be taken along with it.
+            self.appetite.stirred()
         want = self.appetite.want(now) if self.may_lease(now) else None
         self._marks.asked()
         if self.outbox.finished and (want is not None or self._is_due(now)):

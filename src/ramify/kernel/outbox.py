@@ -38,6 +38,11 @@ class Finished:
     later: list[tuple[int, float]] = field(default_factory=list)
     took: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def is_fertile(self) -> bool:
+        """Whether something may be there once they are committed that was not there before."""
+        return self.offspring.count > 0 or self.claim.awaited
+
     def done(self, ran: Ran) -> None:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
         if times := ran.times:
@@ -80,6 +85,11 @@ class Outbox:
             finished = self.finished[claim.token] = Finished(claim)
             self.since = now if self.since is None else self.since
         return finished
+
+    @property
+    def is_fertile(self) -> bool:
+        """Whether something may follow from what waits."""
+        return any(finished.is_fertile for finished in self.finished.values())
 
     def take_all(self) -> tuple[Finished, ...]:
         """All of it, for a commit."""
