@@ -198,7 +198,7 @@ def test_a_trigger_waits_for_a_process_that_knows_its_dag(tmp_path: Path) -> Non
         logs = knows._inside.store.reads.logs
         wait_until(lambda: logs(run.id).rows, "a line that says what it lacks")
     assert run["trigger:report"].state == "ready", "it is due later"
-    assert "no DAG 'report' is known here" in logs(run.id).rows[0].line.text
+    assert "'report' is not defined here" in logs(run.id).rows[0].line.text
     lacks.close()
     knows.close()
 

@@ -593,6 +593,32 @@ def test_a_kind_that_is_gone_waits_visibly_inside_a_branch(tmp_path: Path) -> No
     after.close()
 
 
+def test_whoever_serves_the_steps_serves_what_is_between_them(both: Engine) -> None:
+    @both.task(queue="slow")
+    def pair(n: int) -> list[int]:
+        return [n, n]
+
+    @both.task(queue="slow")
+    def same(n: int) -> int:
+        return n
+
+    @both.task(queue="slow")
+    def added(parts: Stream[int]) -> int:
+        return sum(parts)
+
+    @both.task(queue="slow")
+    def way(n: int) -> Route[int]:
+        return Route("one", n)
+
+    branch = steps(same).sleep(timedelta(milliseconds=1)).chain(same)
+    routed = steps(pair).expand(branch).collapse(added).chain(way)
+    written = routed.divert({"one": same}, otherwise=same).converge(same).run(same).divide([branch, same])
+    with both.working(queues=["slow"], threads=1):
+        started = both.start(both.pipeline("p", written).of(4))
+        assert started.wait(30), started.counts
+    assert started.state is RunState.DONE
+
+
 def test_two_runs_of_one_pipeline_do_not_mix(both: Engine) -> None:
     made = both.pipeline("p", steps(many).expand(steps(one).chain(more)).collapse(listed))
     with both.working(threads=2):

@@ -132,9 +132,10 @@ def trigger_of(body: bytes) -> tuple[str, str]:
     """What a trigger with these arguments starts, and when."""
     tree: Any = tree_of(body)
     how = tree[0]
+    rule = Rule(how.get("rule", Rule.ALWAYS))
     name = how["definition"] if "definition" in how else how["call"]["kind"]
     # Of all tasks of a run some may be skipped, and that is well.
-    return name, "done" if how["rule"] == Rule.NONE_FAILED else when_of(Rule(how["rule"]))
+    return name, "done" if rule is Rule.NONE_FAILED else when_of(rule)
 
 
 def when_of(rule: Rule) -> str:

@@ -13,14 +13,53 @@ Does not know shapes: whatever can be started can be launched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from ramify.kernel.control import Defer, Fatal
 from ramify.kernel.current import Current, current
+from ramify.kernel.handler import Handler
+from ramify.model.codec.wire import write
+from ramify.model.join import Rule
 from ramify.model.task import MAX_NAME
+from ramify.shapes.dag.own import UNKNOWN_PAUSE, filled_in, group_of
+from ramify.shapes.dag.packed import PackedCall
 
 #: How much longer each wait for another run is than the one before, and the longest, in seconds.
 SLOWER, LONGEST_LOOK = 1.25, 60.0
+
+
+class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is to be started: a call, or a run of what is defined under a name; by a trigger, if the rule allows it.
+
+    A call has values of who starts it in its `blanks`, and results in its slots. Of a definition, `values` are the
+    params that are known, and `names` those of the others.
+    """
+
+    rule: Rule = Rule.ALWAYS
+    call: PackedCall | None = None
+    blanks: tuple[int, ...] = ()
+    definition: str = ""
+    values: dict[str, Any] = {}
+    names: tuple[str, ...] = ()
+
+
+def root_of(me: Current, how: Launch, params: Sequence[Any], results: Sequence[Any] = ()) -> object:
+    """What is to be started, with these values in it; BadPayload or ConfigError when they do not fit."""
+    if how.call is not None:
+        body = filled_in(how.call, how.blanks, params, results)
+        group = group_of(me, how.call)
+        if isinstance(group.handler, Handler):
+            group.handler.signature.decode(body)
+        return how.call.call(group, body)
+    definition = me._surroundings.library.others.definition(how.definition)
+    if definition is None:
+        me.log.warning("%r is not defined here; waiting for a process that knows it", how.definition)
+        raise Defer(UNKNOWN_PAUSE)
+    values = {**how.values, **dict(zip(how.names, (*params, *results), strict=True))}
+    return definition.of_stored({name: write(value) for name, value in values.items()})
 
 
 def launch(root: object, suffix: str) -> int:

@@ -12,26 +12,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.control import Defer, Fatal, Skip
-from ramify.kernel.current import Current, current
+from ramify.kernel.control import Fatal, Skip
+from ramify.kernel.current import current
 from ramify.kernel.handler import Handler
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, ReferringCall
-from ramify.model.codec.wire import tree_in, write
+from ramify.model.codec.wire import tree_in
 from ramify.model.join import Rule
 from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
 from ramify.model.task import OWN
 from ramify.shapes.dag.node import Node, Param, kept
-from ramify.shapes.dag.own import UNKNOWN_PAUSE, call_of, filled_in, group_of, own_handler
+from ramify.shapes.dag.own import call_of, own_handler
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.sources import source_of
 from ramify.shapes.dag.start import DagPlan
 from ramify.shapes.dag.words import quoted
-from ramify.shapes.launch import launch
+from ramify.shapes.launch import Launch, launch, root_of
 
 if TYPE_CHECKING:
     from ramify.shapes.dag.dag import Dag
@@ -41,21 +39,6 @@ END_RULES = {"done": Rule.NONE_FAILED, "failed": Rule.ANY_FAILED, "always": Rule
 TRIGGER = f"{OWN}trigger"
 #: How the id of a trigger begins that was given none; what it starts is named without it.
 _PREFIX = "trigger:"
-
-
-class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a trigger starts, if the run ended as the rule says: a call, or a run of what is defined under a name.
-
-    A call has params of the run in its `blanks`, and results in its slots. Of a definition, `values` are the params
-    that are known, and `names` those of the others, which are params of the run and then results.
-    """
-
-    rule: int
-    call: PackedCall | None = None
-    blanks: tuple[int, ...] = ()
-    definition: str = ""
-    values: dict[str, Any] = {}
-    names: tuple[str, ...] = ()
 
 
 # defining
@@ -158,27 +141,12 @@ def start_other(how: Launch, params: list[Any], results: list[Any]) -> int:
     if not rule.allows(ends):
         raise Skip(f"{ends.failed} of its tasks failed" if ends.failed else "none of its tasks failed")
     try:
-        root = _root(me, how, params, results)
+        root = root_of(me, how, params, results)
     except (BadPayload, ConfigError) as error:
         if any(each is None for each in results) and rule is not Rule.ALWAYS:
             raise Skip(f"a node that was skipped gave nothing to start it with: {error}") from None
         raise Fatal(str(error)) from None
     return launch(root, (me.key or "").replace(_PREFIX, "", 1))
-
-
-def _root(me: Current, how: Launch, params: list[Any], results: list[Any]) -> object:
-    if how.call is not None:
-        body = filled_in(how.call, how.blanks, params, results)
-        group = group_of(me, how.call)
-        if isinstance(group.handler, Handler):
-            group.handler.signature.decode(body)
-        return how.call.call(group, body)
-    definition = me._surroundings.library.others.definition(how.definition)
-    if definition is None:
-        me.log.warning("no DAG %r is known here; waiting for a process that knows it", how.definition)
-        raise Defer(UNKNOWN_PAUSE)
-    values: Mapping[str, Any] = {**how.values, **dict(zip(how.names, (*params, *results), strict=True))}
-    return definition.of_stored({name: write(value) for name, value in values.items()})
 
 
 HANDLERS: Mapping[str, Handler] = {TRIGGER: own_handler(TRIGGER, start_other)}

@@ -28,7 +28,8 @@ from ramify.shapes.dag.own import call_of
 from ramify.shapes.dag.packed import PackedCall
 from ramify.shapes.dag.trigger import note_start
 from ramify.shapes.definitions import Definitions
-from ramify.shapes.pipeline.own import BRANCH, CHILD, HANDLERS, MEET, SLEEP, WAY, ChildRun, PackedNode
+from ramify.shapes.launch import Launch
+from ramify.shapes.pipeline.own import BRANCH, CHILD, HANDLERS, MEET, SLEEP, WAY, PackedNode
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.tree import DivertElement, DivideElement, Element, ExpandElement
 from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
@@ -43,7 +44,7 @@ class Passed:
 
     @property
     def value(self) -> Any:
-        """The last argument."""
+        """The last argument: behind a gate, its answer."""
         return self.args[-1]
 
     @property
@@ -94,8 +95,7 @@ class Growing:
 
     def first(self, step: Step) -> Passed:
         """Add the first step of a pipeline, whose arguments come with each run."""
-        group: Any = getattr(step.task, "group", None)
-        call = step.chosen(Call(group, b"[]"))
+        call = step.chosen(Call(step.task.group, b"[]"))
         if yielding(call) is not None:
             raise ConfigError(f"{self._dag.name}: the first step, {step.name}, yields its items; let it return a list")
         return self._added(step, call)
@@ -133,12 +133,12 @@ class Growing:
         if isinstance(other, Definition):
             note_start(self._whole, other)
             self._definitions.keep(other)
-            how, of = ChildRun(definition=other.name), Any
+            how, of = Launch(definition=other.name, names=("",)), Any
         else:
             call = other.of(Blank(Param("value", passed.value.of, None), of=passed.value.of))
             self.inside.append(kept(call))
             blanks = tuple(at for _, at in call.blanks()) if isinstance(call, ReferringCall) else ()
-            how, of = ChildRun(call=PackedCall.of(call), blanks=blanks), call.group.signature.result
+            how, of = Launch(call=PackedCall.of(call), blanks=blanks), call.group.signature.result
         node = self._insert(call_of(HANDLERS[CHILD], how, passed.value), id, passed.tips)
         return Passed((Reference(node, of=of),), (node,))
 
@@ -149,7 +149,7 @@ class Growing:
         found = [self.add(branch, passed, wanted=is_met) for branch in division.branches]
         if division.into is None:
             return _apart(found)
-        values = [self._single(branch) for branch in found]
+        values = [branch.value for branch in found]
         return self._step(
             division.into, values if division.names is None else dict(zip(division.names, values, strict=True))
         )
@@ -211,7 +211,7 @@ class Growing:
             found.append(self.add(way, Passed((Reference(node, of=of),), (node,)), wanted=is_met))
         if not is_met:
             return _apart(found)
-        call = call_of(HANDLERS[MEET], [self._single(way) for way in found])
+        call = call_of(HANDLERS[MEET], [way.value for way in found])
         before = "way" if diversion.into is None else diversion.into.name
         tips = [tip for way in found for tip in way.tips]
         met = self._insert(call, self._dag._free_id(f"({before})"), tips, Rule.ANY_DONE)
@@ -222,12 +222,10 @@ class Growing:
         """The end of branches that nobody brings together."""
         return self._insert(call_of(HANDLERS[MEET], []), "(end of branch)", tips, Rule.NONE_HALTED)
 
-    def _single(self, passed: Passed) -> Any:
-        # Of a gate at the end of a branch, the answer.
-        return passed.value
-
-    def _insert(self, call: Call[Any], id: str, after: Iterable[Node[Any]], rule: Rule = Rule.ALL_DONE) -> Node[Any]:
+    def _insert(self, call: Call[Any], id: str, after: Sequence[Node[Any]], rule: Rule = Rule.ALL_DONE) -> Node[Any]:
+        """Add a task of ours. Whoever serves what comes before it serves it as well."""
         needs = tuple(each._number for each in after)
+        call = call.queue(self._dag._calls[needs[-1]].group.queue)
         return Node(self._dag, self._dag._insert(kept(call), id, needs, rule))
 
     def _id(self, written: object, id: str) -> str:

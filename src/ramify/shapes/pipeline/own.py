@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.kernel.control import Defer, Fatal, Skip
-from ramify.kernel.current import Current, current
+from ramify.kernel.control import Fatal, Skip
+from ramify.kernel.current import current
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import LinkedCall
 from ramify.model.call import label_of
@@ -22,9 +22,9 @@ from ramify.model.codec.wire import write
 from ramify.model.gate import GATE, GateSpec
 from ramify.model.join import Rule
 from ramify.model.task import OWN
-from ramify.shapes.dag.own import UNKNOWN_PAUSE, group_of, own_handler
+from ramify.shapes.dag.own import group_of, own_handler
 from ramify.shapes.dag.packed import PackedCall
-from ramify.shapes.launch import launch, result_of
+from ramify.shapes.launch import Launch, launch, result_of, root_of
 
 
 class PackedNode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,32 +63,14 @@ def meet(values: list[Any]) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-class ChildRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a step runs: a call, with the value in its blanks, or what is defined under a name."""
-
-    call: PackedCall | None = None
-    blanks: tuple[int, ...] = ()
-    definition: str = ""
-
-
-def child(how: ChildRun, value: Any) -> Any:
+def child(how: Launch, value: Any) -> Any:
     """Start a run of its own, once, and wait for what comes of it."""
     me = current()
-    return result_of(launch(_root(me, how, value), me.key or ""))
-
-
-def _root(me: Current, how: ChildRun, value: Any) -> object:
-    if how.call is not None:
-        body = filled(how.call.body.encode(), dict.fromkeys(how.blanks, write(value)))
-        return how.call.call(group_of(me, how.call), body)
-    definition = me._surroundings.library.others.definition(how.definition)
-    if definition is None:
-        me.log.warning("%r is not defined here; waiting for a process that knows it", how.definition)
-        raise Defer(UNKNOWN_PAUSE)
     try:
-        return definition.of_stored({"": write(value)})
+        root = root_of(me, how, [value])
     except (BadPayload, ConfigError) as error:
         raise Fatal(str(error)) from None
+    return result_of(launch(root, me.key or ""))
 
 
 def branch(steps: list[PackedNode], value: Any) -> Any:

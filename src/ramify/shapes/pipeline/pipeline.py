@@ -15,7 +15,7 @@ from types import CodeType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 from ramify.errors import BadPayload, ConfigError
-from ramify.model.call import Call, Group
+from ramify.model.call import Call
 from ramify.model.run import RunState
 from ramify.model.task import check_name
 from ramify.shapes.dag.dag import Dag
@@ -86,8 +86,7 @@ class Pipeline(Generic[P, R]):
 
     def of_stored(self, params: Mapping[str, bytes]) -> PipelinePlan[R]:
         """The same, with the argument of its first step as it is stored."""
-        group: Group = getattr(self._first.task, "group")  # noqa: B009  every task has one
-        args, kwargs = group.signature.decode(b"[%b]" % b",".join(params.values()))
+        args, kwargs = self._first.task.group.signature.decode(b"[%b]" % b",".join(params.values()))
         return self._made(self._first.call(*args, **kwargs))
 
     def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:

@@ -6,14 +6,14 @@ Each is checked where it is written, as far as it can be seen by itself; `tree.p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 
 from ramify.errors import ConfigError
 from ramify.kernel.surroundings import Definition
-from ramify.model.call import Call
+from ramify.model.call import Call, Group
 from ramify.shapes.plan import Plan
 
 if TYPE_CHECKING:
@@ -23,11 +23,18 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 _OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "headers")
-_NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 
 
 class MakesCalls(Protocol[P, R_co]):
     """What makes calls: a task."""
+
+    @property
+    def kind(self) -> str:
+        """What it is called."""
+
+    @property
+    def group(self) -> Group:
+        """What its calls share."""
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """A call with these arguments."""
@@ -68,12 +75,12 @@ class Step:
     """A task that gets what came before, with what was chosen for it."""
 
     task: MakesCalls[Any, Any]
-    options: Mapping[str, Any] = field(default_factory=lambda: _NO_OPTIONS)
+    options: Mapping[str, Any]
 
     @property
     def name(self) -> str:
         """What it is called, unless that is taken."""
-        return str(self.options.get("id") or getattr(self.task, "kind", "step"))
+        return self.options.get("id") or self.task.kind
 
     def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
         """A call with these arguments, and all that was chosen."""
@@ -120,8 +127,7 @@ class RunOther:
     @property
     def name(self) -> str:
         """What it is called, unless that is taken."""
-        own = self.other.name if isinstance(self.other, Definition) else str(getattr(self.other, "kind", "run"))
-        return self.id or own
+        return self.id or (self.other.name if isinstance(self.other, Definition) else self.other.kind)
 
 
 @dataclass(frozen=True, slots=True)
