@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ramify.kernel.steps import Rest
-from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SUSPECT_WAIT
+from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT
 from ramify.model.claim import Claim, Claimed
 from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler
@@ -31,6 +31,20 @@ def test_an_empty_answer_makes_it_wait_for_a_change() -> None:
     assert made.appetite.want(1_000.0) is None
     made.stirred()
     assert made.appetite.want(1_000.0) is not None
+
+
+def test_a_claim_that_left_nothing_is_not_followed_by_one_that_finds_nothing() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    assert made.appetite.want(0.0) is None
+    assert made.appetite.want(SHORTEST_PAUSE) is not None
+
+
+def test_a_process_that_holds_nothing_any_more_asks_again() -> None:
+    made = core(threads=8)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    made.released(claim(1).token)
+    assert made.appetite.want(0.0) is not None
 
 
 def test_while_tasks_run_it_asks_again_after_a_pause_that_grows() -> None:
@@ -67,7 +81,7 @@ def test_while_runs_are_started_one_after_the_other_the_next_claim_waits_for_sev
 def test_a_run_that_is_started_alone_waits_for_nobody(claims: tuple[Claim, ...]) -> None:
     made = core(handler(), handler("other"), threads=8)
     made.claimed(Claimed(claims), 0.0)
-    assert made.appetite.want(0.0) is not None
+    assert made.appetite.want(SHORTEST_PAUSE) is not None
 
 
 def test_runs_that_go_on_step_by_step_wait_for_nobody() -> None:
@@ -75,14 +89,14 @@ def test_runs_that_go_on_step_by_step_wait_for_nobody() -> None:
     made.claimed(Claimed((claim(1, 100, run=1),)), 0.0)
     made.claimed(Claimed((claim(1, 101, run=2),)), 0.0)
     made.claimed(Claimed((claim(1, 102, run=1), claim(1, 103, run=2))), 0.0)
-    assert made.appetite.want(0.0) is not None
+    assert made.appetite.want(SHORTEST_PAUSE) is not None
 
 
 @pytest.mark.parametrize("settings", [{"runs": frozenset({1, 2})}, {"until_idle": True}])
 def test_who_gets_no_new_runs_or_must_not_rest_does_not_wait_for_any(settings: dict[str, Any]) -> None:
     made = core(threads=8, **settings)
     made.claimed(Claimed((claim(1, 100, run=1), claim(1, 101, run=2))), 0.0)
-    assert made.appetite.want(0.0) is not None
+    assert made.appetite.want(SHORTEST_PAUSE) is not None
 
 
 def test_when_more_is_left_than_was_asked_for_the_next_claim_does_not_wait() -> None:
@@ -115,7 +129,7 @@ def test_suspects_that_are_gone_are_forgotten() -> None:
 
 def test_a_kind_that_is_held_back_by_its_limit_is_not_hoarded() -> None:
     made = core(handler("narrow", concurrency=1), handler("wide"), threads=8)
-    made.claimed(Claimed((claim(2, kind="narrow"),)), 0.0)
+    made.claimed(Claimed((claim(2, kind="narrow"),), ready=1), 0.0)
     want = made.appetite.want(0.0)
     assert want is not None
     assert want.kinds == frozenset({"wide"})
@@ -123,7 +137,7 @@ def test_a_kind_that_is_held_back_by_its_limit_is_not_hoarded() -> None:
 
 def test_a_lane_that_is_held_back_is_left_alone_and_the_others_are_not() -> None:
     made = core(handler("narrow", concurrency=1), threads=8)
-    made.claimed(Claimed((claim(2, kind="narrow", lane="left"),)), 0.0)
+    made.claimed(Claimed((claim(2, kind="narrow", lane="left"),), ready=1), 0.0)
     want = made.appetite.want(0.0)
     assert want is not None
     assert (want.kinds, want.busy_lanes) == (frozenset({"narrow"}), frozenset({"left"}))

@@ -166,7 +166,7 @@ def test_with_nothing_left_to_hand_out_outcomes_are_sent_at_once() -> None:
 
 def test_a_commit_brings_the_next_claim_along() -> None:
     made = core(threads=1)
-    made.claimed(Claimed((claim(1),)), 0.0)
+    made.claimed(Claimed((claim(1),), ready=1), 0.0)
     made.finished(done(lease(made)), 0.0)
     step = made.step(0.0)
     assert isinstance(step, Flush)
@@ -186,7 +186,7 @@ def test_what_follows_from_a_commit_is_taken_along_although_the_last_claim_found
 
 def test_a_refused_part_means_that_the_claim_is_lost() -> None:
     made = core()
-    made.claimed(Claimed((claim(2), claim(2, first=200))), 0.0)
+    made.claimed(Claimed((claim(2), claim(2, first=200)), ready=1), 0.0)
     made.finished(done(lease(made)), 0.0)
     batch = flush(made.step(0.0))
     made.committed(batch, Committed(0, refused=(batch[0].claim.token,)), 0.0)
@@ -269,7 +269,7 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
 
 def test_a_claim_under_way_while_a_mark_is_heard_of_is_put_back_at_the_next_beat() -> None:
     made = core(threads=1)
-    made.claimed(Claimed((claim(1),)), 0.0)
+    made.claimed(Claimed((claim(1),), ready=1), 0.0)
     assert isinstance(made.step(0.0), ClaimWork)
     mark = Mark(1, Scope.RUN, None, Status.CANCELLED)
     made.heard(Beat(marks=(mark,)), 0.1)

@@ -1,6 +1,6 @@
 """Appetite: when to claim again, and what. Part of the core: no threads, no clock.
 
-A claim that found nothing makes the process *dry*: it asks again after a pause that grows, or at once when something
+A claim that left nothing makes the process *dry*: it asks again after a pause that grows, or at once when something
 stirred. One that brought several new runs and left nothing is not followed by the next at once: runs are being started
 one after the other, and each claim and commit is to serve many of them. A process that holds a suspect takes nothing
 else, and one that saw suspects wait for too long stops taking other work until it is empty, because only an empty
@@ -63,11 +63,11 @@ class Appetite:
             self._suspects_since = None
         elif self._suspects_since is None:
             self._suspects_since = now
-        self.is_dry = not tasks
+        self.is_dry = not answer.ready
         if tasks:
             self._pause = SHORTEST_PAUSE
-        else:
-            self.dry_until = now + self._pause
+        self.dry_until = now + self._pause
+        if not tasks:
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def stirred(self) -> None:

@@ -395,3 +395,6 @@ class Core:
         if holding is not None:
             self.leases.close(holding)
             self.watch.dropped(holding.claim.run)
+        if not self.holdings:
+            # The last claim may have left out what was held back then, and nothing would ask for it now.
+            self.appetite.stirred()
