@@ -4,7 +4,7 @@ import pytest
 
 from ramify.errors import BadPayload
 from ramify.model.event import Status
-from ramify.model.key import HASH, Hold, digest, digests, end_of, kept_until, key_bytes, scope
+from ramify.model.key import HASH, Hold, digest, digests, end_of, kept_until, key_bytes, looked_at, scope
 from ramify.model.task import MAX_KEEP, NewTasks, check_tasks
 
 
@@ -14,10 +14,9 @@ def test_labels_and_once_are_scoped_to_run_and_kind() -> None:
         assert digest(hold, 1, "a", b"k") != digest(hold, 1, "b", b"k")
 
 
-def test_unique_and_job_keys_are_scoped_to_the_kind_across_runs() -> None:
-    for hold in (Hold.UNIQUE, Hold.JOB):
-        assert digest(hold, 1, "a", b"k") == digest(hold, 2, "a", b"k")
-        assert digest(hold, 1, "a", b"k") != digest(hold, 1, "b", b"k")
+def test_unique_keys_are_scoped_to_the_kind_across_runs() -> None:
+    assert digest(Hold.UNIQUE, 1, "a", b"k") == digest(Hold.UNIQUE, 2, "a", b"k")
+    assert digest(Hold.UNIQUE, 1, "a", b"k") != digest(Hold.UNIQUE, 1, "b", b"k")
 
 
 def test_no_two_holds_share_a_name() -> None:
@@ -36,7 +35,7 @@ def test_the_digests_of_a_run_are_one_range_with_nobody_elses_in_it() -> None:
     named = {
         digest(hold, run, "a", b"%d" % n): run for run in runs for n in range(20) for hold in (Hold.ONCE, Hold.LABEL)
     }
-    across = [digest(hold, run, "a", b"k") for run in runs for hold in (Hold.UNIQUE, Hold.JOB)]
+    across = [digest(Hold.UNIQUE, run, "a", b"k") for run in runs]
     for run in runs:
         begin = scope(Hold.ONCE, run)
         end = end_of(begin)
@@ -53,12 +52,15 @@ def test_a_file_name_that_is_not_text_can_be_a_key() -> None:
 
 
 def test_a_key_is_kept_for_a_while_after_success_and_freed_by_every_other_end() -> None:
-    assert kept_until(Hold.UNIQUE, 60, Status.DONE, now=1_000) == 1_060
-    assert kept_until(Hold.UNIQUE, 0, Status.DONE, now=1_000) == 1_000
-    assert kept_until(Hold.JOB, 60, Status.DONE, now=1_000) == 1_060
-    assert kept_until(Hold.JOB, 0, Status.DONE, now=1_000) is None
+    assert kept_until(60, Status.DONE, now=1_000) == 1_060
+    assert kept_until(0, Status.DONE, now=1_000) == 1_000
     for end in (Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED):
-        assert kept_until(Hold.UNIQUE, 60, end, now=1_000) == kept_until(Hold.JOB, 60, end, now=1_000) == 1_000
+        assert kept_until(60, end, now=1_000) == 1_000
+
+
+def test_who_comes_again_finds_only_keys_that_are_not_about_to_expire() -> None:
+    assert looked_at(1_000, again=False) == 1_000
+    assert looked_at(1_000, again=True) > 1_000 + MAX_KEEP
 
 
 def test_no_store_is_asked_to_keep_a_key_beyond_what_a_number_holds() -> None:

@@ -13,9 +13,11 @@ from itertools import groupby, repeat
 from operator import attrgetter, is_
 from typing import Any, NamedTuple, TypeVar, cast
 
+import msgspec
+
 from ramify.errors import BadPayload
 from ramify.kernel.handler import Handler
-from ramify.model.call import LONGEST_DELAY, Call, Group
+from ramify.model.call import LONGEST_DELAY, Call, Extra, Group
 from ramify.model.context import SetValue
 from ramify.model.join import Rule
 from ramify.model.lanes import FEW, by_row
@@ -118,12 +120,20 @@ def new_tasks(group: Group, first: int, brood: Brood, now: int, **links: Any) ->
         due=_delay_of(group) if links.get("waits") else due_of(group, now),
         keys=brood.labels,
         hold=group.hold,
-        keep=group.keep,
-        details=brood.extras,
+        keep=group.keep or 0,
+        details=brood.extras if group.expires is None else _expiring(group, brood, now),
         # Those of no lane never share a row with others.
         lanes=cast("list[str]", lanes) if lane is None and lanes[0] is not None else None,
         **links,
     )
+
+
+def _expiring(group: Group, brood: Brood, now: int) -> list[bytes | None]:
+    """Their extras, with the time by which they must have begun."""
+    assert group.expires is not None
+    until = now + round(group.expires * SECOND)
+    extras = brood.extras or [None] * len(brood.bodies)
+    return [msgspec.structs.replace(Extra.decode(extra), until=until).encode() for extra in extras]
 
 
 def due_of(group: Group, now: int) -> int | None:

@@ -12,7 +12,7 @@ from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
 from ramify.kernel.work import Dropped, Forgone, Postponed, Raised, Ran
 from ramify.model.call import NO_EXTRA, Extra
-from ramify.model.claim import Claim
+from ramify.model.claim import Claim, Details
 from ramify.model.event import Status
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
@@ -55,8 +55,8 @@ def verdict_of(
             assert_never(verdict)
 
 
-def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
-    """Tasks of a fresh claim that need no attempt: marked, quarantined, or waiting for members that broke."""
+def known_ends(claim: Claim, policy: Policy, now: int) -> dict[int, Verdict]:
+    """Tasks of a claim made `now` that need no attempt: marked, quarantined, expired, or their members broke."""
     ends: dict[int, Verdict] = {}
     for task, mark in claim.marks.items():
         if mark.status is Status.RETRYING:
@@ -74,9 +74,17 @@ def known_ends(claim: Claim, policy: Policy) -> dict[int, Verdict]:
         ended = EndedUntried(Status.QUARANTINED, Failure("Quarantined", text).encode())
         ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(text)) if spare else ended)
     for task, more in claim.details.items():
+        if _has_expired(claim, task, more, now):
+            ends.setdefault(task, EndedUntried(Status.CANCELLED, reason_value("it expired before it was begun")))
         if more.members is not None and not more.rule.allows(more.members):
             ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))
     return ends
+
+
+def _has_expired(claim: Claim, task: int, more: Details, now: int) -> bool:
+    until = None if more.extra is None else Extra.decode(more.extra).until
+    # One with events was begun before.
+    return until is not None and until <= now and not claim.deaths.ran and task not in claim.history
 
 
 def in_time(ran: Ran) -> Ran:

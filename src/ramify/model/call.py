@@ -28,7 +28,7 @@ from ramify.model.task import MAX_KEY, check_name
 
 R_co = TypeVar("R_co", covariant=True)
 
-_HOLDS = {Hold.LABEL: "key", Hold.ONCE: "once", Hold.UNIQUE: "unique", Hold.JOB: "job"}
+_HOLDS = {Hold.LABEL: "key", Hold.ONCE: "once", Hold.UNIQUE: "unique"}
 #: The longest wait a call may ask for: a hundred years.
 LONGEST_DELAY = 100 * 365 * 86_400.0
 
@@ -36,7 +36,8 @@ LONGEST_DELAY = 100 * 365 * 86_400.0
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     """What few calls carry along: their own budget, headers, and when a continuation runs.
 
-    A `spare` one that fails for good counts as skipped. One that polls is called again `every` so many seconds until it
+    One that was not begun by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
+    skipped. One that polls is called again `every` so many seconds until it
     gives something, `within` so many at most.
     """
 
@@ -45,6 +46,7 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     headers: dict[str, str] | None = None
     rule: Rule = Rule.ALL_DONE
     spare: bool = False
+    until: int | None = None
     every: float | None = None
     within: float | None = None
 
@@ -68,7 +70,10 @@ NO_EXTRA = Extra()
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What tasks of one segment share, and how their arguments are read. `delay` counts from the commit, in seconds."""
+    """What tasks of one segment share, and how their arguments are read.
+
+    `delay` and `expires` count from the commit, in seconds; `keep` is in microseconds, None when nobody chose.
+    """
 
     kind: str
     signature: Signature = field(compare=False, repr=False)
@@ -77,7 +82,8 @@ class Group:
     delay: float | None = None
     due: int | None = None
     hold: Hold = Hold.LABEL
-    keep: int = 0
+    keep: int | None = None
+    expires: float | None = None
     #: Whether calls of this very object have no label, extras or lane of their own, so that whole lists of them can
     #: be taken over; and the same group for calls that have, if it is made already.
     plain: bool = field(default=False, compare=False)
@@ -121,6 +127,8 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             yield f"at({datetime.fromtimestamp(group.due / SECOND, UTC).isoformat()})"
         if group.priority:
             yield f"priority({group.priority})"
+        if group.expires is not None:
+            yield f"expires({group.expires:g})"
         if group.queue != "default":
             yield f"queue({group.queue!r})"
         if self.in_lane is not None:
@@ -138,15 +146,20 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     def key(self, key: str) -> Call[R_co]:
         """Label it, to find, group and join on; it excludes nobody."""
-        return self._named(key, Hold.LABEL, 0)
+        return self._named(key, Hold.LABEL)
 
     def once(self, key: str | None = None) -> Call[R_co]:
         """At most once in its run: a second call with this key adds nothing. Without a key, the arguments are it."""
-        return self._named(arguments_key(self) if key is None else key, Hold.ONCE, 0)
+        return self._named(arguments_key(self) if key is None else key, Hold.ONCE)
 
-    def unique(self, key: str, keep: float = 0) -> Call[R_co]:
-        """One at a time under this key, in every run: while it is unfinished, and `keep` seconds after it succeeded."""
-        return self._named(key, Hold.UNIQUE, round(_seconds("unique(keep={})", keep) * SECOND))
+    def unique(self, key: str | None = None, keep: float | None = None) -> Call[R_co]:
+        """One at a time under this key, in every run: while it is unfinished, and `keep` seconds after it succeeded.
+
+        Without a key, the arguments are it. Unless you say so, the key of a job is kept as long as its result, and that
+        of a task of a run not at all.
+        """
+        kept = None if keep is None else round(_seconds("unique(keep={})", keep) * SECOND)
+        return self._named(arguments_key(self) if key is None else key, Hold.UNIQUE, kept)
 
     def delay(self, seconds: float) -> Call[R_co]:
         """Not before `seconds` after it is committed."""
@@ -157,6 +170,12 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         if not isinstance(when, datetime) or when.utcoffset() is None:
             raise BadPayload(f"at({when!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
         return self._grouped(due=round(when.timestamp() * SECOND), delay=None)
+
+    def expires(self, seconds: float) -> Call[R_co]:
+        """If it was not begun `seconds` after it was added, it ends as cancelled and is not run."""
+        if _seconds("expires({})", seconds) == 0:
+            raise BadPayload("expires(0): nothing begins in no time; give more than 0 seconds")
+        return self._grouped(expires=float(seconds))
 
     def priority(self, level: int) -> Call[R_co]:
         """Lower comes first; 0 is the default."""
@@ -207,7 +226,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         """As a continuation (`spawn(then=...)`): run also when some members did not end well."""
         return self._with(rule=Rule.ALWAYS)
 
-    def _named(self, key: str, hold: Hold, keep: int) -> Call[R_co]:
+    def _named(self, key: str, hold: Hold, keep: int | None = None) -> Call[R_co]:
         label = label_of(self.kind, key)
         return msgspec.structs.replace(self._grouped(hold=hold, keep=keep, plain=False), label=label)
 

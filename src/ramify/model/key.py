@@ -16,6 +16,8 @@ from ramify.model.event import Status
 
 #: Bytes of the hash at the end of a digest.
 HASH = 16
+#: A time by which every key has expired that ever will.
+AFTER_ALL = 2**62
 
 
 class Hold(IntEnum):
@@ -23,21 +25,25 @@ class Hold(IntEnum):
 
     LABEL   never: a name to find, group and join on.
     ONCE    for ever, within its run and kind.
-    UNIQUE  while the task is unfinished, and for `keep` after success; across runs, per kind.
-    JOB     while queued, running or done (until the result expires); a failed or cancelled job frees it; per kind.
+    UNIQUE  while the task is unfinished, and for `keep` after success; across runs and queues of jobs, per kind.
     """
 
     LABEL = 0
     ONCE = 1
     UNIQUE = 2
-    JOB = 3
 
 
-def kept_until(hold: Hold, keep: int, status: Status, now: int) -> int | None:
-    """Until when the key of a task that ended is taken: `now` if it is free at once, None for good."""
-    if status is not Status.DONE or (hold is Hold.UNIQUE and not keep):
-        return now
-    return now + keep if keep else None
+def kept_until(keep: int, status: Status, now: int) -> int:
+    """Until when the UNIQUE key of a task that ended is taken: `now` if it is free at once."""
+    return now + keep if status is Status.DONE else now
+
+
+def looked_at(now: int, *, again: bool) -> int:
+    """The time by which it is judged whether a key is taken: for who comes `again`, one when all that is kept is over.
+
+    So a task that has ended is replaced, and one that has not never is.
+    """
+    return AFTER_ALL if again else now
 
 
 def key_bytes(key: str) -> bytes:

@@ -33,8 +33,9 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
 
     `bodies` are encoded arguments. `parents` is one parent for all or one each. `details` are encoded extras (headers,
     per-call retries and timeout) for the few tasks that have them. `keys` are under one `hold`, for `keep`
-    microseconds beyond success. `lanes` is one lane each, in place of one `lane` for all. With a `join`, task i
-    is its member in slot `slot + i`; `slot=None` adds new slots, which only a member that has not arrived may do.
+    microseconds beyond success; with `again`, a key is taken over from a task that has ended. `lanes` is one lane each,
+    in place of one `lane` for all. With a `join`, task i is its member in slot `slot + i`; `slot=None` adds new slots,
+    which only a member that has not arrived may do.
     `waits=True` publishes the tasks under their joins instead of offering them; their `due` is then no moment but how
     many microseconds after its join fired a task may start. `awaited` says that waiters name them.
 
@@ -53,6 +54,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
     keys: Sequence[bytes | None] | None = None
     hold: Hold = Hold.LABEL
     keep: int = 0
+    again: bool = False
     details: Sequence[bytes | None] | None = None
     lanes: Sequence[str] | None = None
     join: int | None = None

@@ -84,8 +84,9 @@ class Workshop:
             options["due"] = self.later(choose)
         if choose.chance(2):
             options |= {"keys": [choose.one((*KEYS, *KEYS[1:], None)) for _ in range(count)]}
-            options["hold"] = choose.one((*Hold, Hold.UNIQUE, Hold.JOB))
+            options["hold"] = choose.one((*Hold, Hold.UNIQUE))
             options["keep"] = choose.one((0, 100 * SECOND))
+            options["again"] = choose.chance(4)
         if choose.chance(4):
             options["details"] = [choose.one((None, b"", b"more")) for _ in range(count)]
         if parents:

@@ -11,7 +11,7 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival
 from ramify.model.event import Status, Tally
-from ramify.model.key import Hold
+from ramify.model.key import Hold, looked_at
 from ramify.model.policy import deep_rank, is_young, rank_of
 from ramify.model.run import Order
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
@@ -62,10 +62,11 @@ def add(
     kept: list[int] = []
     ids: list[int] = []
     stretch = _span(run, tasks, round, slot)
+    at = looked_at(now, again=tasks.again)
     for i in range(len(tasks.bodies)):
         key = tasks.keys[i]
         taken = key is not None and tasks.hold is not Hold.LABEL
-        other = keys.holder(tables, tasks.hold, run.new.id, tasks.kind, key, now) if taken and key is not None else None
+        other = keys.holder(tables, tasks.hold, run.new.id, tasks.kind, key, at) if taken and key is not None else None
         if other is not None:
             holders[i] = other
             ids.append(other)

@@ -31,7 +31,7 @@ def release(tables: Tables, span: MemorySpan, task: int, status: Status, now: in
     row = tables.keys.get(name)
     if row is None or row.task != task:
         return
-    until = kept_until(span.hold, span.keep, status, now)
+    until = kept_until(span.keep, status, now)
     if until == now:
         del tables.keys[name]
     else:

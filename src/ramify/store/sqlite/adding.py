@@ -143,7 +143,7 @@ def add_unkeyed(db: Db, batch: Sequence[Placed], process: int, now: int) -> None
 
 def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, process: int, now: int) -> SqliteAdded:
     assert tasks.keys is not None
-    offer = Offer(db, span, tasks.keys, now)
+    offer = Offer(db, span, tasks.keys, now, again=tasks.again)
     kept = offer.kept
     in_place = tasks.join is not None or tasks.waits
     # Unless a join knows them by their place, the kept tasks close ranks, so that the range stays dense.
@@ -242,7 +242,7 @@ def extend_tail(db: Db, run: StoredRun, tasks: NewTasks, round: int, now: int) -
     if row is None:
         return False
     if tasks.keys is not None:
-        offer = Offer(db, span, tasks.keys, now)
+        offer = Offer(db, span, tasks.keys, now, again=tasks.again)
         if not offer.kept:
             return False
         offer.take([tasks.first])

@@ -14,7 +14,7 @@ from typing import TypeVar
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, digests, end_of, kept_until, scope
+from ramify.model.key import Hold, digest, digests, end_of, kept_until, looked_at, scope
 from ramify.store.sqlite import bulk, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
@@ -42,7 +42,9 @@ class Offer:
     Everything goes by positions in the order of the digests: equal ones are neighbours there, the earlier one first.
     """
 
-    def __init__(self, db: Db, span: SqliteSpan, keys: Sequence[bytes | None], now: int) -> None:
+    def __init__(
+        self, db: Db, span: SqliteSpan, keys: Sequence[bytes | None], now: int, *, again: bool = False
+    ) -> None:
         self._db, self._span, self._keys = db, span, keys
         self.kept: Sequence[int] = range(len(keys))
         self._order: Sequence[int] = ()
@@ -52,7 +54,7 @@ class Offer:
         self._names = names = self._digests(span.hold)
         self._order = order = _in_order(names)
         ordered = _chosen(names, order)
-        self._held = find(db, span.hold, ordered, now)
+        self._held = find(db, span.hold, ordered, looked_at(now, again=again))
         # Of equal ones, which are neighbours, the first.
         first = map(ne, ordered, chain((b"",), ordered))
         self._free = list(compress(order, map(and_, first, map(is_, self._held, repeat(None)))))
@@ -127,10 +129,8 @@ def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: 
         return
     found = db.execute(KEYS_OF, (rows.ids(sorted(status_of)),)).fetchall()
     names = digests(span.hold, span.run, span.kind, (key for _, key in found))
-    until = [kept_until(span.hold, span.keep, status_of[task], now) for task, _ in found]
-    theirs = sorted(
-        (name, task, end) for name, (task, _), end in zip(names, found, until, strict=True) if end is not None
-    )
+    until = [kept_until(span.keep, status_of[task], now) for task, _ in found]
+    theirs = sorted((name, task, end) for name, (task, _), end in zip(names, found, until, strict=True))
     db.executemany(FREE, ((name, task) for name, task, end in theirs if end == now))
     db.executemany(EXPIRE, ((end, name, task) for name, task, end in theirs if end != now))
 

@@ -174,12 +174,11 @@ def a_wide_row_is_swept_in_one_stroke(house: House) -> None:
 
 @case("cancel")
 def a_sweep_frees_keys(house: House) -> None:
-    run = house.run(house.tasks(keys=[b"u"], hold=Hold.UNIQUE), house.tasks(keys=[b"j"], hold=Hold.JOB))
+    run = house.run(house.tasks(keys=[b"u"], hold=Hold.UNIQUE))
     house.store.cancel(run)
     house.settle(run)
     other = house.queue()
-    again = house.tasks(keys=[b"u"], hold=Hold.UNIQUE), house.tasks(keys=[b"j"], hold=Hold.JOB)
-    assert not house.add(other, *again).taken
+    assert not house.add(other, house.tasks(keys=[b"u"], hold=Hold.UNIQUE)).taken
 
 
 @case("cancel")

@@ -14,6 +14,7 @@ from ramify.model.forgetting import Forgot
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.log import LogLine
+from ramify.model.policy import SECOND
 from ramify.model.run import Follows, NewRun, Order, RunState
 from ramify.testing import oracle
 from ramify.testing.conformance.house import House, refused
@@ -164,14 +165,14 @@ def a_late_commit_of_it_is_refused(house: House) -> None:
 @case("forget")
 def its_keys_are_free_at_once(house: House) -> None:
     """Also those of tasks that a later page will remove; and whoever takes one now keeps it."""
-    run = house.any_run(house.tasks(3, keys=[b"a", b"b", b"c"], hold=Hold.JOB))
+    run = house.any_run(house.tasks(3, keys=[b"a", b"b", b"c"], hold=Hold.UNIQUE, keep=60 * SECOND))
     house.finish(run)
     house.store.forget(run, limit=1)
     queue = house.queue()
-    taken = house.tasks(3, keys=[b"a", b"b", b"c"], hold=Hold.JOB)
+    taken = house.tasks(3, keys=[b"a", b"b", b"c"], hold=Hold.UNIQUE, keep=60 * SECOND)
     assert house.add(queue, taken).ids == (tuple(taken.ids),)
     _whole(house, run)
-    again = house.add(queue, house.tasks(3, keys=[b"a", b"b", b"c"], hold=Hold.JOB))
+    again = house.add(queue, house.tasks(3, keys=[b"a", b"b", b"c"], hold=Hold.UNIQUE, keep=60 * SECOND))
     assert again.ids == (tuple(taken.ids),)
 
 

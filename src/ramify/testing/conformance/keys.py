@@ -1,9 +1,8 @@
 """Keys: what a task may be called, and for how long nobody else may be called the same.
 
 LABEL excludes nobody. ONCE holds for ever, within its run and kind. UNIQUE holds while the task is unfinished, plus
-`keep` seconds after success, across runs, per kind. JOB holds while queued, running or done (until the result expires);
-a failed or cancelled job frees it. Keys are resolved in the store, after the guards, in order, and freed in the
-transaction that writes the end.
+`keep` seconds after success, across runs, per kind; any other end frees it, and so does whoever comes `again`. Keys are
+resolved in the store, after the guards, in order, and freed in the transaction that writes the end.
 """
 
 from __future__ import annotations
@@ -87,30 +86,46 @@ def unique_is_held_through_retries_releases_and_deaths(house: House) -> None:
 @case("keys")
 def a_done_job_keeps_its_key_until_its_result_expires(house: House) -> None:
     run, other = house.queue(), house.queue()
-    first = _keyed(house, Hold.JOB, keep=3_600 * SECOND)
+    first = _keyed(house, Hold.UNIQUE, keep=3_600 * SECOND)
     house.add(run, first)
-    assert house.add(other, _keyed(house, Hold.JOB)).ids == ((first.first,),)
+    assert house.add(other, _keyed(house, Hold.UNIQUE)).ids == ((first.first,),)
     _end(house, run, Status.DONE)
     house.clock.advance(3_599)
-    assert house.add(other, _keyed(house, Hold.JOB)).ids == ((first.first,),)
+    assert house.add(other, _keyed(house, Hold.UNIQUE)).ids == ((first.first,),)
     house.clock.advance(2)
-    assert not house.add(other, _keyed(house, Hold.JOB)).taken
+    assert not house.add(other, _keyed(house, Hold.UNIQUE)).taken
+
+
+@case("keys")
+def who_comes_again_replaces_what_has_ended_and_nothing_else(house: House) -> None:
+    """Several at once with the same key are one of them all the same."""
+    run, other = house.queue(), house.queue()
+    house.add(run, first := _keyed(house, Hold.UNIQUE, keep=3_600 * SECOND))
+    assert house.add(other, _keyed(house, Hold.UNIQUE, again=True)).ids == ((first.first,),)
+    _end(house, run, Status.DONE)
+    assert house.add(other, _keyed(house, Hold.UNIQUE)).ids == ((first.first,),)
+    two = house.tasks(2, keys=[b"k", b"k"], hold=Hold.UNIQUE, keep=3_600 * SECOND, again=True)
+    assert house.add(other, two).ids == ((two.first, two.first),)
+    assert house.store.append(other, [two]).ids == ((two.first, two.first),)
+    assert house.add(run, _keyed(house, Hold.UNIQUE, again=True)).ids == ((two.first,),)
+    worker = house.worker()
+    assert worker.reopen(run, [first.first]).superseded == ((first.first, two.first),)
 
 
 @case("keys")
 def a_failed_or_cancelled_job_frees_its_key(house: House) -> None:
     for end in (Status.FAILED, Status.CANCELLED):
         run = house.queue()
-        house.add(run, _keyed(house, Hold.JOB, keep=3_600 * SECOND))
+        house.add(run, _keyed(house, Hold.UNIQUE, keep=3_600 * SECOND))
         _end(house, run, end)
-        assert not house.add(run, _keyed(house, Hold.JOB)).taken
+        assert not house.add(run, _keyed(house, Hold.UNIQUE)).taken
         _end(house, run, Status.FAILED)
 
 
 @case("keys")
 def holds_do_not_get_in_each_others_way(house: House) -> None:
     run = house.queue()
-    for hold in (Hold.LABEL, Hold.ONCE, Hold.UNIQUE, Hold.JOB):
+    for hold in (Hold.LABEL, Hold.ONCE, Hold.UNIQUE):
         assert not house.add(run, _keyed(house, hold)).taken
 
 
@@ -319,9 +334,9 @@ def a_staged_duplicate_that_a_join_counts_arrives_when_the_holder_ends(house: Ho
     assert house.join(run, waiting.first).fired
 
 
-def _keyed(house: House, hold: Hold, kind: str = "walk", keep: int = 0) -> NewTasks:
+def _keyed(house: House, hold: Hold, kind: str = "walk", keep: int = 0, again: bool = False) -> NewTasks:
     """One task with the key that everybody wants."""
-    return house.tasks(kind=kind, keys=[b"k"], hold=hold, keep=keep)
+    return house.tasks(kind=kind, keys=[b"k"], hold=hold, keep=keep, again=again)
 
 
 def _end(house: House, run: int, status: Status) -> None:

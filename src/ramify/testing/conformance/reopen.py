@@ -223,28 +223,24 @@ def a_settled_task_is_marked_to_end_as_told(house: House) -> None:
 
 @case("reopen")
 def keys_are_taken_again(house: House) -> None:
-    for hold in (Hold.UNIQUE, Hold.JOB):
-        run = house.any_run(tasks := house.tasks(keys=[b"k"], hold=hold))
-        worker = house.worker()
-        worker.end(worker.take(), status=Status.FAILED)
-        assert worker.reopen(run, [tasks.first]).tasks == (tasks.first,)
-        assert house.add(run, house.tasks(keys=[b"k"], hold=hold)).ids == ((tasks.first,),)
-        house.finish(run)
+    run = house.any_run(tasks := house.tasks(keys=[b"k"], hold=Hold.UNIQUE))
+    worker = house.worker()
+    worker.end(worker.take(), status=Status.FAILED)
+    assert worker.reopen(run, [tasks.first]).tasks == (tasks.first,)
+    assert house.add(run, house.tasks(keys=[b"k"], hold=Hold.UNIQUE)).ids == ((tasks.first,),)
 
 
 @case("reopen")
 def a_task_whose_key_was_taken_since_stays_closed(house: House) -> None:
-    for hold in (Hold.UNIQUE, Hold.JOB):
-        run = house.any_run(tasks := house.tasks(2, keys=[b"k", b"free"], hold=hold), endless=True)
-        worker = house.worker()
-        worker.end(worker.take(), status=Status.FAILED)
-        heir = house.tasks(keys=[b"k"], hold=hold)
-        house.add(run, heir)
-        answer = worker.reopen(run, tasks.ids)
-        assert answer.superseded == ((tasks.first, heir.first),)
-        assert answer.tasks == (tasks.last,)
-        assert house.events(tasks.first) == [Status.FAILED]
-        house.finish(run)
+    run = house.any_run(tasks := house.tasks(2, keys=[b"k", b"free"], hold=Hold.UNIQUE), endless=True)
+    worker = house.worker()
+    worker.end(worker.take(), status=Status.FAILED)
+    heir = house.tasks(keys=[b"k"], hold=Hold.UNIQUE)
+    house.add(run, heir)
+    answer = worker.reopen(run, tasks.ids)
+    assert answer.superseded == ((tasks.first, heir.first),)
+    assert answer.tasks == (tasks.last,)
+    assert house.events(tasks.first) == [Status.FAILED]
 
 
 @case("reopen")
