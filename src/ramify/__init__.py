@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ramify.engine.deciding import Resolved as Resolved
     from ramify.engine.engine import Engine as Engine
+    from ramify.engine.job import Job as Job
+    from ramify.engine.job import Progress as Progress
     from ramify.engine.keyed import TaskState as TaskState
+    from ramify.engine.queue import Queue as Queue
     from ramify.engine.resource import AsyncResource as AsyncResource
     from ramify.engine.resource import Resource as Resource
     from ramify.engine.retrying import Retried as Retried
@@ -26,9 +29,12 @@ if TYPE_CHECKING:
     from ramify.errors import BadPayload as BadPayload
     from ramify.errors import ConfigError as ConfigError
     from ramify.errors import GateClosed as GateClosed
+    from ramify.errors import JobCancelled as JobCancelled
+    from ramify.errors import JobFailed as JobFailed
     from ramify.errors import NotInstalled as NotInstalled
     from ramify.errors import OutsideTask as OutsideTask
     from ramify.errors import OverwriteError as OverwriteError
+    from ramify.errors import QueueFull as QueueFull
     from ramify.errors import RamifyError as RamifyError
     from ramify.errors import Reaped as Reaped
     from ramify.errors import RunCancelled as RunCancelled
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
     from ramify.kernel.surroundings import Leader as Leader
     from ramify.model.call import Call as Call
     from ramify.model.event import Status as Status
+    from ramify.model.job import JobState as JobState
     from ramify.model.join import Ends as Ends
     from ramify.model.mark import Settled as Settled
     from ramify.model.outcome import Failure as Failure
@@ -110,6 +117,10 @@ __all__ = [
     "Fatal",
     "GateClosed",
     "How",
+    "Job",
+    "JobCancelled",
+    "JobFailed",
+    "JobState",
     "Leader",
     "Node",
     "NotInstalled",
@@ -120,6 +131,9 @@ __all__ = [
     "Pipeline",
     "PipelinePlan",
     "Plan",
+    "Progress",
+    "Queue",
+    "QueueFull",
     "RamifyError",
     "Rate",
     "Reaped",
@@ -178,6 +192,11 @@ _HOMES = {
     ),
     "ramify.engine.retrying": ("Retried",),
     "ramify.engine.rows": ("ResultRow",),
+    "ramify.engine.job": (
+        "Job",
+        "Progress",
+    ),
+    "ramify.engine.queue": ("Queue",),
     "ramify.engine.run": ("Run",),
     "ramify.engine.stopping": ("Terminated",),
     "ramify.engine.task": (
@@ -196,9 +215,12 @@ _HOMES = {
         "BadPayload",
         "ConfigError",
         "GateClosed",
+        "JobCancelled",
+        "JobFailed",
         "NotInstalled",
         "OutsideTask",
         "OverwriteError",
+        "QueueFull",
         "RamifyError",
         "Reaped",
         "RunCancelled",
@@ -242,6 +264,7 @@ _HOMES = {
         "Leader",
     ),
     "ramify.model.call": ("Call",),
+    "ramify.model.job": ("JobState",),
     "ramify.model.event": ("Status",),
     "ramify.model.join": ("Ends",),
     "ramify.model.mark": ("Settled",),

@@ -70,6 +70,22 @@ class StaleStamp(StaleClaim):
     """A verb arrived after a later one of the same process: it was answered long ago, and nothing was changed."""
 
 
+class JobFailed(RamifyError):
+    """The job failed for good. `error` says how."""
+
+    def __init__(self, text: str, error: Any = None) -> None:
+        super().__init__(text)
+        self.error = error
+
+
+class JobCancelled(JobFailed):
+    """The job was cancelled, or expired, so it has no result. `error` says why."""
+
+
+class QueueFull(RamifyError):
+    """The queue has as many jobs waiting as it may have; nothing was added."""
+
+
 class RunEnded(RamifyError):
     """The run has ended or is being cancelled, and takes no more tasks; start another, or reopen its tasks."""
 

@@ -36,8 +36,11 @@ class LosesARowBetweenPages(Misreading):
     """Leaves one row out after each cursor."""
 
     class misreads(MemoryReads):
-        def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
-            return super().tasks(run, kind=kind, after=after + 1 if after else 0, limit=limit)
+        def tasks(
+            self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        ) -> Page[Row]:
+            beyond = after + 1 if after else 0
+            return super().tasks(run, kind=kind, newest_first=newest_first, after=beyond, limit=limit)
 
 
 @caught_by("reads: a store that was only used is whole")
@@ -73,9 +76,43 @@ class BeginsWithTheOldest(Misreading):
 
     class misreads(MemoryReads):
         def runs(
-            self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+            self,
+            *,
+            state: RunState | None = None,
+            prefix: str = "",
+            newest_first: bool = False,
+            after: int = 0,
+            limit: int = 100,
         ) -> Page[StoredRun]:
-            return super().runs(state=state, after=after, limit=limit)
+            return super().runs(state=state, prefix=prefix, after=after, limit=limit)
+
+
+@caught_by("reads: runs are found by how their names begin")
+class TakesAnyName(Misreading):
+    """Finds runs whatever they are called."""
+
+    class misreads(MemoryReads):
+        def runs(
+            self,
+            *,
+            state: RunState | None = None,
+            prefix: str = "",
+            newest_first: bool = False,
+            after: int = 0,
+            limit: int = 100,
+        ) -> Page[StoredRun]:
+            return super().runs(state=state, newest_first=newest_first, after=after, limit=limit)
+
+
+@caught_by("reads: tasks are paged from the newest back")
+class TasksFromTheOldest(Misreading):
+    """Pages tasks in one direction only."""
+
+    class misreads(MemoryReads):
+        def tasks(
+            self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        ) -> Page[Row]:
+            return super().tasks(run, kind=kind, after=after, limit=limit)
 
 
 @caught_by("reads: results tell the present life")

@@ -11,32 +11,40 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
-from ramify.engine.given import check_count, check_state, level_of
+from ramify.engine.enqueuing import OnFull
+from ramify.engine.given import check_count, check_state, check_task, job_filter, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.inside import Inside
+from ramify.engine.job import Job
 from ramify.engine.others import IN_ORDER, launched_by
+from ramify.engine.queue import Queue
 from ramify.engine.run import Run
 from ramify.engine.stopping import stopping_well
+from ramify.engine.task import Task, kind_name
 from ramify.engine.tasks import Tasks
 from ramify.engine.telling import StopTeller
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import every_run, named_run
+from ramify.inspect.jobs import Standings, jobs
 from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener
 from ramify.model.call import Call
+from ramify.model.job import JobState
 from ramify.model.run import Follows, Order, RunState
+from ramify.model.task import check_name
 from ramify.shapes.plan import Plan
 from ramify.shapes.start import Ask, Begun, Bounds, How, begin, chain
 from ramify.shapes.table import plan_of
 from ramify.store.open import Durability
 
 R = TypeVar("R")
+S = TypeVar("S")
 
 OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
@@ -171,6 +179,95 @@ class Engine(Tasks):
         """All runs of the store, or those in one state, the newest first; read page by page."""
         check_state(state)
         return (Run(self._inside, found.id) for found in every_run(self._inside.store.reads, state, newest_first=True))
+
+    # jobs
+
+    def enqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
+        """Add a job to the queue of its task; when this returns, it is in the store, and workers take it.
+
+        A call with `.unique(key)`, or `.unique()` for its arguments, gives the job that has the key, if that one is
+        queued, running or was done not long ago; `again=True` replaces one that was done, never one that is not.
+        """
+        (job,) = self._inside.enqueuing.enqueue([call], again=again)
+        return job
+
+    @overload
+    def enqueue_many(self, calls: Iterable[Call[R]], *, again: bool = False) -> list[Job[R]]: ...
+    @overload
+    def enqueue_many(
+        self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S]
+    ) -> tuple[list[Job[R]], Job[S]]: ...
+    def enqueue_many(self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None) -> Any:
+        """Add many jobs; those of one queue in one transaction.
+
+        With `then`, also a job that begins when all of them were done; a parameter of it that is a `Stream` gets their
+        results. It comes beside the others: `parts, total = engine.enqueue_many(calls, then=add_up.of())`.
+        """
+        jobs = self._inside.enqueuing.enqueue(calls, again=again, then=then)
+        return jobs if then is None else (jobs[:-1], jobs[-1])
+
+    async def aenqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
+        """`enqueue` for coroutines: the event loop goes on while the disk is waited for."""
+        (job,) = await self._inside.enqueuing.aenqueue([call], again=again)
+        return job
+
+    @overload
+    async def aenqueue_many(self, calls: Iterable[Call[R]], *, again: bool = False) -> list[Job[R]]: ...
+    @overload
+    async def aenqueue_many(
+        self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S]
+    ) -> tuple[list[Job[R]], Job[S]]: ...
+    async def aenqueue_many(
+        self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
+    ) -> Any:
+        """`enqueue_many` for coroutines."""
+        jobs = await self._inside.enqueuing.aenqueue(calls, again=again, then=then)
+        return jobs if then is None else (jobs[:-1], jobs[-1])
+
+    def job(self, id: int) -> Job[Any]:
+        """The job with this id, wherever it was enqueued; in state `not_found` when there is none."""
+        check_task("job({})", id)
+        return Job(self._inside, id)
+
+    def jobs(
+        self,
+        *,
+        kind: str | Task[..., Any, Any] | None = None,
+        state: JobState | str | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        older: timedelta | None = None,
+        newer: timedelta | None = None,
+        before: int = 0,
+    ) -> Iterator[Job[Any]]:
+        """The jobs that fit all that is given, the newest first; read page by page.
+
+        `older` and `newer` are about how long ago one ended, or, while it has not, was added. `before` is the id of the
+        job that an earlier list stopped at.
+        """
+        store = self._inside.store
+        wanted = job_filter(store.now(), kind_name(kind), state, queue, key, headers, older, newer)
+        return (Job(self._inside, each.row.id) for each in jobs(store.reads, wanted, before) if each.row is not None)
+
+    def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
+        """Where many jobs stand, by their ids."""
+        standings = Standings(self._inside.store.reads)
+        return {id: standings.of(id).state for id in ids}
+
+    def queue(self, name: str, *, max_pending: int | None = None, on_full: OnFull = "refuse") -> Queue:
+        """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended.
+
+        Then `enqueue` raises QueueFull, or with `on_full="block"` waits for room. It looks before it writes, so several
+        that enqueue at the same moment may add a few more.
+        """
+        if max_pending is not None:
+            if isinstance(max_pending, bool) or not isinstance(max_pending, int) or max_pending < 1:
+                raise ConfigError(f"queue(max_pending={max_pending!r}): give a whole number, 1 or more")
+            if on_full not in ("refuse", "block"):
+                raise ConfigError(f'queue(on_full={on_full!r}): give "refuse" or "block"')
+            self._inside.enqueuing.bound(name, max_pending, on_full)
+        return Queue(self._inside, check_name("queue", name))
 
     def working(
         self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from datetime import timedelta
 
 from ramify.errors import ConfigError
+from ramify.inspect.jobs import JobFilter
+from ramify.model.job import JobState
 from ramify.model.run import RunState
 
 
@@ -20,6 +24,35 @@ def check_state(given: object) -> None:
     """Refuse what is no state of a run; None stands for all of them."""
     if given is not None and not isinstance(given, RunState):
         raise ConfigError(f"runs({given!r}): give one of {', '.join(f'RunState.{each.name}' for each in RunState)}")
+
+
+def job_filter(
+    now: int,
+    kind: str | None,
+    state: object,
+    queue: str | None,
+    key: str | None,
+    headers: Mapping[str, str] | None,
+    older: timedelta | None,
+    newer: timedelta | None,
+) -> JobFilter:
+    """Which jobs somebody asked for, `now` by the store's clock."""
+    for option, age in (("older", older), ("newer", newer)):
+        if age is not None and (not isinstance(age, timedelta) or age < timedelta(0)):
+            raise ConfigError(f"jobs({option}={age!r}): give a timedelta, such as timedelta(hours=1)")
+    try:
+        wanted = None if state is None else JobState(str(state))
+    except ValueError:
+        raise ConfigError(f"jobs(state={state!r}): give one of {', '.join(JobState)}") from None
+    return JobFilter(
+        kind,
+        wanted,
+        queue,
+        key,
+        headers or {},
+        None if older is None else now - older // timedelta(microseconds=1),
+        None if newer is None else now - newer // timedelta(microseconds=1),
+    )
 
 
 def check_task(call: str, given: object) -> None:

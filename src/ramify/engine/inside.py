@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ramify.engine.address import folder_now
+from ramify.engine.enqueuing import Enqueuing
 from ramify.engine.library import StoreLibrary
 from ramify.engine.lookout import Lookout
 from ramify.engine.others import Others
@@ -82,6 +83,7 @@ class Inside:
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._users = 0
+        self.enqueuing = Enqueuing(self)
         self._let_go = weakref.finalize(self, _close, self._opened)
 
     # its tasks
@@ -194,6 +196,11 @@ class Inside:
         """In tests: somebody waits for a run, and nobody works on it, so it is worked on here."""
         if self.work_on is not None and not self._users:
             self.work_on([each.id for each in chain(self.store, run._stored) if not each.state.is_end])
+
+    def lend_a_hand_to_job(self, task: int) -> None:
+        """The same for a job."""
+        if self.work_on is not None and not self._users and (row := self.store.reads.task(task)) is not None:
+            self.work_on([row.run])
 
     def _warn(self, text: str) -> None:
         if self.say is say:

@@ -12,6 +12,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from ramify.errors import BadPayload, ConfigError
@@ -42,6 +43,7 @@ class Options:
     rate: str | tuple[int, float] | Rate | None = None
     max_children: int | None = None
     max_crashes: int | None = 5
+    keep: float | timedelta | None = None
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -63,6 +65,7 @@ class CheckedOptions:
     aliases: tuple[str, ...]
     queue: str
     policy: Policy
+    keep: float | None = None
 
 
 def settle(function: str, options: Options) -> CheckedOptions:
@@ -91,7 +94,14 @@ class _Checking:
             max_children=None if given.max_children is None else self._whole("max_children", given.max_children, 0),
             max_crashes=None if given.max_crashes is None else self._whole("max_crashes", given.max_crashes, least=1),
         )
-        return CheckedOptions(kind, self._aliases(kind, given.aliases), self._name("queue", given.queue), policy)
+        keep = given.keep.total_seconds() if isinstance(given.keep, timedelta) else given.keep
+        return CheckedOptions(
+            kind,
+            self._aliases(kind, given.aliases),
+            self._name("queue", given.queue),
+            policy,
+            None if keep is None else self._seconds("keep", keep),
+        )
 
     def _refuse(self, option: str, value: object, what_to_give: str) -> NoReturn:
         raise ConfigError(f"@task({option}={value!r}) on {self._function}(): {what_to_give}")

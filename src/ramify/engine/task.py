@@ -91,6 +91,8 @@ class Task(Generic[P, R_co, C_co]):
         self.fn = fn
         self.kind = settled.kind
         self.aliases = settled.aliases
+        #: How long results of its jobs are kept, in seconds; None for as long as those of all.
+        self.keep = settled.keep
         self.defined_at = defined_at(fn)
         self.handler = Handler(settled.kind, fn, signature, calling, settled.policy, stream, streams)
         hold = Hold.ONCE if options.once else Hold.LABEL

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from ramify.engine.options import Selector, options_of
@@ -77,6 +78,7 @@ class Tasks:
         rate: str | tuple[int, float] | Rate | None = None,
         max_children: int | None = None,
         max_crashes: int | None = 5,
+        keep: float | timedelta | None = None,
     ) -> TaskDecorator: ...
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a task of a function: `@engine.task`, or `@engine.task(retries=2)`.
@@ -89,6 +91,7 @@ class Tasks:
         concurrency     how many at a time, within one process and lane
         rate            how many starts, within one process and lane: "10/s", "100/m", (count, seconds), spread evenly;
                         `Rate("10/s", burst=20)` lets up to 20 more go at once
+        keep            how long results of jobs are kept, and unique keys with them: seconds or a timedelta, else a day
         max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined
         """
         chosen = options_of(options)

@@ -66,7 +66,7 @@ class Continuations:
             first = self._reserve(len(positions))
             ids, chosen = range(first, first + len(positions)), [forks[i] for i in positions]
             self.children.append(new_tasks(group, first, brood.chosen(positions), self._now, waits=True))
-            self.joins.append(NewJoins(ids, [len(fork.members) for fork in chosen], rule, brings=_reads_results(group)))
+            self.joins.append(NewJoins(ids, [len(fork.members) for fork in chosen], rule, brings=reads_results(group)))
             for join, fork in zip(ids, chosen, strict=True):
                 self.heirs[fork.parent] = join
                 yield join, fork
@@ -129,7 +129,7 @@ class Continuations:
         self.heirs.update((graph.parent, ids[-1]) for graph, ids in zip(subgraphs, numbers, strict=True))
 
 
-def _reads_results(group: Group) -> bool:
+def reads_results(group: Group) -> bool:
     """Whether tasks of a group take the results of those they waited for. Of one nobody here knows: perhaps."""
     return not isinstance(group.handler, Handler) or group.handler.stream is not None
 

@@ -170,9 +170,18 @@ class Reads(Protocol):
         """The newest generation under a name (exact)."""
 
     def runs(
-        self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        self,
+        *,
+        state: RunState | None = None,
+        prefix: str = "",
+        newest_first: bool = False,
+        after: int = 0,
+        limit: int = 100,
     ) -> Page[StoredRun]:
-        """Runs by id (page), from the first on, or from the newest back; `after=0` begins at either end."""
+        """Runs by id (page), from the first on, or from the newest back; `after=0` begins at either end.
+
+        With a `prefix`, those whose names begin with it; then its price grows with those alone.
+        """
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began the runs without a name that have this digest and have not ended (exact), each owner once."""
@@ -186,8 +195,10 @@ class Reads(Protocol):
     def task(self, task: int) -> Row | None:
         """One task of the log (exact)."""
 
-    def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
-        """Published tasks of a run by id (page)."""
+    def tasks(
+        self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+    ) -> Page[Row]:
+        """Published tasks of a run by id (page), from the first on, or from the newest back."""
 
     def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published tasks whose parent is `task`, by id (page; exact once it has ended)."""

@@ -55,14 +55,21 @@ class MemoryReads:
             return as_run(self._tables.runs[found[-1]]) if found else None
 
     def runs(
-        self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        self,
+        *,
+        state: RunState | None = None,
+        prefix: str = "",
+        newest_first: bool = False,
+        after: int = 0,
+        limit: int = 100,
     ) -> Page[StoredRun]:
         """Runs by id."""
         with self._tables.lock:
             ids = sorted(self._tables.runs, reverse=newest_first)
             beyond = (n for n in ids if (n < after or not after if newest_first else n > after))
             rows = map(as_run, map(self._tables.runs.__getitem__, beyond))
-            return _page((r for r in rows if state is None or r.state is state), lambda r: r.id, after, limit)
+            named = (r for r in rows if not prefix or (r.name or "").startswith(prefix))
+            return _page((r for r in named if state is None or r.state is state), lambda r: r.id, after, limit)
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began unfinished runs without a name."""
@@ -96,12 +103,16 @@ class MemoryReads:
             span = self._tables.kept(task)
             return None if span is None else _row(span, task)
 
-    def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
+    def tasks(
+        self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+    ) -> Page[Row]:
         """Published tasks of a run by id."""
         with self._tables.lock:
             check_remembered(as_run(self._tables.run(run)))
-            rows = (_row(span, task) for span, task in self._published(run, kind, after))
-            return _page(rows, lambda r: r.id, after, limit)
+            found = list(self._published(run, kind, 0 if newest_first else after))
+            if newest_first:
+                found = [(span, task) for span, task in reversed(found) if not after or task < after]
+            return _page((_row(span, task) for span, task in found), lambda r: r.id, after, limit)
 
     def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published children of a task by id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -35,8 +35,7 @@ from ramify.store.reads import (
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import context, held, joins, notes, once, rows
-from ramify.store.sqlite.db import Db
+from ramify.store.sqlite import context, held, joins, log, notes, once, rows
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.query import ask
@@ -53,6 +52,9 @@ TASK = (
 #: The published spans of a run that reach beyond a cursor, then their tasks: ids come out in order.
 TASKS_OF_SPANS = " FROM span s CROSS JOIN task t ON t.id BETWEEN max(s.first, ?2 + 1) AND s.last"
 CHOSEN_SPANS = " AND s.published AND s.last > ?2 AND (?3 IS NULL OR s.kind = ?3)"
+#: The same from the newest back.
+TASKS_BEFORE = " FROM span s CROSS JOIN task t ON t.id BETWEEN s.first AND min(s.last, ?2 - 1)"
+SPANS_BEFORE = " AND s.published AND s.first < ?2 AND (?3 IS NULL OR s.kind = ?3)"
 #: Those spans that have parents on both sides of a task. Most have theirs within the width of one claim.
 CHILDREN = (
     " WHERE s.first IN ("
@@ -74,7 +76,6 @@ GROUPED_AFTER = (
     "SELECT max(first, ?2 + 1 - shift), last, shift FROM span INDEXED BY span_join"
     " WHERE joined = ?1 AND last + shift > ?2 AND published ORDER BY first + shift"
 )
-EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq, took FROM event"
 
 
 class SqliteReads:
@@ -95,7 +96,13 @@ class SqliteReads:
             return None if row is None else rows.read_run(row)
 
     def runs(
-        self, *, state: RunState | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        self,
+        *,
+        state: RunState | None = None,
+        prefix: str = "",
+        newest_first: bool = False,
+        after: int = 0,
+        limit: int = 100,
     ) -> Page[StoredRun]:
         """Runs by id."""
         start, beyond, order = (after or MAX_ID, "<", "DESC") if newest_first else (after, ">", "ASC")
@@ -104,10 +111,14 @@ class SqliteReads:
         index, chosen = ("NOT INDEXED", "(?2 IS NULL OR state = ?2)")
         if state is not None and not state.is_end:
             index, chosen = ("INDEXED BY run_open", "ended IS NULL AND state = ?2")
+        if prefix:
+            # The last character there is comes after whatever follows a prefix.
+            index, chosen = ("INDEXED BY run_name", f"name >= ?4 AND name < ?4 || char(0x10ffff) AND {chosen}")
         page = f"{rows.RUN} {index} WHERE {chosen} AND id {beyond} ?1 ORDER BY id {order} LIMIT ?3"
         with self._link.read() as db:
             # Read to the end: a statement that is left half read costs the connection.
-            found = db.execute(page, (start, wanted, page_size(limit) + 1)).fetchall()
+            values = (start, wanted, page_size(limit) + 1, *([prefix] if prefix else ()))
+            found = db.execute(page, values).fetchall()
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
@@ -149,13 +160,17 @@ class SqliteReads:
             found = db.execute(f"{TASK} FROM span s, task t WHERE s.first = ? AND t.id = ?", (span.first, task))
             return Row(*found.fetchall()[0])
 
-    def tasks(self, run: int, *, kind: str | None = None, after: int = 0, limit: int = 100) -> Page[Row]:
+    def tasks(
+        self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+    ) -> Page[Row]:
         """Published tasks of a run by id."""
+        chosen = f"{TASKS_OF_SPANS} WHERE s.run = ?1{CHOSEN_SPANS} ORDER BY s.first, t.id"
+        if newest_first:
+            chosen = f"{TASKS_BEFORE} WHERE s.run = ?1{SPANS_BEFORE} ORDER BY s.first DESC, t.id DESC"
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
-            found = db.execute(
-                f"{TASK}{TASKS_OF_SPANS} WHERE s.run = ?1{CHOSEN_SPANS} ORDER BY s.first, t.id", (run, after, kind)
-            )
+            start = (after or MAX_ID) if newest_first else after
+            found = db.execute(f"{TASK}{chosen} LIMIT ?4", (run, start, kind, page_size(limit) + 1)).fetchall()
             return _page((Row(*row) for row in found), lambda r: r.id, after, limit)
 
     def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
@@ -185,12 +200,14 @@ class SqliteReads:
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""
         with self._link.read() as db:
-            return list(_events(db.execute(f"{EVENT} WHERE task BETWEEN ? AND ? ORDER BY task, n", (first, last))))
+            return list(
+                log.events(db.execute(f"{log.EVENT} WHERE task BETWEEN ? AND ? ORDER BY task, n", (first, last)))
+            )
 
     def history(self, task: int) -> History:
         """What the events of a task add up to, sweeps included."""
         with self._link.read() as db:
-            known = fold(_events(db.execute(f"{EVENT} WHERE task = ? ORDER BY n", (task,))))
+            known = fold(log.events(db.execute(f"{log.EVENT} WHERE task = ? ORDER BY n", (task,))))
             return History(known.events, known.attempts, known.life, known.revivals, joins.ending(db, task))
 
     def results(
@@ -199,7 +216,7 @@ class SqliteReads:
         """Ended tasks of a run by id, those ended by a sweep included."""
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
-            swept = status is Status.CANCELLED and bool(_sweeps(db, "run = ? LIMIT 1", (run,)))
+            swept = status is Status.CANCELLED and bool(log.sweeps(db, "run = ? LIMIT 1", (run,)))
             found = db.execute(
                 f"SELECT t.id, CAST(e.value AS BLOB), e.status{TASKS_OF_SPANS}{LAST_EVENT}"
                 f" WHERE s.run = ?1{CHOSEN_SPANS} AND (e.status = ?4 OR ?5 AND ifnull(e.status, 8) > 5)"
@@ -245,8 +262,8 @@ class SqliteReads:
             ).fetchall()
             events: list[Event] = []
             for row in chosen:
-                events += _events_of(db, row[0], row[5])
-            sweeps = _sweeps(
+                events += log.events_of(db, row[0], row[5])
+            sweeps = log.sweeps(
                 db, "seq BETWEEN ? AND ? ORDER BY rowid", (chosen[0][0], chosen[-1][0]) if chosen else (1, 0)
             )
             return Tail([CommitRow(*row[:5]) for row in chosen], events, sweeps, chosen[-1][0] if chosen else after)
@@ -277,7 +294,7 @@ class SqliteReads:
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """What the cancel of a run ended."""
         with self._link.read() as db:
-            return sorted(_sweeps(db, "run = ?", (run,)), key=lambda s: (s.first, s.left or 0))
+            return sorted(log.sweeps(db, "run = ?", (run,)), key=lambda s: (s.first, s.left or 0))
 
     def marks(self, run: int) -> Sequence[Mark]:
         """Marks of a run."""
@@ -357,24 +374,6 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
     some = list(islice(found, size + 1))
     shown = some[:size]
     return Page(shown, key(shown[-1]) if shown else after, len(some) > size)
-
-
-def _events(found: Iterable[tuple[int, int, int, bytes | None, int, int | None]]) -> Iterator[Event]:
-    return (Event(task, n, Status(status), value, seq, took) for task, n, status, value, seq, took in found)
-
-
-def _events_of(db: Db, seq: int, ranges: str) -> list[Event]:
-    """The events of one commit, found by the ranges it wrote down."""
-    found: dict[tuple[int, int], Event] = {}
-    for first, last in msgspec.json.decode(ranges, type=list[tuple[int, int]]):
-        events = db.execute(f"{EVENT} WHERE task BETWEEN ? AND ? AND seq = ?", (first, last, seq))
-        found.update(((event.task, event.n), event) for event in _events(events))
-    return [found[name] for name in sorted(found)]
-
-
-def _sweeps(db: Db, where: str, values: tuple[int, ...]) -> list[Sweep]:
-    found = db.execute(f"SELECT run, first, last, mask, seq FROM sweep WHERE {where}", values)
-    return [Sweep(run, first, last, unpack(mask), seq) for run, first, last, mask, seq in found]
 
 
 def _names(raw: str | None) -> tuple[str, ...] | None:

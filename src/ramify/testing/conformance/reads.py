@@ -11,7 +11,7 @@ from ramify.model.event import UNTRIED, History, Status, Tally
 from ramify.model.join import NewJoins
 from ramify.model.key import Hold
 from ramify.model.outcome import Failure
-from ramify.model.run import RunState
+from ramify.model.run import NewRun, RunState
 from ramify.model.task import Row
 from ramify.store.reads import GROUP_SCAN, MOST_GROUPS, PAGE_LIMIT
 from ramify.testing.clock import SECOND
@@ -51,6 +51,36 @@ def runs_are_paged_from_the_newest_back(house: House) -> None:
     assert found == runs[::-1]
     still = reads.runs(state=RunState.OPEN, newest_first=True, after=runs[4], limit=2)
     assert ([run.id for run in still.rows], still.more) == ([runs[3], runs[2]], True)
+
+
+@case("reads")
+def runs_are_found_by_how_their_names_begin(house: House) -> None:
+    def start(name: str | None, generation: int = 1) -> int:
+        run = NewRun(house.store.reserve(1), name, generation, endless=True)
+        return house.store.start(run).run.id
+
+    named = [start("jobs/b"), start("jobs/a"), start("jobs/\U0010fffe"), start("jobs/a", 2)]
+    for other in ("jobs", "jobs0", "job", "Jobs/a", None):
+        start(other)
+    reads = house.store.reads
+    assert [run.id for run in every(lambda after: reads.runs(prefix="jobs/", after=after, limit=2))] == named
+    last = reads.runs(prefix="jobs/", state=RunState.OPEN, newest_first=True, limit=2)
+    assert ([run.id for run in last.rows], last.more) == (named[:1:-1], True)
+
+
+@case("reads")
+def tasks_are_paged_from_the_newest_back(house: House) -> None:
+    run = house.run(first := house.tasks(3), second := house.tasks(2, kind="other"), third := house.tasks(4))
+    house.run(house.tasks(2))
+    reads = house.store.reads
+    found, after, more = list[int](), 0, True
+    while more:
+        page = reads.tasks(run, newest_first=True, after=after, limit=2)
+        found += [row.id for row in page.rows]
+        after, more = page.after, page.more
+    assert found == [*first.ids, *second.ids, *third.ids][::-1]
+    walks = reads.tasks(run, kind="walk", newest_first=True, after=third.first + 1, limit=3)
+    assert ([row.id for row in walks.rows], walks.more) == ([third.first, first.last, first.last - 1], True)
 
 
 @case("reads")

@@ -1,0 +1,286 @@
+"""Enqueuing: jobs that come in at the same moment, from any number of threads and coroutines, share a commit.
+
+Whoever comes while nobody writes, writes for all who wait by then. Those who come meanwhile wait, and the first of them
+writes for all of those. So one who comes alone pays one commit, hands nothing to another thread, and a hundred at once
+pay for a few commits together.
+
+Promises: who is answered has its jobs in the store. What is wrong with one of them keeps no other from being written.
+
+A crash leaves the jobs of all who were answered, and all or nothing of each other one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from ramify.engine.job import Job
+from ramify.engine.others import IN_ORDER
+from ramify.engine.tasks import AnyTask
+from ramify.engine.waiting import Waiting
+from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
+from ramify.inspect.status import Counts, counts_of
+from ramify.model.call import Call
+from ramify.model.policy import SECOND
+from ramify.model.stray import instead_of_call
+from ramify.model.task import check_name
+from ramify.shapes.jobs import NewJobs, add_jobs, kept, queue_called
+from ramify.shapes.plan import Added
+
+if TYPE_CHECKING:
+    from ramify.engine.inside import Inside
+
+OnFull = Literal["refuse", "block"]
+#: How long results of jobs are kept unless their task says so, in seconds.
+KEEP_SECONDS = 86_400.0
+#: How often one who waits for room looks, at least, in seconds.
+_LOOK = 1.0
+
+
+class Pending:
+    """Jobs that somebody wants to add to a queue, and waits for."""
+
+    __slots__ = ("_tell", "added", "error", "leads", "new", "queue")
+
+    def __init__(self, queue: str, new: NewJobs, tell: Callable[[], None]) -> None:
+        self.queue = queue
+        self.new = new
+        self.added: tuple[Added, ...] | None = None
+        self.error: BaseException | None = None
+        #: Whether the one who waits for it is to write next.
+        self.leads = False
+        self._tell = tell
+
+    def tell(self) -> None:
+        """Wake up who waits."""
+        self._tell()
+
+    def answer(self) -> tuple[Added, ...]:
+        """What became of them."""
+        if self.error is not None:
+            raise self.error
+        assert self.added is not None
+        return self.added
+
+
+class Enqueuing:
+    """How the jobs of one engine get into its queues."""
+
+    def __init__(self, inside: Inside) -> None:
+        self._inside = inside
+        self._bounds: dict[str, tuple[int, OnFull]] = {}
+        self._lock = threading.Lock()
+        self._pending: list[Pending] = []
+        self._is_writing = False
+
+    # what is asked for
+
+    def enqueue(
+        self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
+    ) -> list[Job[Any]]:
+        """Add jobs, those of a queue together; the last one is that of `then`, if it is given."""
+        _warn_on_loop()
+        adding = self._adding(calls, again, then)
+        try:
+            queue, new = next(adding)
+            while True:
+                self._wait_for_room(queue, new.size)
+                queue, new = adding.send(self._put(queue, new))
+        except StopIteration as end:
+            return _jobs_of(end)
+
+    async def aenqueue(
+        self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
+    ) -> list[Job[Any]]:
+        """The same from a coroutine; others go on meanwhile."""
+        adding = self._adding(calls, again, then)
+        try:
+            queue, new = next(adding)
+            while True:
+                if queue in self._bounds:
+                    await asyncio.to_thread(self._wait_for_room, queue, new.size)
+                queue, new = adding.send(await self._put_async(queue, new))
+        except StopIteration as end:
+            return _jobs_of(end)
+
+    def follow(self, call: Call[Any], jobs: Sequence[int]) -> Job[Any]:
+        """Add a job that begins when these have ended."""
+        self._inside.check_known([call])
+        (added,) = self._put(call.group.queue, NewJobs((), then=call, after=jobs))
+        return self._job(added)
+
+    def _adding(
+        self, calls: Iterable[Call[Any]], again: bool, then: Call[Any] | None
+    ) -> Generator[tuple[str, NewJobs], tuple[Added, ...], list[Job[Any]]]:
+        """What is to be added to which queue, one after the other; what became of it comes back."""
+        table = self._inside.table()
+        given = list(calls)
+        both = given if then is None else [*given, then]
+        if stray := next((call for call in both if type(call) is not Call), None):
+            raise ConfigError(f"what is enqueued is a call, and was given {instead_of_call(stray)}")
+        self._inside.check_known(both, table)
+        by_queue: dict[str, list[int]] = {}
+        for place, call in enumerate(given):
+            by_queue.setdefault(call.group.queue, []).append(place)
+        last = None if then is None else then.group.queue
+        if last is not None:
+            # What follows all of them is added when all are there.
+            by_queue[last] = by_queue.pop(last, [])
+        found: dict[int, Job[Any]] = {}
+        for queue, places in by_queue.items():
+            chosen = [kept(given[place], _keep_of(table[given[place].kind])) for place in places]
+            before = [job.id for job in found.values()]
+            new = NewJobs(chosen, again, then, before) if queue == last else NewJobs(chosen, again)
+            added = yield queue, new
+            for at, one in enumerate(added):
+                while one.task is None:
+                    # It was sent again, and had lost its key the first time, to a job that has given it up since.
+                    (one,) = yield queue, NewJobs([chosen[at]], again)
+                found[places[at] if at < len(places) else len(given)] = self._job(one)
+        return [job for _, job in sorted(found.items())]
+
+    def _job(self, added: Added) -> Job[Any]:
+        assert added.task is not None
+        return Job(self._inside, added.task, is_new=added.created)
+
+    # bounds
+
+    def bound(self, queue: str, max_pending: int, on_full: OnFull) -> None:
+        """From now on, no more than so many jobs of a queue may wait and run for more to be added from here."""
+        self._bounds[check_name("queue", queue)] = (max_pending, on_full)
+
+    def pending(self, queue: str) -> int:
+        """How many jobs of a queue have not ended, with what grew out of them."""
+        run = queue_called(self._inside.store, queue)
+        if run is None or run.state.is_end:
+            return 0
+        return sum(counts_of(self._inside.store.reads, run.id).values(), Counts()).pending
+
+    def _wait_for_room(self, queue: str, many: int) -> None:
+        if queue not in self._bounds:
+            return
+        most, on_full = self._bounds[queue]
+        if on_full == "block" and many > most:
+            raise QueueFull(f"queue {queue!r} takes {most:,} jobs, and {many:,} were to be added together; add fewer")
+        waiting = Waiting(self._inside)
+        while (there := waiting.read(self.pending, queue)) + many > most:
+            if on_full == "refuse":
+                raise QueueFull(
+                    f"queue {queue!r} has {there:,} jobs that have not ended, and takes {most:,}; nothing was added. "
+                    'Try again later, or let enqueue wait: queue(..., on_full="block")'
+                )
+            waiting.rest(_LOOK)
+
+    # writing
+
+    def _put(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
+        told = threading.Event()
+        mine = Pending(queue, new, told.set)
+        if not self._is_first(mine):
+            told.wait()
+        if mine.leads:
+            self._write_all()
+        return mine.answer()
+
+    async def _put_async(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
+        loop = asyncio.get_running_loop()
+        told: asyncio.Future[None] = loop.create_future()
+
+        def tell() -> None:
+            if mine.leads and mine.added is None and mine.error is None:
+                self._write_beside()
+                return
+            # Its loop may be closed by now: then nobody waits any more, and the jobs are there.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_wake, told)
+
+        mine = Pending(queue, new, tell)
+        if self._is_first(mine):
+            self._write_beside()
+        await told
+        return mine.answer()
+
+    def _is_first(self, mine: Pending) -> bool:
+        with self._lock:
+            self._pending.append(mine)
+            mine.leads = not self._is_writing
+            self._is_writing = True
+            return mine.leads
+
+    def _write_beside(self) -> None:
+        """A coroutine is to write, and must not wait for the disk: a thread does it."""
+        threading.Thread(target=self._write_all, name="ramify-enqueue", daemon=True).start()
+
+    def _write_all(self) -> None:
+        """Write what waits by now, and let the first of those who came meanwhile go on."""
+        with self._lock:
+            batch, self._pending = self._pending, []
+        by_queue: dict[str, list[Pending]] = {}
+        for each in batch:
+            by_queue.setdefault(each.queue, []).append(each)
+        try:
+            for queue, some in by_queue.items():
+                self._write(queue, some)
+        finally:
+            with self._lock:
+                after = self._pending[0] if self._pending else None
+                self._is_writing = after is not None
+                if after is not None:
+                    after.leads = True
+            for each in batch:
+                if each.added is None and each.error is None:
+                    each.error = RamifyError("it was interrupted before these jobs were written; try again")
+                each.tell()
+            if after is not None:
+                after.tell()
+
+    def _write(self, queue: str, some: Sequence[Pending]) -> None:
+        store = self._inside.store
+        try:
+            answers = add_jobs(store, queue, [each.new for each in some], self._reserve)
+        except Exception as error:  # noqa: BLE001  whatever it is, the one who asked is told
+            if len(some) == 1 or isinstance(error, StoreUnavailable):
+                for each in some:
+                    each.error = error
+                return
+            # Something is wrong with one of them: each by itself, so that the others are written.
+            for each in some:
+                self._write(queue, [each])
+            return
+        for each, answer in zip(some, answers, strict=True):
+            each.added = answer
+
+    def _reserve(self, many: int, above: int) -> int:
+        return self._inside.reserve_ids(many, above, younger=IN_ORDER)
+
+
+def _wake(told: asyncio.Future[None]) -> None:
+    if not told.done():
+        told.set_result(None)
+
+
+def _jobs_of(end: StopIteration) -> list[Job[Any]]:
+    found: list[Job[Any]] = end.value
+    return found
+
+
+def _keep_of(task: AnyTask) -> int:
+    return round(KEEP_SECONDS * SECOND) if task.keep is None else round(task.keep * SECOND)
+
+
+def _warn_on_loop() -> None:
+    """In debug mode, say that a coroutine waits for the disk, and everybody on its loop with it."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if loop.get_debug():
+        warnings.warn(
+            "enqueue() waits for the disk, and was called on a running event loop; use `await engine.aenqueue(...)`",
+            RuntimeWarning,
+            stacklevel=4,
+        )

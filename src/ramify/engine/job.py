@@ -1,0 +1,208 @@
+"""A job: the handle of a task that was enqueued. It can be made anywhere from the id alone.
+
+Promises: what it tells is read when it is asked. A job that is not there, or was forgotten, is in state `not_found`;
+that is no error. Waiting sleeps until something was committed.
+
+Does not add jobs: `enqueuing.py` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
+
+from ramify.engine import deciding
+from ramify.engine.reading import Reading
+from ramify.engine.retrying import TasksToRetry, retry
+from ramify.engine.waiting import Waiting
+from ramify.errors import ConfigError, JobCancelled, JobFailed
+from ramify.inspect.jobs import Standing, standing_of
+from ramify.kernel.notes import PROGRESS
+from ramify.model.call import Call, Extra
+from ramify.model.event import Status
+from ramify.model.job import JobState
+from ramify.model.key import key_text
+from ramify.model.mark import Settled
+from ramify.model.outcome import TaskError
+from ramify.model.task import Row
+from ramify.store.reads import PAGE_LIMIT
+
+if TYPE_CHECKING:
+    from ramify.engine.inside import Inside
+
+R_co = TypeVar("R_co", covariant=True)
+S = TypeVar("S")
+
+#: The longest sleep of one who waits, in seconds.
+LONGEST_REST = 5.0
+#: The same for one who waits in a thread beside an event loop, which can be cancelled in between.
+ASYNC_REST = 1.0
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a job said it is (`current().progress`), in its own words, and when, by the store's clock."""
+
+    text: str
+    at: int
+
+
+class Job(Generic[R_co]):
+    """One job. `is_new` when this handle comes from the `enqueue` that added it."""
+
+    def __init__(self, inside: Inside, id: int, *, is_new: bool = False) -> None:
+        self._inside = inside
+        self.id = id
+        self.is_new = is_new
+
+    def __repr__(self) -> str:
+        return f"<job {self.id}: {self.state.value}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Job) and (other.id, other._inside.identity) == (self.id, self._inside.identity)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    # where it stands
+
+    @property
+    def state(self) -> JobState:
+        """Where it stands now."""
+        return self._standing.state
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not move by itself any more; also when it is not there."""
+        return self.state.is_end
+
+    @property
+    def error(self) -> TaskError | None:
+        """Why it failed or was cancelled; None when it did not, or has not ended."""
+        standing = self._standing
+        if standing.row is None or standing.ended in (None, Status.DONE):
+            return None
+        return self._reading().error(standing.row, standing.ended or Status.FAILED, standing.value)
+
+    @property
+    def kind(self) -> str | None:
+        """What it is called; None, here and below, when it is not there."""
+        return None if (row := self._row) is None else row.kind
+
+    @property
+    def key(self) -> str | None:
+        """Its key, if it has one."""
+        return None if (row := self._row) is None else key_text(row.key)
+
+    @property
+    def queue(self) -> str | None:
+        """The queue that it is in."""
+        return None if (row := self._row) is None else row.queue
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What travels with it."""
+        return {} if (row := self._row) is None else Extra.decode(row.more).headers or {}
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far it last said it is; None when it said nothing."""
+        row = self._row
+        if row is None:
+            return None
+        last: Progress | None = None
+        after, more = 0, True
+        while more:
+            page = self._inside.store.reads.logs(row.run, task=self.id, after=after, limit=PAGE_LIMIT)
+            for stored in page.rows:
+                if stored.line.logger == PROGRESS:
+                    last = Progress(stored.line.text, stored.line.at)
+            after, more = page.after, page.more
+        return last
+
+    @property
+    def _standing(self) -> Standing:
+        return standing_of(self._inside.store.reads, self.id)
+
+    @property
+    def _row(self) -> Row | None:
+        return self._standing.row
+
+    def _reading(self) -> Reading:
+        return Reading(self._inside.store.reads, self._inside.handlers())
+
+    # waiting
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Sleep until it has ended, at most `timeout` seconds; whether it has."""
+        self._inside.lend_a_hand_to_job(self.id)
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        waiting = Waiting(self._inside)
+        while not waiting.read(lambda: self.ended):
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            waiting.rest(min(left, LONGEST_REST))
+        return True
+
+    def result(self, timeout: float | None = None) -> R_co:
+        """What it returned, waiting for it at most `timeout` seconds: TimeoutError.
+
+        JobFailed when it failed, JobCancelled when it was cancelled; LookupError when it is not there.
+        """
+        if not self.wait(timeout):
+            raise TimeoutError(f"job {self.id} has not ended after {timeout:g} seconds; it goes on")
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, None, R_co]:
+        return self._result_async().__await__()
+
+    async def _result_async(self) -> R_co:
+        await asyncio.to_thread(self._inside.lend_a_hand_to_job, self.id)
+        waiting = await asyncio.to_thread(Waiting, self._inside)
+        while not await asyncio.to_thread(waiting.read, lambda: self.ended):
+            await asyncio.to_thread(waiting.rest, ASYNC_REST)
+        return await asyncio.to_thread(self._outcome)
+
+    def _outcome(self) -> R_co:
+        standing = self._standing
+        match standing.state:
+            case JobState.DONE:
+                assert standing.row is not None
+                result: R_co = self._reading().result(standing.row.kind, standing.value)
+                return result
+            case JobState.NOT_FOUND:
+                raise LookupError(f"there is no job {self.id}; it never was, or was forgotten")
+            case JobState.CANCELLED:
+                raise JobCancelled(f"job {self.id} was cancelled: {self.error}", self.error)
+            case _:
+                raise JobFailed(f"job {self.id} failed: {self.error}", self.error)
+
+    # steering
+
+    def cancel(self, reason: str = "", *, by: str | None = None) -> Settled:
+        """End it as cancelled. CERTAIN: it did not run and never will. REQUESTED: somebody runs it, and is told."""
+        row = self._row
+        if row is None:
+            return Settled.UNKNOWN
+        return deciding.cancel_task(self._inside.store, row.run, self.id, reason=reason, by=by)
+
+    def retry(self, reason: str = "", *, by: str | None = None) -> bool:
+        """Run it again under the same id, if it has ended; whether it will. ConfigError when another has its key."""
+        row = self._row
+        if row is None or not self.ended:
+            return False
+        done = retry(self._inside.store, self._reading(), row.run, TasksToRetry((self.id,)), reason, by)
+        if done.superseded:
+            raise ConfigError(f"job {self.id} cannot run again: job {done.superseded[0][1]} has its key now")
+        return done.tasks > 0
+
+    def then(self, call: Call[S]) -> Job[S]:
+        """Enqueue what follows it: a job that begins when this one is done, and is cancelled when it is not.
+
+        A parameter that is a `Stream` gets its result. `.always()` on the call: it follows however this one ended.
+        """
+        return self._inside.enqueuing.follow(call, [self.id])

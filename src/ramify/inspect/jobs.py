@@ -1,0 +1,161 @@
+"""Jobs as people see them: where each stands, and lists of them from the newest back.
+
+Promises: what is told of one job was true at one moment. A list reads a page at a time, however many it leaves out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from functools import partial
+
+import msgspec
+
+from ramify.errors import RunForgotten
+from ramify.inspect.lives import Commits
+from ramify.model.call import Extra
+from ramify.model.event import Status, fold
+from ramify.model.job import QUEUES, JobState, job_state
+from ramify.model.key import key_bytes
+from ramify.model.policy import PRIORITY_SECONDS, SECOND
+from ramify.model.run import RunState, StoredRun
+from ramify.model.segment import Segment, SegmentState
+from ramify.model.task import MAX_ID, Row, is_own
+from ramify.store.reads import Reads
+
+_PAGE = 200
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """Where a job stands: its row, None when it is not there; how it ended, with what and in which commit.
+
+    While it has not ended, it knows when it was `offered`, by the store's clock.
+    """
+
+    state: JobState
+    row: Row | None = None
+    ended: Status | None = None
+    value: bytes | None = None
+    seq: int | None = None
+    offered: int | None = None
+
+
+class JobFilter(msgspec.Struct, frozen=True):
+    """Which jobs are meant: all that fit what is given. `before` and `since` are about `Standings.when`."""
+
+    kind: str | None = None
+    state: JobState | None = None
+    queue: str | None = None
+    key: str | None = None
+    headers: Mapping[str, str] = {}
+    before: int | None = None
+    since: int | None = None
+
+    def fits_row(self, row: Row) -> bool:
+        """Whether a job fits that has this row, as far as that tells."""
+        return (
+            not is_own(row.kind)
+            and self.kind in (None, row.kind)
+            and (self.key is None or row.key == key_bytes(self.key))
+            and (not self.headers or self.headers.items() <= (Extra.decode(row.more).headers or {}).items())
+        )
+
+    def fits(self, standing: Standing, standings: Standings) -> bool:
+        """Whether a job fits that stands there."""
+        if self.state not in (None, standing.state):
+            return False
+        if self.before is None and self.since is None:
+            return True
+        at = standings.when(standing) or 0
+        return (self.before is None or at < self.before) and (self.since is None or at >= self.since)
+
+
+def standing_of(reads: Reads, task: int) -> Standing:
+    """Where a job stands; also one that never was."""
+    return Standings(reads).of(task)
+
+
+class Standings:
+    """Where jobs stand, for who asks about many: what they share is read once."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._commits = Commits(reads)
+        self._alive: dict[int, bool] = {}
+
+    def of(self, task: int) -> Standing:
+        """One job."""
+        try:
+            row = self._reads.task(task) if 0 < task < MAX_ID else None
+            return Standing(JobState.NOT_FOUND) if row is None else self.of_row(row)
+        except RunForgotten:
+            return Standing(JobState.NOT_FOUND)
+
+    def of_row(self, row: Row) -> Standing:
+        """The same for one whose row is known."""
+        while True:
+            events = list(self._reads.events(row.id, row.id))
+            ended = fold(events).ended
+            if ended is not None:
+                end = next(event for event in reversed(events) if event.status.is_end)
+                return Standing(job_state(ended, held=False), row, ended, end.value, end.seq)
+            segment = self._reads.segment(row.id)
+            if segment is not None:
+                return Standing(job_state(None, held=self._is_held(segment)), row, offered=_offered(segment, row))
+            ended = self._reads.history(row.id).ended
+            if ended is Status.CANCELLED:
+                # Its queue was cancelled as a whole, which leaves no event of its own.
+                return Standing(JobState.CANCELLED, row, ended)
+            if self._reads.task(row.id) is None:
+                return Standing(JobState.NOT_FOUND)
+
+    def when(self, standing: Standing) -> int | None:
+        """When it ended, or, while it has not, when it was offered, by the store's clock; None when nobody knows."""
+        return standing.offered if standing.seq is None else self._commits.when(standing.seq)
+
+    def _is_held(self, segment: Segment) -> bool:
+        if segment.state is not SegmentState.CLAIMED or segment.owner is None:
+            return False
+        if segment.owner not in self._alive:
+            self._alive = {each.id: not each.reaped and each.beat is not None for each in self._reads.processes()}
+        return self._alive.get(segment.owner, False)
+
+
+def _offered(segment: Segment, row: Row) -> int:
+    return segment.rank - row.priority * PRIORITY_SECONDS * SECOND
+
+
+def queues(reads: Reads) -> Iterator[StoredRun]:
+    """Every queue of jobs there has been, the newest first; forgotten ones are left out."""
+    after, more = 0, True
+    while more:
+        page = reads.runs(prefix=QUEUES, newest_first=True, after=after, limit=_PAGE)
+        yield from (run for run in page.rows if run.endless and run.state is not RunState.FORGOTTEN)
+        after, more = page.after, page.more
+
+
+def jobs(reads: Reads, wanted: JobFilter, after: int = 0) -> Iterator[Standing]:
+    """The jobs that fit, from the newest back; those before the job `after`, if it is given."""
+    chosen = [run for run in queues(reads) if wanted.queue is None or run.name == QUEUES + wanted.queue]
+    standings = Standings(reads)
+    rows = heapq.merge(*(map(partial(_newest_first, reads, wanted, after), chosen)), key=_id, reverse=True)
+    for row in rows:
+        if wanted.fits_row(row):
+            standing = standings.of_row(row)
+            if standing.row is not None and wanted.fits(standing, standings):
+                yield standing
+
+
+def _newest_first(reads: Reads, wanted: JobFilter, after: int, run: StoredRun) -> Iterator[Row]:
+    more = True
+    while more:
+        try:
+            page = reads.tasks(run.id, kind=wanted.kind, newest_first=True, after=after, limit=_PAGE)
+        except RunForgotten:
+            return
+        yield from page.rows
+        after, more = page.after, page.more
+
+
+def _id(row: Row) -> int:
+    return row.id

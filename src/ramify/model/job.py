@@ -1,0 +1,51 @@
+"""Jobs: what people call a task that was put into a queue, and where one stands.
+
+A job is a task like any other. That somebody holds it is the line at which `cancel` stops being certain, so that is
+what "running" means here: claimed by a process that lives, whether or not its function was called by now.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from ramify.model.event import Status
+
+#: How the names of the runs begin that are queues of jobs.
+QUEUES = "jobs/"
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    NOT_FOUND = "not_found"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it will not move by itself any more."""
+        return self not in (JobState.QUEUED, JobState.RUNNING)
+
+
+_ENDS = {
+    Status.DONE: JobState.DONE,
+    Status.FAILED: JobState.FAILED,
+    Status.QUARANTINED: JobState.FAILED,
+    Status.CANCELLED: JobState.CANCELLED,
+    Status.SKIPPED: JobState.CANCELLED,
+}
+
+
+def job_state(ended: Status | None, *, held: bool) -> JobState:
+    """The state of a task that ended like this, or has not and is held by a living process, or is not."""
+    if ended is None:
+        return JobState.RUNNING if held else JobState.QUEUED
+    return _ENDS[ended]
+
+
+def statuses_of(state: JobState) -> tuple[Status, ...]:
+    """How a task may have ended that is in this state; nothing when it has not ended."""
+    return tuple(status for status, each in _ENDS.items() if each is state)
