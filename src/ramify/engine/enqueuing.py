@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
@@ -24,11 +25,12 @@ from ramify.engine.tasks import AnyTask
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
 from ramify.inspect.status import Counts, counts_of
+from ramify.kernel.tuning import GATHER
 from ramify.model.call import Call
 from ramify.model.policy import SECOND
 from ramify.model.stray import instead_of_call
 from ramify.model.task import check_name
-from ramify.shapes.jobs import NewJobs, add_jobs, kept, queue_called
+from ramify.shapes.jobs import JobQueues, NewJobs, kept, queue_called
 from ramify.shapes.plan import Added
 
 if TYPE_CHECKING:
@@ -76,6 +78,10 @@ class Enqueuing:
         self._lock = threading.Lock()
         self._pending: list[Pending] = []
         self._is_writing = False
+        #: The last write: when it was over, how long it took, and whether it was for several.
+        self._wrote = self._took = 0.0
+        self._were_several = False
+        self._queues: JobQueues | None = None
 
     # what is asked for
 
@@ -192,7 +198,7 @@ class Enqueuing:
 
         def tell() -> None:
             if mine.leads and mine.added is None and mine.error is None:
-                self._write_beside()
+                _beside(self._write_all)
                 return
             # Its loop may be closed by now: then nobody waits any more, and the jobs are there.
             with suppress(RuntimeError):
@@ -200,7 +206,7 @@ class Enqueuing:
 
         mine = Pending(queue, new, tell)
         if self._is_first(mine):
-            self._write_beside()
+            _beside(self._write_all)
         await told
         return mine.answer()
 
@@ -211,22 +217,25 @@ class Enqueuing:
             self._is_writing = True
             return mine.leads
 
-    def _write_beside(self) -> None:
-        """A coroutine is to write, and must not wait for the disk: a thread does it."""
-        threading.Thread(target=self._write_all, name="ramify-enqueue", daemon=True).start()
-
     def _write_all(self) -> None:
         """Write what waits by now, and let the first of those who came meanwhile go on."""
+        if self._were_several and time.monotonic() - self._wrote < self._took:
+            # Those whose jobs were just written have the next ones in hand: a moment later they come along.
+            time.sleep(min(self._took / 2, GATHER))
         with self._lock:
             batch, self._pending = self._pending, []
         by_queue: dict[str, list[Pending]] = {}
         for each in batch:
             by_queue.setdefault(each.queue, []).append(each)
+        began = time.monotonic()
         try:
             for queue, some in by_queue.items():
                 self._write(queue, some)
         finally:
             with self._lock:
+                self._wrote = time.monotonic()
+                self._took = self._wrote - began
+                self._were_several = len(batch) > 1
                 after = self._pending[0] if self._pending else None
                 self._is_writing = after is not None
                 if after is not None:
@@ -239,9 +248,8 @@ class Enqueuing:
                 after.tell()
 
     def _write(self, queue: str, some: Sequence[Pending]) -> None:
-        store = self._inside.store
         try:
-            answers = add_jobs(store, queue, [each.new for each in some], self._reserve)
+            answers = self._there().add(queue, [each.new for each in some])
         except Exception as error:  # noqa: BLE001  whatever it is, the one who asked is told
             if len(some) == 1 or isinstance(error, StoreUnavailable):
                 for each in some:
@@ -254,8 +262,20 @@ class Enqueuing:
         for each, answer in zip(some, answers, strict=True):
             each.added = answer
 
+    def _there(self) -> JobQueues:
+        """The queues of the store that the engine is on now."""
+        store = self._inside.store
+        if self._queues is None or self._queues.store is not store:
+            self._queues = JobQueues(store, self._reserve)
+        return self._queues
+
     def _reserve(self, many: int, above: int) -> int:
         return self._inside.reserve_ids(many, above, younger=IN_ORDER)
+
+
+def _beside(write: Callable[[], None]) -> None:
+    """A coroutine is to write, and must not wait for the disk: a thread does it."""
+    threading.Thread(target=write, name="ramify-enqueue", daemon=True).start()
 
 
 def _wake(told: asyncio.Future[None]) -> None:

@@ -45,6 +45,12 @@ THROTTLED = 0.5
 #: A window older than this says nothing about now.
 STALE = 10.0
 
+# jobs
+
+#: How long one waits at most who writes next, so that those whose jobs were just written come along with more: half as
+#: long as a write takes.
+GATHER = 0.002
+
 # how much
 
 #: Seconds of work to hold in memory: longer than a claim takes, short enough to leave others their share.

@@ -72,42 +72,52 @@ def queue_called(store: Store, queue: str) -> StoredRun | None:
     return found
 
 
-def add_jobs(store: Store, queue: str, new: Sequence[NewJobs], reserve: Reserve) -> list[tuple[Added, ...]]:
-    """Add jobs to a queue, all of them in one transaction, and say what became of each."""
-    known = queue_called(store, queue)
-    while True:
+class JobQueues:
+    """The queues of a store, and how jobs get into them. Which run a queue is, is looked up once."""
+
+    def __init__(self, store: Store, reserve: Reserve) -> None:
+        self.store = store
+        self._reserve = reserve
+        self._known: dict[str, StoredRun] = {}
+
+    def add(self, queue: str, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
+        """Add jobs to a queue, all of them in one transaction, and say what became of each."""
+        while True:
+            run = self._known.get(queue) or self._opened(queue)
+            try:
+                return self._add(run.id, new)
+            except RunEnded:
+                # Somebody cancelled it, and perhaps nobody works who would see to its end. It has none while jobs run.
+                self._known.pop(queue, None)
+                if not until_answered(partial(self.store.advance, [(run.id, run.round)]))[0].state.is_end:
+                    raise
+
+    def _add(self, run: int, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
+        beginning = _laid_out(new, self._reserve(sum(each.size for each in new), run), self.store.now())
+        answer = until_answered(partial(self.store.append, run, beginning.tasks, beginning.joins, beginning.waiters))
+        added = iter(beginning.added(answer))
+        return [tuple(next(added) for _ in range(each.size)) for each in new]
+
+    def _opened(self, queue: str) -> StoredRun:
+        """The run that a queue is, begun if there is none, or if the last one has ended."""
+        known = until_answered(partial(queue_called, self.store, queue))
         if known is None or known.state.is_end:
-            known = _begun(store, queue, 1 if known is None else known.generation + 1, reserve)
-        try:
-            return add_to(store, known.id, new, reserve)
-        except RunEnded:
-            # Somebody cancelled it. Perhaps nobody works who would see to its end; while jobs of it run, it has none.
-            at = (known.id, known.round)
-            if not until_answered(partial(store.advance, [at]))[0].state.is_end:
-                raise
-            known = queue_called(store, queue)
+            known = self._begun(queue, 1 if known is None else known.generation + 1)
+        self._known[queue] = known
+        return known
 
-
-def add_to(store: Store, run: int, new: Sequence[NewJobs], reserve: Reserve) -> list[tuple[Added, ...]]:
-    """The same for the run that is the queue: RunEnded when it takes no more."""
-    beginning = _laid_out(new, reserve(sum(each.size for each in new), run), store.now())
-    answer = until_answered(lambda: store.append(run, beginning.tasks, beginning.joins, beginning.waiters))
-    added = iter(beginning.added(answer))
-    return [tuple(next(added) for _ in range(each.size)) for each in new]
-
-
-def _begun(store: Store, queue: str, generation: int, reserve: Reserve) -> StoredRun:
-    run = NewRun(
-        id=reserve(1, 0),
-        name=QUEUES + queue,
-        generation=generation,
-        shape=SHAPE,
-        order=Order.ANY,
-        endless=True,
-        shown=f"the jobs of queue {queue!r}",
-        tolerates=Tolerance.ANY,
-    )
-    return until_answered(lambda: store.start(run)).run
+    def _begun(self, queue: str, generation: int) -> StoredRun:
+        run = NewRun(
+            id=self._reserve(1, 0),
+            name=QUEUES + queue,
+            generation=generation,
+            shape=SHAPE,
+            order=Order.ANY,
+            endless=True,
+            shown=f"the jobs of queue {queue!r}",
+            tolerates=Tolerance.ANY,
+        )
+        return until_answered(partial(self.store.start, run)).run
 
 
 def _laid_out(new: Sequence[NewJobs], first: int, now: int) -> Beginning:
