@@ -7,8 +7,8 @@ import pytest
 from ramify.errors import BadPayload, RunForgotten, RunNeeded
 from ramify.model import forgetting
 from ramify.model.decision import UNSAID, Decision, Said, What
-from ramify.model.event import Status
-from ramify.model.forgetting import NEVER, Piece, Reader, Removal
+from ramify.model.event import ENDS, Status
+from ramify.model.forgetting import NEVER, Cutoffs, Piece, Reader, Removal
 from ramify.model.run import RunState, StoredRun
 
 DONE = Status.DONE
@@ -78,9 +78,26 @@ def test_a_page_is_cut_where_it_is_full() -> None:
 
 
 def test_what_was_added_lately_may_still_be_added_again_so_it_stays() -> None:
-    assert forgetting.settled_before(Removal(), now=100, keep=30) == 70
-    assert forgetting.settled_before(Removal(before=50), now=100, keep=30) == 50
-    assert forgetting.settled_before(Removal(before=90), now=100, keep=30) == 70
+    ended = [(task, Status.DONE, task) for task in (49, 50, 69, 70)]
+    assert list(forgetting.settled(Removal(), "walk", ended, 70)) == [49, 50, 69]
+    assert list(forgetting.settled(Removal(before=50), "walk", ended, 70)) == [49]
+    assert list(forgetting.settled(Removal(before=90), "walk", ended, 70)) == [49, 50, 69]
+
+
+def test_how_long_tasks_stay_may_differ_by_kind_and_by_how_they_ended() -> None:
+    cutoffs = Cutoffs({"mail": 60, "report": 10}, failed=20, cancelled=40)
+    times = {status: cutoffs.of("mail", status) for status in ENDS}
+    assert times == {
+        Status.DONE: 60,
+        Status.FAILED: 20,
+        Status.QUARANTINED: 20,
+        Status.CANCELLED: 40,
+        Status.SKIPPED: 40,
+    }
+    assert cutoffs.of("report", Status.DONE) == 10
+    assert {cutoffs.of("unknown", status) for status in ENDS} == {0}
+    ended = [(1, Status.DONE, 59), (2, Status.DONE, 60), (3, Status.FAILED, 59), (4, Status.FAILED, 19)]
+    assert list(forgetting.settled(Removal(before=cutoffs), "mail", ended, 100)) == [1, 4]
 
 
 @pytest.mark.parametrize("removal", [Removal(limit=0), Removal(before=1), Removal(range(1, 9, 2))])

@@ -31,6 +31,7 @@ COMMANDS = {
     "show": "The graph of a DAG, or of a run of one.",
     "runs": "All runs of the store.",
     "tasks": "Tasks of a run.",
+    "jobs": "Jobs of the queues, from the newest back.",
     "errors": "What failed in a run, in groups.",
     "events": "What became of a task, or of a run as it happens.",
     "why": "Why a task is not running.",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ramify.engine.job import Job
 from ramify.engine.others import IN_ORDER
+from ramify.engine.retention import KEEP_DONE
 from ramify.engine.tasks import AnyTask
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from ramify.engine.inside import Inside
 
 OnFull = Literal["refuse", "block"]
-#: How long results of jobs are kept unless their task says so, in seconds.
-KEEP_SECONDS = 86_400.0
 #: How often one who waits for room looks, at least, in seconds.
 _LOOK = 1.0
 
@@ -126,8 +125,9 @@ class Enqueuing:
         table = self._inside.table()
         given = list(calls)
         both = given if then is None else [*given, then]
-        if stray := next((call for call in both if type(call) is not Call), None):
-            raise ConfigError(f"what is enqueued is a call, and was given {instead_of_call(stray)}")
+        for call in both:
+            if type(call) is not Call:
+                raise ConfigError(f"what is enqueued is a call, and was given {instead_of_call(call)}")
         self._inside.check_known(both, table)
         by_queue: dict[str, list[int]] = {}
         for place, call in enumerate(given):
@@ -289,7 +289,7 @@ def _jobs_of(end: StopIteration) -> list[Job[Any]]:
 
 
 def _keep_of(task: AnyTask) -> int:
-    return round(KEEP_SECONDS * SECOND) if task.keep is None else round(task.keep * SECOND)
+    return round((KEEP_DONE if task.keep is None else task.keep) * SECOND)
 
 
 def _warn_on_loop() -> None:

@@ -24,9 +24,11 @@ from ramify.engine.library import StoreLibrary
 from ramify.engine.lookout import Lookout
 from ramify.engine.others import Others
 from ramify.engine.resource import AnyResource, close_all
+from ramify.engine.retention import KEEP_DONE, Janitor
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Teller, say
 from ramify.errors import ConfigError
+from ramify.inspect.jobs import standing_of
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
@@ -72,6 +74,8 @@ class Inside:
         self.on_begun: Callable[[Run[Any]], None] | None = None
         #: For tests: does the work of `run` on these runs, in place of threads and processes.
         self.work_on: Callable[[Sequence[int]], None] | None = None
+        #: The same for whoever waits for a task of a queue.
+        self.work_on_job: Callable[[int, int], None] | None = None
         #: For tests: what is called in place of the functions of tasks, by kind.
         self.stand_ins: Mapping[str, Callable[..., Any]] = {}
         #: Workers inside this program, while there are any.
@@ -98,6 +102,10 @@ class Inside:
         for kind, fn in self.stand_ins.items():
             found[kind] = replace(found[kind], fn=fn, calling=Calling.of(fn))
         return found
+
+    def keeps(self) -> dict[str, float]:
+        """How long results of jobs are kept, by kind, in seconds."""
+        return {kind: KEEP_DONE if task.keep is None else task.keep for kind, task in self.table().items()}
 
     def resources(self) -> list[AnyResource]:
         """Every resource of its tasks."""
@@ -165,6 +173,8 @@ class Inside:
         for listener in (self.teller, *self._listeners):
             made.signals.listen(listener)
         made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
+        if settings.runs is None:
+            made.signals.listen(Janitor(self.store, self.keeps))
         return made
 
     def listen(self, listener: Listener) -> None:
@@ -198,9 +208,12 @@ class Inside:
             self.work_on([each.id for each in chain(self.store, run._stored) if not each.state.is_end])
 
     def lend_a_hand_to_job(self, task: int) -> None:
-        """The same for a job."""
-        if self.work_on is not None and not self._users and (row := self.store.reads.task(task)) is not None:
-            self.work_on([row.run])
+        """The same for a job that has not ended."""
+        if self.work_on_job is None or self._users:
+            return
+        standing = standing_of(self.store.reads, task)
+        if standing.row is not None and not standing.state.is_end:
+            self.work_on_job(standing.row.run, task)
 
     def _warn(self, text: str) -> None:
         if self.say is say:

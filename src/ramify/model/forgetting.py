@@ -46,11 +46,34 @@ class Forgot(msgspec.Struct, frozen=True):
     after: int = 0
 
 
+class Cutoffs(msgspec.Struct, frozen=True):
+    """Before when tasks must have ended to go: those that were `done`, by kind, and all others of these kinds.
+
+    A kind that is not named stays.
+    """
+
+    done: Mapping[str, int]
+    failed: int
+    cancelled: int
+
+    def of(self, kind: str, status: Status) -> int:
+        """The time for tasks of a kind that ended like this."""
+        if kind not in self.done:
+            return 0
+        match status:
+            case Status.DONE:
+                return self.done[kind]
+            case Status.FAILED | Status.QUARANTINED:
+                return self.failed
+            case _:
+                return self.cancelled
+
+
 class Removal(msgspec.Struct, frozen=True):
     """What is to be forgotten: a whole run, or those of its `tasks` that ended before a time; and who wants it."""
 
     tasks: range | None = None
-    before: int | None = None
+    before: int | Cutoffs | None = None
     said: Said = UNSAID
     limit: int = FORGET_LIMIT
 
@@ -134,12 +157,17 @@ def pieces(spans: Iterable[tuple[int, int]], tasks: range, limit: int) -> tuple[
     return found, False
 
 
-def settled_before(removal: Removal, now: int, keep: int) -> int:
-    """The time before which a task must have ended: as asked for, and at least `keep` ago.
+def settled(removal: Removal, kind: str, ended: Iterable[tuple[int, Status, int]], latest: int) -> dict[int, Status]:
+    """Those of some ended tasks of a kind, with when they did, that ended before the time that was asked for.
 
-    By then nothing that was sent when it was added can still arrive, and add it once more.
+    And before the `latest`: by then nothing that was sent when they were added can still arrive, and add them again.
     """
-    return now - keep if removal.before is None else min(removal.before, now - keep)
+    asked = removal.before
+    return {
+        task: status
+        for task, status, at in ended
+        if at < latest and (asked is None or at < (asked.of(kind, status) if isinstance(asked, Cutoffs) else asked))
+    }
 
 
 def chosen(

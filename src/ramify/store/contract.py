@@ -49,7 +49,7 @@ from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
 from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status
-from ramify.model.forgetting import FORGET_LIMIT, Forgot
+from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Settled
@@ -364,7 +364,7 @@ class Store(Protocol):
         run: int,
         tasks: range | None = None,
         *,
-        before: int | None = None,
+        before: int | Cutoffs | None = None,
         said: Said = UNSAID,
         limit: int = FORGET_LIMIT,
     ) -> Forgot:
@@ -376,7 +376,8 @@ class Store(Protocol):
         cannot be reopened, nobody can wait for its tasks, its keys are free, and every further call goes on with the
         rest, whatever it says. Its row stays, with its name, how it ended and its counts.
 
-        With `tasks`, a range of ids: those of them that ended before `before`, and at least `SESSION_SECONDS` ago, in a
+        With `tasks`, a range of ids: those of them that ended before `before`, which may differ by kind and by how they
+        ended, and at least `SESSION_SECONDS` ago, in a
         run in any state, as far as `ramify.model.forgetting` lets them go; the others stay. Counters go down with them,
         `after` is the last id that was looked at.
 

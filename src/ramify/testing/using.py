@@ -71,13 +71,14 @@ def using(
     if now is not None and now.utcoffset() is None:
         raise ConfigError(f"using(now={now!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
     clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
-    own, work_on = engine._inside.url, engine._inside.work_on
+    own = engine._inside.url
     stand_ins = dict(_stand_in(engine, task, fake) for task, fake in (tasks or {}).items())
     opened = open_store(store, durability="process", clock=clock)
     bench = Workbench(engine, clock)
     engine.close()
     engine._inside.use(opened)
-    engine._inside.url, engine._inside.work_on = store, bench.finish
+    engine._inside.url = store
+    engine._inside.work_on, engine._inside.work_on_job = bench.finish, bench.finish_job
     engine._inside.stand_ins = stand_ins
     _in_use.add(engine)
     try:
@@ -86,7 +87,8 @@ def using(
     finally:
         _in_use.discard(engine)
         engine._inside.stand_ins = {}
-        engine._inside.url, engine._inside.work_on = own, work_on
+        engine._inside.url = own
+        engine._inside.work_on = engine._inside.work_on_job = None
         engine.close()
 
 
@@ -140,16 +142,12 @@ class Workbench:
     def finish(self, runs: Sequence[int] | None = None) -> None:
         """Drain, move the clock to whatever is due next, and so on, until these runs, or all, have ended.
 
-        Failures are recorded and not raised, as with `engine.run`, which does this here.
+        A queue of jobs does not end: its jobs do. Failures are recorded and not raised, as with `engine.run`, which
+        does this here.
         """
-        chosen = None if runs is None else frozenset(runs)
-        while True:
-            self._drain(chosen, raising=False)
-            due = self._next_due(chosen)
-            if due is None:
-                break
-            self.clock.advance(max(0, due - self.engine._inside.store.now()) / SECOND)
-        stuck = [run for run in runs or () if not self.engine._inside.store.reads.run(run).state.is_end]
+        self._finish(None if runs is None else frozenset(runs), lambda: False)
+        found = map(self.engine._inside.store.reads.run, runs or ())
+        stuck = [run.id for run in found if not run.state.is_end and not run.endless]
         if stuck and (gates := self.gates(stuck[0])):
             raise ConfigError(
                 f"run {stuck[0]} cannot end: the gate {gates[0]!r} waits for an answer. Start it with engine.start(…), "
@@ -160,6 +158,24 @@ class Workbench:
                 f"run {stuck[0]} cannot end: nothing of it can run, now or later. "
                 "Is it paused, or does it have tasks that this engine does not know?"
             )
+
+    def finish_job(self, run: int, task: int) -> None:
+        """The same until a job of a queue has ended; who waits for a job that nobody works on does this here."""
+        job = self.engine.job(task)
+        self._finish(frozenset({run}), lambda: job.ended)
+        if not job.ended:
+            raise ConfigError(
+                f"job {task} cannot end: neither it nor what it follows can run, now or later. "
+                "Is its queue paused, or is it of a task that this engine does not know?"
+            )
+
+    def _finish(self, runs: frozenset[int] | None, is_enough: Callable[[], bool]) -> None:
+        while True:
+            self._drain(runs, raising=False)
+            due = None if is_enough() else self._next_due(runs)
+            if due is None:
+                break
+            self.clock.advance(max(0, due - self.engine._inside.store.now()) / SECOND)
 
     def _drain(self, runs: frozenset[int] | None, raising: bool) -> int:
         if any(handler.calling.is_async for handler in self.engine._inside.handlers().values()):

@@ -165,8 +165,10 @@ def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, n
     found, more = forgetting.pieces(((span.first, span.last) for span in spans), tasks, removal.limit)
     if not found:
         return Forgot(after=tasks.stop - 1)
-    before = forgetting.settled_before(removal, now, SESSION_SECONDS * SECOND)
-    ended = {task: status for piece in found for task, status in _ended(tables, piece, before)}
+    latest = now - SESSION_SECONDS * SECOND
+    ended: dict[int, Status] = {}
+    for piece in found:
+        ended |= forgetting.settled(removal, tables.spans[piece.span].kind, _ended(tables, piece), latest)
     live = [row for row in tables.segments.values() if row.run == run.new.id and row.state <= SegmentState.CLAIMED]
     chosen = forgetting.chosen(
         ended,
@@ -189,12 +191,12 @@ def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, n
     return Forgot(len(chosen), more, found[-1].last)
 
 
-def _ended(tables: Tables, piece: Piece, before: int) -> Iterator[tuple[int, Status]]:
-    """The tasks whose last event is an end of that age. What a sweep ended stays with its run."""
+def _ended(tables: Tables, piece: Piece) -> Iterator[tuple[int, Status, int]]:
+    """The tasks whose last event is an end, and when that was. What a sweep ended stays with its run."""
     for task in range(piece.first, piece.last + 1):
         events = tables.events.get(task)
-        if events and events[-1].status.is_end and tables.commits[events[-1].seq - 1][0].at < before:
-            yield task, events[-1].status
+        if events and events[-1].status.is_end:
+            yield task, events[-1].status, tables.commits[events[-1].seq - 1][0].at
 
 
 def _has_key(tables: Tables, task: int, now: int) -> bool:

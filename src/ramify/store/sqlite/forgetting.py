@@ -46,7 +46,7 @@ EMPTIED = (
     " AND NOT EXISTS (SELECT 1 FROM sweep WHERE sweep.seq = commits.seq)"
 )
 ENDED = (
-    "SELECT task, status FROM event e CROSS JOIN commits c ON c.seq = e.seq WHERE task BETWEEN ? AND ?"
+    "SELECT task, status, c.at FROM event e CROSS JOIN commits c ON c.seq = e.seq WHERE task BETWEEN ? AND ?"
     " AND e.n = (SELECT max(n) FROM event WHERE task = e.task) AND status <= 5 AND c.at < ?"
 )
 #: The children of a range of tasks: those of the spans that have parents on both sides of it.
@@ -180,11 +180,13 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
     )
     if not found:
         return Forgot(after=tasks.stop - 1)
-    before = forgetting.settled_before(removal, now, SESSION_SECONDS * SECOND)
+    latest = now - SESSION_SECONDS * SECOND
     spans = rows.spans_at(db, (piece.span for piece in found))
     ended, named = dict[int, Status](), list[int]()
     for piece in found:
-        over = {t: Status(s) for t, s in db.execute(ENDED, (piece.first, piece.last, before)).fetchall()}
+        each = db.execute(ENDED, (piece.first, piece.last, latest)).fetchall()
+        kind = spans[piece.span].kind
+        over = forgetting.settled(removal, kind, ((task, Status(how), at) for task, how, at in each), latest)
         named += keys.of_tasks(db, spans[piece.span], list(over), now)
         ended |= over
     low, high = found[0].first, found[-1].last

@@ -22,7 +22,7 @@ from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import Settle, check_into, check_settle
 from ramify.model.decision import UNSAID, Said, What
 from ramify.model.event import Status
-from ramify.model.forgetting import FORGET_LIMIT, Forgot, Removal, check_removal
+from ramify.model.forgetting import FORGET_LIMIT, Cutoffs, Forgot, Removal, check_removal
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
@@ -380,7 +380,7 @@ class SqliteStore:
         run: int,
         tasks: range | None = None,
         *,
-        before: int | None = None,
+        before: int | Cutoffs | None = None,
         said: Said = UNSAID,
         limit: int = FORGET_LIMIT,
     ) -> Forgot:
