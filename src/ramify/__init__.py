@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ramify.engine.deciding import Resolved as Resolved
     from ramify.engine.engine import Engine as Engine
     from ramify.engine.job import Job as Job
-    from ramify.engine.job import Progress as Progress
+    from ramify.engine.job import JobProgress as JobProgress
     from ramify.engine.keyed import TaskState as TaskState
     from ramify.engine.queue import Queue as Queue
     from ramify.engine.resource import AsyncResource as AsyncResource
@@ -120,6 +120,7 @@ __all__ = [
     "Job",
     "JobCancelled",
     "JobFailed",
+    "JobProgress",
     "JobState",
     "Leader",
     "Node",
@@ -131,7 +132,6 @@ __all__ = [
     "Pipeline",
     "PipelinePlan",
     "Plan",
-    "Progress",
     "Queue",
     "QueueFull",
     "RamifyError",
@@ -194,7 +194,7 @@ _HOMES = {
     "ramify.engine.rows": ("ResultRow",),
     "ramify.engine.job": (
         "Job",
-        "Progress",
+        "JobProgress",
     ),
     "ramify.engine.queue": ("Queue",),
     "ramify.engine.run": ("Run",),

@@ -1,7 +1,7 @@
 """Forgetting what is over: whole runs, or the old tasks of one that goes on, page by page.
 
 Promises: each page is a transaction of its own, so that others work on meanwhile. Killed in between, a run that was
-begun with is forgotten and not gone yet; the same call goes on with it. Nothing is ever forgotten by itself.
+begun with is forgotten and not gone yet; the same call goes on with it. Runs are never forgotten by themselves.
 
 What may go is decided in `ramify.model.forgetting`.
 """

@@ -20,7 +20,7 @@ from ramify.engine.reading import Reading
 from ramify.engine.retrying import TasksToRetry, retry
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, JobCancelled, JobFailed
-from ramify.inspect.jobs import Standing, standing_of
+from ramify.inspect.jobs import JobStanding, standing_of
 from ramify.kernel.notes import PROGRESS
 from ramify.model.call import Call, Extra
 from ramify.model.event import Status
@@ -43,7 +43,7 @@ LONGEST_REST = 5.0
 ASYNC_REST = 1.0
 
 
-class Progress(msgspec.Struct, frozen=True):
+class JobProgress(msgspec.Struct, frozen=True):
     """How far a job said it is (`current().progress`), in its own words, and when, by the store's clock."""
 
     text: str
@@ -108,23 +108,23 @@ class Job(Generic[R_co]):
         return {} if (row := self._row) is None else Extra.decode(row.more).headers or {}
 
     @property
-    def progress(self) -> Progress | None:
+    def progress(self) -> JobProgress | None:
         """How far it last said it is; None when it said nothing."""
         row = self._row
         if row is None:
             return None
-        last: Progress | None = None
+        last: JobProgress | None = None
         after, more = 0, True
         while more:
             page = self._inside.store.reads.logs(row.run, task=self.id, after=after, limit=PAGE_LIMIT)
             for stored in page.rows:
                 if stored.line.logger == PROGRESS:
-                    last = Progress(stored.line.text, stored.line.at)
+                    last = JobProgress(stored.line.text, stored.line.at)
             after, more = page.after, page.more
         return last
 
     @property
-    def _standing(self) -> Standing:
+    def _standing(self) -> JobStanding:
         return standing_of(self._inside.store.reads, self.id)
 
     @property

@@ -20,13 +20,13 @@ from ramify.model.key import key_bytes
 from ramify.model.policy import PRIORITY_SECONDS, SECOND
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
-from ramify.model.task import MAX_ID, Row, is_own
+from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import Reads
 
 _PAGE = 200
 
 
-class Standing(msgspec.Struct, frozen=True):
+class JobStanding(msgspec.Struct, frozen=True):
     """Where a job stands: its row, None when it is not there; how it ended, with what and in which commit.
 
     While it has not ended, it knows when it was `offered`, by the store's clock.
@@ -54,13 +54,13 @@ class JobFilter(msgspec.Struct, frozen=True):
     def fits_row(self, row: Row) -> bool:
         """Whether a job fits that has this row, as far as that tells."""
         return (
-            not is_own(row.kind)
+            row.parent is None
             and self.kind in (None, row.kind)
             and (self.key is None or row.key == key_bytes(self.key))
             and (not self.headers or self.headers.items() <= (Extra.decode(row.more).headers or {}).items())
         )
 
-    def fits(self, standing: Standing, standings: Standings) -> bool:
+    def fits(self, standing: JobStanding, standings: Standings) -> bool:
         """Whether a job fits that stands there."""
         if self.state not in (None, standing.state):
             return False
@@ -70,7 +70,7 @@ class JobFilter(msgspec.Struct, frozen=True):
         return (self.before is None or at < self.before) and (self.since is None or at >= self.since)
 
 
-def standing_of(reads: Reads, task: int) -> Standing:
+def standing_of(reads: Reads, task: int) -> JobStanding:
     """Where a job stands; also one that never was."""
     return Standings(reads).of(task)
 
@@ -83,33 +83,33 @@ class Standings:
         self._commits = Commits(reads)
         self._alive: dict[int, bool] = {}
 
-    def of(self, task: int) -> Standing:
+    def of(self, task: int) -> JobStanding:
         """One job."""
         try:
             row = self._reads.task(task) if 0 < task < MAX_ID else None
-            return Standing(JobState.NOT_FOUND) if row is None else self.of_row(row)
+            return JobStanding(JobState.NOT_FOUND) if row is None else self.of_row(row)
         except RunForgotten:
-            return Standing(JobState.NOT_FOUND)
+            return JobStanding(JobState.NOT_FOUND)
 
-    def of_row(self, row: Row) -> Standing:
+    def of_row(self, row: Row) -> JobStanding:
         """The same for one whose row is known."""
         while True:
             events = list(self._reads.events(row.id, row.id))
             ended = fold(events).ended
             if ended is not None:
                 end = next(event for event in reversed(events) if event.status.is_end)
-                return Standing(job_state(ended, held=False), row, ended, end.value, end.seq)
+                return JobStanding(job_state(ended, held=False), row, ended, end.value, end.seq)
             segment = self._reads.segment(row.id)
             if segment is not None:
-                return Standing(job_state(None, held=self._is_held(segment)), row, offered=_offered(segment, row))
+                return JobStanding(job_state(None, held=self._is_held(segment)), row, offered=_offered(segment, row))
             ended = self._reads.history(row.id).ended
             if ended is Status.CANCELLED:
                 # Its queue was cancelled as a whole, which leaves no event of its own.
-                return Standing(JobState.CANCELLED, row, ended)
+                return JobStanding(JobState.CANCELLED, row, ended)
             if self._reads.task(row.id) is None:
-                return Standing(JobState.NOT_FOUND)
+                return JobStanding(JobState.NOT_FOUND)
 
-    def when(self, standing: Standing) -> int | None:
+    def when(self, standing: JobStanding) -> int | None:
         """When it ended, or, while it has not, when it was offered, by the store's clock; None when nobody knows."""
         return standing.offered if standing.seq is None else self._commits.when(standing.seq)
 
@@ -134,8 +134,8 @@ def queues(reads: Reads) -> Iterator[StoredRun]:
         after, more = page.after, page.more
 
 
-def jobs(reads: Reads, wanted: JobFilter, after: int = 0) -> Iterator[Standing]:
-    """The jobs that fit, from the newest back; those before the job `after`, if it is given."""
+def jobs(reads: Reads, wanted: JobFilter, after: int = 0) -> Iterator[JobStanding]:
+    """The jobs that fit, without what they brought forth, from the newest back; with `after`, those before that job."""
     chosen = [run for run in queues(reads) if wanted.queue is None or run.name == QUEUES + wanted.queue]
     standings = Standings(reads)
     rows = heapq.merge(*(map(partial(_newest_first, reads, wanted, after), chosen)), key=_id, reverse=True)

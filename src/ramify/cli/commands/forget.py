@@ -38,7 +38,7 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
     ended longer ago (at least a day), as far as nobody may still ask for them.
 
     A run's name, its counts and how it ended stay, so the same start does not run it once more by mistake. Others may
-    go on working: it goes in small steps. Interrupted, the same command goes on. Nothing is forgotten by itself.
+    go on working: it goes in small steps. Interrupted, the same command goes on. No run is forgotten by itself.
     """
     from ramify.engine.forgetting import forget_tasks
 

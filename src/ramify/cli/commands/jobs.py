@@ -10,7 +10,7 @@ import click
 
 from ramify.cli.numbers import AGE, TASK
 from ramify.cli.visit import Visit, on_store
-from ramify.inspect.jobs import JobFilter, Standing, Standings
+from ramify.inspect.jobs import JobFilter, JobStanding, Standings
 from ramify.inspect.jobs import jobs as find_jobs
 from ramify.inspect.show import call_text, key_text, tree_of
 from ramify.inspect.text import Piece
@@ -60,7 +60,7 @@ def jobs(
         None if newer is None else now - newer // timedelta(microseconds=1),
     )  # fmt: skip
     standings = Standings(reads)
-    shown: list[Standing] = []
+    shown: list[JobStanding] = []
     found = find_jobs(reads, wanted, before)
     for standing in islice(found, limit):
         shown.append(standing)
@@ -85,7 +85,7 @@ def _header(given: str) -> tuple[str, str]:
     return name, value
 
 
-def _row(standing: Standing, at: int | None, now: int) -> list[Piece]:
+def _row(standing: JobStanding, at: int | None, now: int) -> list[Piece]:
     row = standing.row
     assert row is not None
     key = key_text(row.key)
@@ -95,7 +95,7 @@ def _row(standing: Standing, at: int | None, now: int) -> list[Piece]:
     return [str(row.id), state, "" if at is None else duration(max(0, now - at) / SECOND), row.queue, call]
 
 
-def _json(standing: Standing, at: int | None) -> dict[str, object]:
+def _json(standing: JobStanding, at: int | None) -> dict[str, object]:
     row = standing.row
     assert row is not None
     return {
