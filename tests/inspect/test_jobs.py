@@ -14,6 +14,7 @@ from ramify.inspect import jobs as inspected
 from ramify.inspect.jobs import standing_of
 from ramify.model.claim import Want
 from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.store.open import open_store
 from ramify.testing import Workbench, using
 
 here = Tasks()
@@ -91,14 +92,16 @@ def test_what_a_job_brought_forth_is_no_job(bench: Workbench) -> None:
     assert run.counts.done == 3
 
 
-def test_a_job_that_a_dead_process_holds_is_not_running(bench: Workbench) -> None:
-    job, store = bench.engine.enqueue(mail.of("ann")), bench.engine._inside.store
-    process = new_process_id()
-    store.enter(NewProcess(process))
-    store.claim(Stamp(process, 1), Want(frozenset({"mail"}), 1))
-    assert standing_of(store.reads, job.id).state is JobState.RUNNING
-    store.leave(process)
-    assert standing_of(store.reads, job.id).state is JobState.QUEUED
+def test_a_job_that_a_dead_process_holds_is_not_running(tmp_path: Path) -> None:
+    engine = Engine(tmp_path / "s.db", include=[here])
+    job, reads = engine.enqueue(mail.of("ann")), engine._inside.store.reads
+    other, process = open_store(tmp_path / "s.db"), new_process_id()
+    other.enter(NewProcess(process))
+    other.claim(Stamp(process, 1), Want(frozenset({"mail"}), 1))
+    assert standing_of(reads, job.id).state is JobState.RUNNING
+    other.close()
+    assert standing_of(reads, job.id).state is JobState.QUEUED, "although nobody has buried it yet"
+    engine.close()
 
 
 def test_jobs_of_a_queue_that_was_forgotten_are_not_found(bench: Workbench) -> None:
