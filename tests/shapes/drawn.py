@@ -7,7 +7,7 @@ it. `build` makes a DAG of it, `carried_out` says how each node must end and wit
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -72,7 +72,7 @@ def begun(name: str) -> None:
     """Say that a node was begun; programs that are watched say it to somebody."""
 
 
-heard = [begun]
+heard: list[Callable[[str], None]] = [begun]
 
 
 def _act(act: str) -> None:

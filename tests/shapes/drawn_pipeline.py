@@ -7,7 +7,7 @@ A drawing is a list of verbs, plain values, so that another process can be given
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -67,7 +67,7 @@ def begun(name: str) -> None:
     """Say that a step was begun; programs that are watched say it to somebody."""
 
 
-heard = [begun]
+heard: list[Callable[[str], None]] = [begun]
 
 
 def mixed(value: Any) -> int:

@@ -22,6 +22,7 @@ from ramify.shapes.start import Ask, Begun, Bounds, How, add, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
+from tests.shapes.losing import Losing
 
 
 def measure(path: str, depth: int = 0) -> int:
@@ -174,34 +175,12 @@ def test_two_programs_that_start_one_name_at_the_same_moment_get_one_run(
         begin(store, ask(size.of("/var"), name="usr"))
 
 
-class Away:
-    """A store whose answers get lost: each verb is applied, and the first answer of each never arrives."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.lost: list[str] = []
-
-    def __getattr__(self, name: str) -> Any:
-        verb = getattr(self._store, name)
-        if name not in ("reserve", "start", "append"):
-            return verb
-
-        def lossy(*args: Any, **kwargs: Any) -> Any:
-            answer = verb(*args, **kwargs)
-            if name not in self.lost:
-                self.lost.append(name)
-                raise StoreUnavailable("the answer was lost")
-            return answer
-
-        return lossy
-
-
 @pytest.mark.parametrize("name", ["usr", None])
 def test_a_start_whose_answer_was_lost_is_sent_again_and_started_once(
     store: Store, name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(start, "_PAUSES", (0.0, 0.0))
-    away: Any = Away(store)
+    away: Any = Losing(store, {verb: iter(["not answered"]) for verb in ("reserve", "start", "append")})
     begun = begin(away, ask(name=name))
     assert begun.how is How.NEW
     add(away, begun.run.id, [size.of("/var")], lambda many, above: away.reserve(many))

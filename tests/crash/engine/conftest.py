@@ -8,13 +8,12 @@ import pytest
 from tests.crash.clients import Clients
 from tests.crash.engine.scene import Scene
 
-PROGRAM = "tests.crash.engine.program"
-
 
 @pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    """The programs of a file of tests: those that are loaded ahead for one test are used by the next."""
-    made = Clients(tmp_path_factory.mktemp("programs"), PROGRAM)
+def clients(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """The programs of a file of tests, as its `PROGRAM` says: those loaded ahead for one test are used by the next."""
+    program = getattr(request.module, "PROGRAM", "tests.crash.engine.program")
+    made = Clients(tmp_path_factory.mktemp("programs"), program)
     yield made
     made.dispose()
 

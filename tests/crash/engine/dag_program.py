@@ -8,17 +8,12 @@ file WITNESS. Options: `point` and `at` (kill itself there, the n-th time), `que
 
 from __future__ import annotations
 
-import json
-import os
 import random
-import signal
 import sys
-import threading
-from collections import Counter
-from pathlib import Path
 
 from ramify import Engine, Tasks
-from ramify.kernel import current, faults
+from ramify.kernel import current
+from tests.crash.engine.programs import arm, options_of, saying, serve
 from tests.shapes import drawn
 from tests.shapes.drawn import Drawn, build, draw
 
@@ -72,17 +67,10 @@ def drawing_of(seed: int) -> list[Drawn]:
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
-    options = dict(option.split("=", 1) for option in given)
+    options = options_of(given)
     engine._inside.url = file
-    lock = threading.Lock()
-
-    def hear(name: str) -> None:
-        with lock, Path(witness).open("a", encoding="utf-8") as lines:
-            lines.write(f"{name}\n")
-
-    drawn.heard[0] = hear
-    if "point" in options:
-        _arm(options["point"], int(options.get("at", "1")))
+    drawn.heard[0] = saying(witness)
+    arm(options)
     if work == "race":
         _race(options["queues"].split(","))
     else:
@@ -90,17 +78,6 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
         build(dag, drawing_of(seed))
         engine.run(dag.of(), name=NAME, threads=int(options.get("threads", "2")))
     engine.close()
-
-
-def _arm(point: str, at: int) -> None:
-    reached: Counter[str] = Counter()
-
-    def reach() -> None:
-        reached[point] += 1
-        if reached[point] == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    faults.arm(point, reach)
 
 
 def _race(queues: list[str]) -> None:
@@ -116,10 +93,4 @@ def _race(queues: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    print("ready", flush=True)
-    word = sys.stdin.readline()
-    if word:
-        # The engine under its own name, so that worker processes and this one mean the same module.
-        from tests.crash.engine import dag_program
-
-        dag_program.main(*json.loads(word))
+    serve("tests.crash.engine.dag_program")

@@ -7,12 +7,10 @@ It is told what to do as `program.py` is. Options: `point` and `at` (kill itself
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 
 from ramify import Engine
-from tests.crash.engine.dag_program import _arm
+from tests.crash.engine.programs import arm, options_of, serve
 
 NAME = "upstream"
 
@@ -62,10 +60,8 @@ joint.start_on("orders", "customers")
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
-    options = dict(option.split("=", 1) for option in given)
     engine._inside.url = file
-    if "point" in options:
-        _arm(options["point"], int(options.get("at", "1")))
+    arm(options_of(given))
     match work:
         case "trigger":
             engine.run(etl.of(), name=NAME, threads=1)
@@ -81,10 +77,4 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
 
 
 if __name__ == "__main__":
-    print("ready", flush=True)
-    word = sys.stdin.readline()
-    if word:
-        # The engine under its own name, so that worker processes and this one mean the same module.
-        from tests.crash.engine import launch_program
-
-        launch_program.main(*json.loads(word))
+    serve("tests.crash.engine.launch_program")

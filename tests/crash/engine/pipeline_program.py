@@ -9,17 +9,15 @@ the file WITNESS. Options: `point` and `at` (kill itself there, the n-th time), 
 
 from __future__ import annotations
 
-import json
 import random
 import sys
 import threading
 from datetime import timedelta
-from pathlib import Path
 
 from ramify import Engine, GateClosed, Tasks, steps
 from ramify.inspect.gates import open_gates
 from ramify.kernel import current
-from tests.crash.engine.dag_program import _arm
+from tests.crash.engine.programs import Options, arm, options_of, saying, serve
 from tests.shapes import drawn_pipeline as drawn
 from tests.shapes.drawn_pipeline import Drawing, Verb, build, draw
 
@@ -77,27 +75,20 @@ def drawing_of(seed: int) -> tuple[Drawing, int]:
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
-    options = dict(option.split("=", 1) for option in given)
+    options = options_of(given)
     engine._inside.url = file
-    lock = threading.Lock()
-
-    def hear(name: str) -> None:
-        with lock, Path(witness).open("a", encoding="utf-8") as lines:
-            lines.write(f"{name}\n")
-
-    drawn.heard[0] = hear
+    drawn.heard[0] = saying(witness)
     if work == "gate":
         _gate(options)
     else:
-        if "point" in options:
-            _arm(options["point"], int(options.get("at", "1")))
+        arm(options)
         drawing, value = drawing_of(seed)
         made = engine.pipeline(NAME, build(drawing))
         engine.run(made.of(value), name=NAME, threads=int(options.get("threads", "2")))
     engine.close()
 
 
-def _gate(options: dict[str, str]) -> None:
+def _gate(options: Options) -> None:
     """A step, a sleep, a gate that is answered or times out, and what follows it."""
     wait = SOON if options.get("answer") == "never" else timedelta(days=1)
     written = steps(ask).sleep(SOON).gate("ok", str, timeout=wait, otherwise=LATE).chain(told).sleep(SOON).chain(end)
@@ -111,8 +102,7 @@ def _gate(options: dict[str, str]) -> None:
         with engine.working(threads=1):
             while not is_open() and run["ok"].state != "done":
                 threading.Event().wait(0.002)
-    if "point" in options:
-        _arm(options["point"], int(options.get("at", "1")))
+    arm(options)
     with engine.working(threads=1):
         while options.get("answer") != "never" and run["ok"].state != "done":
             if is_open():
@@ -125,10 +115,4 @@ def _gate(options: dict[str, str]) -> None:
 
 
 if __name__ == "__main__":
-    print("ready", flush=True)
-    word = sys.stdin.readline()
-    if word:
-        # The engine under its own name, so that worker processes and this one mean the same module.
-        from tests.crash.engine import pipeline_program
-
-        pipeline_program.main(*json.loads(word))
+    serve("tests.crash.engine.pipeline_program")

@@ -18,7 +18,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ramify import Backoff, Defer, Fatal, Run, Spawns, Stream, current
 from ramify.engine.engine import OrderName
@@ -31,6 +31,7 @@ from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.store.sqlite import SqliteStore
+from tests.crash.engine.programs import Options, options_of, serve
 from tests.crash.engine.told import ToldEngine, freeze
 from tests.crash.tree import Node, Tree, Way, grow, is_keyed
 from tests.crash.witness import Said
@@ -42,7 +43,6 @@ if "pytest" not in sys.modules:
 
 SOON = Backoff(first=0.002, jitter=False)
 LONG = 60.0
-Options = Mapping[str, str]
 
 engine = ToldEngine("store.db")
 
@@ -456,17 +456,11 @@ def open_at(file: str, witness: str | None, options: Options) -> None:
 
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
-    options: dict[str, Any] = dict(option.split("=", 1) for option in given)
+    options = options_of(given)
     open_at(file, witness, options)
     WORKS[work](seed, options)
     engine.close()
 
 
 if __name__ == "__main__":
-    print("ready", flush=True)
-    word = sys.stdin.readline()
-    if word:
-        # The engine under its own name, so that worker processes and this one mean the same module.
-        from tests.crash.engine import program
-
-        program.main(*json.loads(word))
+    serve("tests.crash.engine.program")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,31 +17,19 @@ from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.store.sqlite import SqliteStore
 from ramify.testing import oracle
-from tests.crash.clients import LIMIT, STORE, WITNESS, Client, Clients
+from tests.crash.clients import LIMIT, STORE, WITNESS, Clients
 from tests.crash.engine.dag_program import JOINS, NAME, drawing_of
+from tests.crash.engine.hunting import Hunt
 from tests.shapes.drawn import carried_out
 from tests.shapes.drawn_judge import complaints
 
+PROGRAM = "tests.crash.engine.dag_program"
 #: Points that a run of the scene comes past, by how often at least.
 POINTS = {
     "entered": 1, "before-claim": 2, "after-claim": 2, "leased": 9, "before-attempt": 9, "after-attempt": 9,
     "before-stage": 1, "after-stage": 1, "before-commit": 5, "after-commit": 5, "before-advance": 1, "after-advance": 1,
     "before-reserve": 1, "after-reserve": 1, "before-leave": 1, "after-leave": 1,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    """The programs of this file."""
-    made = Clients(tmp_path_factory.mktemp("programs"), "tests.crash.engine.dag_program")
-    yield made
-    made.dispose()
-
-
-def begin(clients: Clients, folder: Path, seed: int, *options: str) -> Client:
-    client = clients.next()
-    client.begin("drawn", folder, seed, *options)
-    return client
 
 
 def verdict(folder: Path, seed: int, kills: int) -> list[str]:
@@ -61,53 +49,36 @@ def verdict(folder: Path, seed: int, kills: int) -> list[str]:
     return found
 
 
-def kill_at(clients: Clients, folder: Path, point: str, at: int) -> None:
-    folder.mkdir()
-    assert begin(clients, folder, 0, f"point={point}", f"at={at}").code_within(LIMIT) == -9, f"{point} was not reached"
-    assert begin(clients, folder, 0).ends_within(LIMIT)
-    assert verdict(folder, 0, kills=1) == []
+@pytest.fixture
+def hunt(clients: Clients) -> Hunt:
+    return Hunt(clients, "drawn", verdict)
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_point_in_the_middle_of_a_dag_loses_nothing(point: str, tmp_path: Path, clients: Clients) -> None:
-    kill_at(clients, tmp_path / "store", point, (POINTS[point] + 1) // 2)
+def test_a_kill_at_any_point_in_the_middle_of_a_dag_loses_nothing(point: str, tmp_path: Path, hunt: Hunt) -> None:
+    hunt.kill_at(tmp_path / "store", point, (POINTS[point] + 1) // 2)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("point", POINTS)
-def test_a_kill_at_any_point_of_a_dag_at_any_time_loses_nothing(point: str, tmp_path: Path, clients: Clients) -> None:
+def test_a_kill_at_any_point_of_a_dag_at_any_time_loses_nothing(point: str, tmp_path: Path, hunt: Hunt) -> None:
     for at in range(1, POINTS[point] + 1):
-        kill_at(clients, tmp_path / f"store-{at}", point, at)
-
-
-def hunt(clients: Clients, folder: Path, chance: random.Random) -> int:
-    """Kill whoever runs a random DAG, up to four times, until one is quicker; how many were killed."""
-    folder.mkdir()
-    seed, kills = chance.randrange(1, 2**31), 0
-    print(f"{folder.name}: drawing {seed}")
-    while True:
-        client = begin(clients, folder, seed, f"threads={chance.choice((0, 1, 2))}")
-        if client.ends_within(LIMIT if kills == 4 else chance.uniform(0.01, 0.2)):
-            break
-        client.kill()
-        kills += 1
-    assert verdict(folder, seed, kills) == []
-    return kills
+        hunt.kill_at(tmp_path / f"store-{at}", point, at)
 
 
 def test_random_dags_end_as_they_must_however_often_they_are_killed(
-    tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
+    tmp_path: Path, hunt: Hunt, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("kills", sum(hunt(clients, tmp_path / f"dag-{at}", seed) for at in range(2)))
+    record_property("kills", hunt.kill_often(tmp_path, seed, 2))
 
 
 @pytest.mark.full
 @pytest.mark.timeout(1_200)
 @pytest.mark.parametrize("batch", range(10))
 def test_many_random_dags_end_as_they_must_however_often_they_are_killed(
-    batch: int, tmp_path: Path, clients: Clients, seed: random.Random, record_property: Callable[[str, object], None]
+    batch: int, tmp_path: Path, hunt: Hunt, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("kills", sum(hunt(clients, tmp_path / f"dag-{at}", seed) for at in range(20)))
+    record_property("kills", hunt.kill_often(tmp_path, seed, 20))
 
 
 def test_two_processes_that_race_on_a_join_make_its_task_ready_once(tmp_path: Path, clients: Clients) -> None:

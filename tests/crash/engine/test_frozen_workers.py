@@ -7,20 +7,23 @@ finishes their work.
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ramify import Job, JobState, Settled
 from ramify.inspect.audit import audit
 from ramify.kernel.settings import Settings
 from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.testing import oracle
-from tests.crash.clients import STORE, WITNESS, Client, Clients
+from tests.crash.clients import STORE, WITNESS, Client, Clients, wait_until
 from tests.crash.engine import program
 from tests.crash.engine.program import engine, held
 from tests.crash.witness import Said
@@ -40,15 +43,18 @@ HERE = Settings(until_ended=True, threads=1, beat_every=0.05, dead_after=DEAD_AF
 
 
 @pytest.fixture
-def freezers(tmp_path: Path, clients: Clients) -> Iterator[list[Client]]:
+def freezers(request: pytest.FixtureRequest, tmp_path: Path, clients: Clients) -> Iterator[list[Client]]:
     """Programs that work on what they are told, and this process's own engine on the same store."""
     program.open_at(str(tmp_path / STORE), str(tmp_path / WITNESS), {"durability": "process"})
     _ = engine._inside.store
-    made = [clients.next() for _ in range(TOGETHER)]
+    made = [clients.next() for _ in range(getattr(request, "param", TOGETHER))]
     for client in made:
         client.begin("freeze", tmp_path, 0, *SHORT)
     yield made
     engine.close()
+
+
+one_freezer = pytest.mark.parametrize("freezers", [1], indirect=True)
 
 
 def freeze_together(freezers: list[Client], stops: list[str]) -> None:
@@ -113,3 +119,75 @@ def test_three_hundred_thawed_workers_change_nothing(
     freezers: list[Client], seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("freezes", freeze_often(300, freezers, seed))
+
+
+# jobs
+
+
+@contextmanager
+def working_here() -> Iterator[None]:
+    """Let this process work beside the test, and bury whoever is silent."""
+    kernel = engine._inside.kernel(replace(HERE, until_ended=False))
+    kernel.start()
+    try:
+        yield
+    finally:
+        kernel.stop()
+        kernel.join()
+
+
+def queue_run() -> int:
+    """The run that the queue is."""
+    run = engine.queue("default").run
+    assert run is not None
+    return run.id
+
+
+def frozen_over(job: Job[str], client: Client, stop: str) -> int:
+    """Let a program run a job until it is frozen over it; the id of its process."""
+    client.tell(f"{queue_run()} {stop}")
+    client.wait_stopped()
+    assert job.state is JobState.RUNNING
+    (process,) = (each.id for each in engine._inside.store.reads.processes() if each.pid == client.pid)
+    return process
+
+
+def thaw(client: Client, process: int) -> None:
+    """Let it go on, and bring what it has: it must be told that nobody wants that."""
+    client.thaw()
+    wait_until(lambda: process in {each.process for each in engine._inside.store.reads.refusals()}, "the refusal")
+
+
+@one_freezer
+def test_a_job_whose_worker_is_frozen_is_run_elsewhere_and_what_comes_late_changes_nothing(
+    freezers: list[Client],
+) -> None:
+    (client,) = freezers
+    job = engine.enqueue(held.of("before-commit").unique("k"))
+    process = frozen_over(job, client, "before-commit")
+    assert engine.enqueue(held.of("").unique("k")) == job, "it has its key as long as it has not ended"
+    with working_here():
+        wait_until(lambda: job.ended, "the job to be run here")
+    after = engine.enqueue(held.of("").unique("k"), again=True)
+    assert after != job
+    events = _events(queue_run())
+    thaw(client, process)
+    assert _events(queue_run()) == events
+    assert (job.state, job.result(), after.state) == (JobState.DONE, f"by {os.getpid()}", JobState.QUEUED)
+    assert engine.enqueue(held.of("").unique("k")) == after, "the late commit does not give up a key that is another's"
+    client.kill()
+    assert oracle.check(engine._inside.store) == []
+
+
+@one_freezer
+def test_a_job_that_was_cancelled_while_its_worker_was_frozen_is_cancelled_and_stays_so(freezers: list[Client]) -> None:
+    (client,) = freezers
+    job = engine.enqueue(held.of("before-commit"))
+    process = frozen_over(job, client, "before-commit")
+    assert job.cancel("too late") is Settled.REQUESTED
+    with working_here():
+        wait_until(lambda: job.ended, "the job to end")
+    thaw(client, process)
+    assert job.state is JobState.CANCELLED
+    client.kill()
+    assert oracle.check(engine._inside.store) == []

@@ -5,38 +5,24 @@ Nothing is lost and nothing is doubled: what was to be started is there once, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ramify import Engine, RunState
 from ramify.testing import oracle
-from tests.crash.clients import LIMIT, STORE, WITNESS, Clients
+from tests.crash.clients import STORE, WITNESS, Clients
+from tests.crash.engine.hunting import Hunt
 
+PROGRAM = "tests.crash.engine.launch_program"
 #: Points that a run with two triggers comes past, by how often. The second time is that of the triggers.
 POINTS = {"after-claim": 3, "before-attempt": 4, "after-attempt": 4, "before-commit": 4, "after-commit": 4}
 
 
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    """The programs of this file."""
-    made = Clients(tmp_path_factory.mktemp("programs"), "tests.crash.engine.launch_program")
-    yield made
-    made.dispose()
-
-
 def killed_and_gone_on_with(clients: Clients, work: str, folder: Path, point: str, at: int) -> Engine:
     """The store of a program that was killed at a point, and started again with the same line."""
-    folder.mkdir()
-    client = clients.next()
-    client.begin(work, folder, 0, f"point={point}", f"at={at}")
-    assert client.code_within(LIMIT) == -9, f"{point} was not reached {at} times"
-    client = clients.next()
-    client.begin(work, folder)
-    assert client.ends_within(LIMIT)
     engine = Engine(folder / STORE)
-    assert oracle.check(engine._inside.store) == []
+    Hunt(clients, work, lambda folder, seed, kills: oracle.check(engine._inside.store)).kill_at(folder, point, at)
     return engine
 
 
