@@ -1,0 +1,161 @@
+"""The web app of the examples under a real server: asked over HTTP, killed, and started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from ramify.cli.main import main
+from ramify.model.event import Status
+from ramify.store.open import open_store
+from tests.examples.conftest import LONG, ROOT, wait_until
+
+Wanted = dict[str, str | int]
+ANN: Wanted = {"customer": "ann", "days": 30}
+BOB: Wanted = {"customer": "bob", "days": 30}
+LONG_ONE: Wanted = {"customer": "cid", "days": 10_000}
+
+
+class Site:
+    """The app in a folder of its own, served by one process after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.file = folder / "ramify-fastapi-app.db"
+
+    @contextmanager
+    def served(self, ends_by: signal.Signals) -> Iterator[httpx.Client]:
+        """Start a server on a free port; when the block is left, it gets the signal and ends by it."""
+        log = self._folder / "server.log"
+        command = [sys.executable, "-m", "uvicorn", "--app-dir", "examples", "--port", "0", "fastapi_app:app"]
+        surroundings = {**os.environ, "TMPDIR": str(self._folder)}
+        with log.open("w") as out:
+            child = subprocess.Popen(command, cwd=ROOT, env=surroundings, stdout=out, stderr=out)
+        try:
+            wait_until(lambda: _address(log.read_text()) or child.poll() is not None)
+            address = _address(log.read_text())
+            assert address is not None, log.read_text()
+            with httpx.Client(base_url=address, timeout=LONG, trust_env=False) as client:
+                yield client
+                child.send_signal(ends_by)
+            # uvicorn raises the signal again once it has shut down.
+            assert child.wait(LONG) == -ends_by, log.read_text()
+            assert "Traceback" not in log.read_text()
+        finally:
+            child.kill()
+            child.wait()
+
+    def statuses(self) -> dict[int, list[Status]]:
+        """What the log says of each report."""
+        store = open_store(self.file)
+        try:
+            (run,) = store.reads.runs().rows
+            tasks = [row.id for row in store.reads.tasks(run.id, kind="make_report").rows]
+            return {task: [event.status for event in store.reads.events(task, task)] for task in tasks}
+        finally:
+            store.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def _address(log: str) -> str | None:
+    found = re.search(r"running on (http://\S+)", log)
+    return None if found is None else found[1]
+
+
+def post(client: httpx.Client, wanted: Wanted, **query: Any) -> dict[str, Any]:
+    answer = client.post("/reports", json=wanted, params=query)
+    assert answer.status_code == 202, answer.text
+    return dict(answer.json())
+
+
+def show(client: httpx.Client, id: int) -> dict[str, Any]:
+    answer = client.get(f"/reports/{id}")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def listed(client: httpx.Client, **query: Any) -> list[int]:
+    return [each["id"] for each in client.get("/reports", params=query).json()]
+
+
+def cancel(client: httpx.Client, id: int) -> str:
+    return str(client.delete(f"/reports/{id}").json()["cancel"])
+
+
+def wait_for(client: httpx.Client, id: int, state: str) -> None:
+    wait_until(lambda: show(client, id)["state"] == state)
+
+
+def test_a_report_is_made_once_though_it_is_asked_for_often_and_the_server_is_killed_in_the_middle(site: Site) -> None:
+    with site.served(signal.SIGKILL) as client:
+        with ThreadPoolExecutor(8) as threads:
+            answers = list(threads.map(lambda _: post(client, ANN), range(16)))
+        (id,) = {answer["id"] for answer in answers}
+        assert [answer["new"] for answer in answers].count(True) == 1
+        wait_for(client, id, "running")
+    assert Status.DONE not in site.statuses()[id], "it was over before it could be killed"
+
+    with site.served(signal.SIGTERM) as client:
+        assert post(client, ANN) == {"id": id, "new": False}
+        wait_for(client, id, "done")
+        assert show(client, id) == {
+            "id": id,
+            "state": "done",
+            "progress": None,
+            "text": "ann bought 435",
+            "error": None,
+        }
+        assert post(client, ANN) == {"id": id, "new": False}
+        assert site.statuses() == {id: [Status.DONE]}
+        anew = post(client, ANN, again=True)
+        assert anew["new"]
+        assert anew["id"] != id
+
+
+def test_a_server_that_is_told_to_stop_finishes_what_runs(site: Site) -> None:
+    with site.served(signal.SIGTERM) as client:
+        id = post(client, ANN)["id"]
+        # Somebody may hold it who has not begun it yet, and would not begin it any more.
+        wait_until(lambda: show(client, id)["progress"] or show(client, id)["state"] == "done")
+    assert site.statuses() == {id: [Status.DONE]}
+
+
+def test_reports_are_listed_and_cancelled_and_unknown_ones_are_not_found(site: Site) -> None:
+    with site.served(signal.SIGTERM) as client:
+        long = post(client, LONG_ONE)["id"]
+        wait_for(client, long, "running")
+        assert cancel(client, long) == "requested"
+        wait_for(client, long, "cancelled")
+        assert cancel(client, long) == "ended"
+
+        typed = CliRunner().invoke(main, ["-s", str(site.file), "pause", "jobs/reports"])
+        assert typed.exit_code == 0, typed.output
+        bob = post(client, BOB)["id"]
+        anew = post(client, LONG_ONE)
+        assert anew["new"], "one that was cancelled leaves its key to others"
+        assert listed(client) == [anew["id"], bob, long]
+        assert listed(client, state="cancelled") == [long]
+        assert listed(client, before=bob) == [long]
+        assert cancel(client, bob) == "certain"
+        assert show(client, bob)["state"] == "cancelled"
+
+        for odd in (0, -1, 12345, 2**80):
+            assert client.get(f"/reports/{odd}").status_code == 404
+            assert client.delete(f"/reports/{odd}").status_code == 404
+        assert client.get("/reports", params={"state": "lost"}).status_code == 422
