@@ -35,7 +35,7 @@ Database = Literal["sqlite", "sqlite-wal", "postgres"]
 class Job(msgspec.Struct, frozen=True):
     """One turn: how many workflows, on what, and how many at a time."""
 
-    runs: int
+    count: int
     database: Database
     at_once: int
 
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> None:
                 if job.database == "sqlite-wal":
                     with contextlib.closing(sqlite3.connect("dbos.db")) as db:
                         db.execute("PRAGMA journal_mode=WAL")
-        print(job.runs * STEPS / _run(job, address))
+        print(job.count * STEPS / _run(job, address))
 
 
 def _run(job: Job, address: str) -> float:
@@ -73,7 +73,7 @@ def _run(job: Job, address: str) -> float:
         for _ in range(STEPS):
             number = step(number)
         done.append(number)
-        if len(done) == job.runs:
+        if len(done) == job.count:
             all_done.set()
         return number
 
@@ -93,17 +93,17 @@ def _run(job: Job, address: str) -> float:
 
     launch()
     queue = dbos.DBOS.register_queue(QUEUE, worker_concurrency=job.at_once, polling_interval_sec=0.01)
-    handles = [queue.enqueue(workflow, number).get_workflow_id() for number in range(job.runs)]
+    handles = [queue.enqueue(workflow, number).get_workflow_id() for number in range(job.count)]
     dbos.DBOS.destroy()
     if began:
         raise AssertionError("dbos ran a workflow before it was to")
     launch(QUEUE)
     if not all_done.wait(PATIENCE):
-        raise AssertionError(f"dbos ran {len(done)} workflows of {job.runs}")
+        raise AssertionError(f"dbos ran {len(done)} workflows of {job.count}")
     seconds = time.monotonic() - began[0]
     found = [dbos.DBOS.retrieve_workflow(id).get_result() for id in handles]
     dbos.DBOS.destroy()
-    if found != [number + STEPS for number in range(job.runs)]:
+    if found != [number + STEPS for number in range(job.count)]:
         raise AssertionError("dbos gave something else than five steps give")
     return seconds
 

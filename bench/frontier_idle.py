@@ -1,12 +1,13 @@
 """An idle engine: how soon a lone task begins, and what waiting for one costs.
 
 A ping is sent after a pause of random length, in which the engine has nothing to do, and only when the one before has
-arrived. Its time runs from just before `run.add(...)` until its handler begins, so it holds the fsync that makes the
-new task durable, the waking of the engine, the claim and the hand-out, and not the commit of its end.
+arrived. Its time runs from just before `run.add(...)` or `engine.enqueue(...)` until its handler begins, so it holds
+the fsync that makes the new task durable, the waking of the engine, the claim and the hand-out, and not the commit of
+its end.
 
-All pings go into one run, kept open by a task that is due in an hour. As a program (`python -m bench.frontier_idle
-SAMPLES`) this module is the other process, which does no work itself: it sends a ping and waits for a line on its
-input before the next.
+All pings go into one run, kept open by a task that is due in an hour, or are jobs. As a program (`python -m
+bench.frontier_idle TURN`) this module is the other process, which does no work itself: it sends a ping and waits for a
+line on its input before the next.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+
+import msgspec
 
 from bench.frontier_tasks import arrivals, engine, ping
 from bench.frontier_turn import Ping, environment
+from ramify import Call
 
 SEED = 4
 SETTLE = 2.0
@@ -29,25 +33,27 @@ NAME = "pings"
 
 
 class Sender:
-    """Sends pings into the open run, each after a pause."""
+    """Sends pings, each after a pause."""
 
-    def __init__(self) -> None:
-        self._run = engine.start(ping.of(0).delay(AN_HOUR), name=NAME, order="any")
+    def __init__(self, turn: Ping) -> None:
+        self._add: Callable[[Call[None]], object] = engine.enqueue
+        if not turn.jobs:
+            self._add = engine.start(ping.of(0).delay(AN_HOUR), name=NAME, order="any").add
         self._chance = random.Random(SEED)
 
     def send(self) -> None:
         """Send one."""
         time.sleep(self._chance.uniform(*PAUSE))
-        self._run.add(ping.of(time.monotonic_ns()))
+        self._add(ping.of(time.monotonic_ns()))
 
 
 def watch(turn: Ping) -> tuple[list[float], list[float], float]:
     """Seconds of pings from here, seconds of pings from another process, and the idle engine's share of a core."""
     with engine.working():
-        sender = Sender()
+        sender = Sender(turn)
         time.sleep(SETTLE)
         same = [_from_here(sender) for _ in range(turn.samples)]
-        other = _from_another(turn.samples)
+        other = _from_another(turn)
         time.sleep(SETTLE)
         busy, began = time.process_time(), time.monotonic()
         time.sleep(turn.idle)
@@ -60,13 +66,13 @@ def _from_here(sender: Sender) -> float:
     return arrivals.get(timeout=PATIENCE)
 
 
-def _from_another(samples: int) -> list[float]:
-    command = [sys.executable, "-m", "bench.frontier_idle", str(samples)]
+def _from_another(turn: Ping) -> list[float]:
+    command = [sys.executable, "-m", "bench.frontier_idle", msgspec.json.encode(turn).decode()]
     other = subprocess.Popen(command, env=environment(), stdin=subprocess.PIPE, text=True)
     assert other.stdin is not None
     taken = []
     try:
-        for _ in range(samples):
+        for _ in range(turn.samples):
             taken.append(arrivals.get(timeout=PATIENCE))
             other.stdin.write("arrived\n")
             other.stdin.flush()
@@ -81,8 +87,9 @@ def _from_another(samples: int) -> list[float]:
 
 def main(argv: Sequence[str]) -> None:
     """The other process."""
-    sender = Sender()
-    for _ in range(int(argv[0])):
+    turn = msgspec.json.decode(argv[0], type=Ping)
+    sender = Sender(turn)
+    for _ in range(turn.samples):
         sender.send()
         sys.stdin.readline()
 

@@ -41,6 +41,8 @@ from bench.frontier_turn import (
     Chain,
     Compute,
     Deque,
+    Drain,
+    Enqueue,
     Expand,
     FanIn,
     Forks,
@@ -56,8 +58,10 @@ from bench.frontier_turn import (
     Steps,
     Turned,
     Turns,
+    Waiting,
     Widen,
 )
+from bench.jobs_play import play_drain, play_enqueue, play_waiting
 from bench.pipeline_gate import play_gates
 from bench.pipeline_play import play_expand, play_steps
 from bench.tree import Tree, Work
@@ -110,9 +114,15 @@ def play(turn: Turns) -> Report:
         case Gates():
             return msgspec.structs.replace(play_gates(turn), peak_mb=peak_mb())
         case Bare():
-            return Report(turn.count, bare.run(Path("bare.db"), turn.count), peak_mb())
+            return Report(turn.count, bare.run(Path("bare.db"), turn.count, turn.warm), peak_mb())
         case Ping():
             return _ping(turn)
+        case Enqueue():
+            return msgspec.structs.replace(play_enqueue(turn), peak_mb=peak_mb())
+        case Drain():
+            return msgspec.structs.replace(play_drain(turn), peak_mb=peak_mb())
+        case Waiting():
+            return msgspec.structs.replace(play_waiting(turn), peak_mb=peak_mb())
         case _:
             assert_never(turn)
 

@@ -139,16 +139,45 @@ class Gates(Turn, frozen=True):
 
 
 class Bare(Turn, frozen=True):
-    """Durable transactions of one small row each, on a file with the settings of the store."""
+    """Durable transactions of one small row each, on a file with the settings of the store.
+
+    `warm`: the write-ahead log has its size before, and is written from its beginning again.
+    """
+
+    count: int
+    warm: bool = False
+
+
+class Ping(Turn, frozen=True):
+    """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s.
+
+    They are tasks of one run, or `jobs`.
+    """
+
+    samples: int
+    idle: float
+    jobs: bool = False
+
+
+class Enqueue(Turn, frozen=True):
+    """So many jobs, one by one in each of so many threads, with a warm log; with `many`, so many in each call."""
+
+    count: int
+    threads: int = 1
+    many: int = 1
+
+
+class Drain(Turn, frozen=True):
+    """So many jobs that are all there before anybody works on them."""
 
     count: int
 
 
-class Ping(Turn, frozen=True):
-    """Lone tasks on an idle engine, from the same process and from another, and then an idle stretch of `idle` s."""
+class Waiting(Turn, frozen=True):
+    """Enqueue and claim with so many jobs waiting and with none, in turns."""
 
+    count: int
     samples: int
-    idle: float
 
 
 Turns = (
@@ -170,6 +199,9 @@ Turns = (
     | Gates
     | Bare
     | Ping
+    | Enqueue
+    | Drain
+    | Waiting
 )
 
 
@@ -179,7 +211,8 @@ class Report(msgspec.Struct, frozen=True):
     `tasks` and `seconds` are what the rate is made of. `working` is the time from the first start of a waiting task to
     the last end, without the starting of worker processes, and `shared` how many each process ran. `starting` is the
     time in which runs were started. `same` and `other` are in seconds. `defining` is the time in which a DAG was
-    defined, and `defined_kb` the memory that it took.
+    defined, and `defined_kb` the memory that it took. `commits` is how many transactions there were, and `samples` are
+    seconds by what was sampled.
     """
 
     tasks: int
@@ -195,6 +228,8 @@ class Report(msgspec.Struct, frozen=True):
     idle_cpu: float = 0.0
     defining: float = 0.0
     defined_kb: float = 0.0
+    commits: int = 0
+    samples: dict[str, list[float]] = {}
 
     @property
     def rate(self) -> float:

@@ -3,7 +3,7 @@
 `pipeline/small`   10,000 runs of five steps each, against DBOS and against chains of jobs on Procrastinate
 
 The clock is around the working off, in one process (`pipeline_play.py`); starts are told as well. The rivals are played
-with fewer runs and compared by rate; `pipeline_rivals.py` says how.
+with fewer runs and compared by rate; `rivals.py` says how.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from bench import rivals
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
 from bench.frontier_turn import Report, Steps, take
-from bench.pipeline_rivals import RIVALS, Rival, at_its_best
+from bench.pipeline_rivals import RIVALS, TRIAL
 from bench.pipeline_tasks import STEPS
+from bench.rivals import Rival
 from bench.scratch import KEEPS
 
 NAME = "pipeline/small"
@@ -36,7 +37,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     found: dict[str, Rival] = {}
     missing: tuple[str, ...] = ()
     try:
-        found = {name: at_its_best(name, setting.folder) for name in RIVALS}
+        found = {name: rivals.at_its_best(each, TRIAL, setting.folder) for name, each in RIVALS.items()}
     except rivals.Missing as reason:
         missing = (f"{' and '.join(RIVALS)}: {reason}",)
     contenders |= {name: partial(rival.run, fewer, setting.folder) for name, rival in found.items()}

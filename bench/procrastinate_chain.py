@@ -31,7 +31,7 @@ PATIENCE = 900.0
 class Job(msgspec.Struct, frozen=True):
     """One turn: how many chains, and how many jobs at a time."""
 
-    runs: int
+    count: int
     at_once: int
 
 
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> None:
     job = msgspec.json.decode(argv[0], type=Job)
     logging.disable(logging.CRITICAL)
     with serving(Path.cwd()) as address:
-        print(job.runs * STEPS / asyncio.run(_run(job, address)))
+        print(job.count * STEPS / asyncio.run(_run(job, address)))
 
 
 async def _run(job: Job, address: str) -> float:
@@ -59,13 +59,13 @@ async def _run(job: Job, address: str) -> float:
             await task.defer_async(number=number + 1, left=left - 1)
             return
         found.append(number + 1)
-        if len(found) == job.runs:
+        if len(found) == job.count:
             all_done.set()
 
     task: Any = app.task(name="increase")(increase)
     async with app.open_async():
         await app.schema_manager.apply_schema_async()
-        for number in range(job.runs):
+        for number in range(job.count):
             await task.defer_async(number=number, left=STEPS)
         began = time.monotonic()
         worker = asyncio.create_task(app.run_worker_async(concurrency=job.at_once, install_signal_handlers=False))
@@ -73,7 +73,7 @@ async def _run(job: Job, address: str) -> float:
         seconds = time.monotonic() - began
         worker.cancel()
         await asyncio.wait([worker])
-    if sorted(found) != [number + STEPS for number in range(job.runs)]:
+    if sorted(found) != [number + STEPS for number in range(job.count)]:
         raise AssertionError("procrastinate gave something else than five jobs give")
     return seconds
 

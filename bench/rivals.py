@@ -4,6 +4,10 @@
 in `rivals.txt`. A rival is run as a process of its own with this Python, and prints a line of JSON.
 
 Where nothing can be installed (no network, no index) a rival is `Missing`; figures then say so and do without it.
+
+A `Rival` is one of them with one of its settings. Its rate is that of less work than ours, because each task is a few
+transactions of its own there; a rate over more would not be higher. Before a contest each tries its settings on little
+work, and keeps the one that did best on this machine.
 """
 
 from __future__ import annotations
@@ -11,14 +15,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from bench.contest import say
+from bench.frontier_turn import environment
+from bench.scratch import folder_in
 
 ROOT = Path(__file__).parent.parent
 PLACE = ROOT / ".bench-venv"
 WANTED = ROOT / "bench" / "rivals.txt"
 PINS = ROOT / "constraints.txt"
+
+PATIENCE = 1200.0
 
 #: Set in the environment of whoever does without rivals.
 LEFT_OUT = "RAMIFY_BENCH_WITHOUT_RIVALS"
@@ -54,6 +66,39 @@ def python() -> Path:
     )
     stamp.write_text(asked, encoding="utf-8")  # last: an install that was interrupted is done again
     return found
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A rival with a setting: the module that plays it, its job (with a `count`), that in words, and what it keeps."""
+
+    module: str
+    job: msgspec.Struct
+    chosen: str
+    keeps: str
+
+    def run(self, count: int, folder: Path) -> float:
+        """What it does in a second, in a folder of its own."""
+        job = msgspec.json.encode(msgspec.structs.replace(self.job, count=count)).decode()
+        with folder_in(folder) as place:
+            command = [str(python()), "-m", self.module, job]
+            # Its stderr is kept back, because some of them complain of what they close themselves.
+            done = subprocess.run(
+                command, cwd=place, env=environment(), capture_output=True, text=True, timeout=PATIENCE, check=False
+            )
+        if done.returncode:
+            raise RuntimeError(f"{self.module} ended with exit code {done.returncode}: {done.stderr[-2000:]}")
+        return float(done.stdout.splitlines()[-1])
+
+
+def at_its_best(settings: Sequence[Rival], trial: int, folder: Path) -> Rival:
+    """The setting that is fastest on little work."""
+    python()
+    rates: dict[Rival, float] = {}
+    for rival in settings:
+        say(f"{rival.module}: trying {rival.chosen}")
+        rates[rival] = rival.run(trial, folder)
+    return max(rates, key=lambda rival: rates[rival])
 
 
 def _do(command: list[str]) -> None:

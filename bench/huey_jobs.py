@@ -1,0 +1,68 @@
+"""Huey on SQLite over a queue of jobs: `python -m bench.huey_jobs JOB`, run with the Python of `.bench-venv`.
+
+It prints jobs a second.
+
+All jobs are enqueued while there is no consumer; then Huey's own consumer, inside this process,
+works them off. Time runs from the start of the consumer until the last job has run. `fsync` is as it comes, which is an
+fsync per commit; what else is chosen in its favour is said in `huey_tree.py`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Literal
+
+import msgspec
+
+PATIENCE = 900.0
+
+
+class Job(msgspec.Struct, frozen=True):
+    """One turn: how many jobs, and the workers."""
+
+    count: int
+    workers: int
+    worker_type: Literal["thread", "process"]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Work the jobs off and print jobs a second."""
+    job = msgspec.json.decode(argv[0], type=Job)
+    # By name, because the environment in which this file is type-checked does not have it.
+    queue: Any = import_module("huey").SqliteHuey(filename="huey.db", results=False)
+    fork = multiprocessing.get_context("fork")
+    done, all_done = fork.Value("q", 0), fork.Event()
+
+    def nothing(number: int) -> None:
+        with done.get_lock():
+            done.value += 1
+            if done.value == job.count:
+                all_done.set()
+
+    task = queue.task()(nothing)
+    for number in range(job.count):
+        task(number)
+    consumer = queue.create_consumer(
+        workers=job.workers,
+        worker_type=job.worker_type,
+        periodic=False,
+        initial_delay=0.01,
+        max_delay=0.01,
+        backoff=1.0,
+    )
+    began = time.monotonic()
+    consumer.start()
+    finished = all_done.wait(PATIENCE)
+    seconds = time.monotonic() - began
+    consumer.stop(graceful=True)
+    if not finished or done.value != job.count or len(queue):
+        raise AssertionError(f"huey ran {done.value} jobs of {job.count}, and {len(queue)} are left")
+    print(job.count / seconds)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
