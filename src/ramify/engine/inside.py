@@ -26,7 +26,7 @@ from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Teller, say
 from ramify.errors import ConfigError
-from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
@@ -92,10 +92,7 @@ class Inside:
 
     def handlers(self) -> dict[str, Handler]:
         """What a kernel needs to run them."""
-        found = handlers_of(self.tasks)
-        for kind, fn in self.stand_ins.items():
-            found[kind] = replace(found[kind], fn=fn, calling=Calling.of(fn))
-        return found
+        return handlers_of(self.tasks, self.stand_ins)
 
     def resources(self) -> list[AnyResource]:
         """Every resource of its tasks."""
