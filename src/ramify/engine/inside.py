@@ -24,8 +24,9 @@ from ramify.engine.lookout import Lookout
 from ramify.engine.others import Others
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
-from ramify.engine.telling import Teller, say
+from ramify.engine.telling import Form, Log, Teller, say
 from ramify.errors import ConfigError
+from ramify.inspect.text import tell
 from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
@@ -79,6 +80,8 @@ class Inside:
         self._ids: Ids | None = None
         #: Puts signals into words; a worker process hands them to its crew instead.
         self.teller: Listener = Teller(lambda text: self.say(text), self._warn)
+        #: How it writes a log on standard error, and from which level on; worker processes do the same.
+        self.log: tuple[Form, int] | None = None
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._users = 0
@@ -161,6 +164,11 @@ class Inside:
             made.signals.listen(listener)
         made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
         return made
+
+    def write_log(self, form: Form, level: int) -> None:
+        """Write all that is told and said as lines of a log, instead of telling it to whoever waits."""
+        log = Log(tell, form, level)
+        self.say, self.teller, self.log = log.say, log, (form, level)
 
     def listen(self, listener: Listener) -> None:
         """Hear every signal of the kernels that this engine makes from now on, in their threads."""
