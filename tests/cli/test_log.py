@@ -12,6 +12,8 @@ import pytest
 from ramify import Engine, Tasks
 from tests.cli.conftest import Desk
 
+#: Far above what a worker needs.
+LIMIT = 60.0
 RAMIFY = [sys.executable, "-m", "ramify"]
 
 PROGRAM = """
@@ -65,20 +67,17 @@ def test_all_that_a_worker_says_is_in_its_log_whichever_process_says_it(program:
     engine = Engine("walk.db", include=[tasks])
     run = engine.start([call(0), call(1)])
     command = [*RAMIFY, "worker", "walk.py:engine", "--log", "json", "--log-level", "debug"]
-    lines: list[dict[str, Any]] = []
     with subprocess.Popen(
         [*command, "--processes", str(processes)], stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as worker:
-        assert worker.stderr is not None
         try:
-            for line in worker.stderr:
-                lines.append(json.loads(line))
-                if lines[-1]["event"] == "run-ended":
-                    worker.terminate()
-            assert worker.wait(60) == 130
+            assert run.wait(LIMIT)
+            worker.terminate()
+            _, written = worker.communicate(timeout=LIMIT)
         finally:
             worker.kill()
-    assert run.ended
+    assert worker.returncode == 130
+    lines = [json.loads(line) for line in written.splitlines()]
     assert attempts(iter(lines)) == [DONE, FAILED, RETRYING]
     assert sum(line["event"] == "entered" for line in lines) == 1
     assert (lines[0]["event"], lines[0]["text"].split()[0], lines[-1]["text"]) == ("said", "working", "stopped")
