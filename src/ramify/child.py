@@ -22,7 +22,9 @@ from ramify.engine.crew import END_OF_URL, NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
+from ramify.engine.telling import Log
 from ramify.errors import ConfigError, RamifyError, StoreBroken
+from ramify.inspect.text import tell
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Signal, Stopping
@@ -149,6 +151,10 @@ def _engine(orders: Orders, url: str, report: Report) -> Engine:
     # The crew has it open: where there is none, it was taken away.
     inside.creates = False
     inside.say, inside.teller = report.relay, report
+    if orders.log is not None:
+        log = Log(tell, *orders.log)
+        # What the crew hears of as well, it writes itself, once for all of its members.
+        inside.listen(lambda signal: log(signal) if words_of(signal) is None else None)
     return engine
 
 

@@ -36,7 +36,7 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"dag", "include", "pipeline", "resource", "task"}
+    assert seen(Tasks()) == {"around", "dag", "include", "pipeline", "resource", "task"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | {"close", "find", "listen", "run", "runs", "start", "working"}
 
 

@@ -114,6 +114,15 @@ def test_a_task_that_is_defined_again_in_a_notebook_replaces_the_one_before(note
     assert set(engine._inside.table().values()) == {notebook.value("double")}
 
 
+def test_a_hook_that_is_defined_again_in_a_notebook_replaces_the_one_before(notebook: Notebook) -> None:
+    notebook.cell("seen = []")
+    for name in ("first", "second"):
+        notebook.cell("@engine.around", "def hook():", f"    seen.append({name!r})", "    yield")
+        notebook.cell("@engine.around", "def other():", "    seen.append('other')", "    yield")
+    notebook.cell("engine.run(double.of(3))")
+    assert notebook.value("seen") == ["second", "other"]
+
+
 def test_another_function_of_that_name_is_refused_in_a_notebook_too(notebook: Notebook) -> None:
     with pytest.raises(ConfigError, match="input-2>:1 and <ipython-input-3>:1"):
         notebook.cell("@jobs.task(name='double')", "def triple(n: int) -> int:", "    return 3 * n")

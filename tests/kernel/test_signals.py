@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.control import Defer
+from ramify.kernel.control import Defer, Fatal
+from ramify.kernel.current import current
 from ramify.kernel.machine import Machine
 from ramify.kernel.signals import Adapted, Entered, Moved, Saved, Signal, Signals, Stopping, Took
+from ramify.kernel.stream import Stream
 from ramify.model.call import Call
 from ramify.model.run import RunState
 from tests.kernel.shop import LONG, Ear, Gate, Shop, wait_until
@@ -48,6 +50,32 @@ def test_a_run_is_told_from_beginning_to_end(shop: Shop, ear: Ear, signals: Sign
         (run, 3, RunState.DONE),
     ]
     assert ear.of(Took)
+
+
+def test_a_commit_tells_what_each_attempt_came_to(shop: Shop, ear: Ear, signals: Signals) -> None:
+    def fork() -> None:
+        current().spawn(frail.of(), then=after.of())
+
+    def broken() -> None:
+        raise troubles.pop()
+
+    def never(members: Stream[Any] = Stream()) -> None: ...
+
+    troubles = [Fatal("gone"), OSError("no"), OSError("no"), Defer(0)]
+    frail, after = shop.task(broken, retries=5), shop.task(never)
+    run = shop.run(shop.task(fork).of(), signals=signals)
+    ends = [end for saved in ear.of(Saved) for end in saved.ends(True)]
+    assert {end.run for end in ends} == {run}
+    assert [(end.kind, end.attempt, end.status.name) for end in ends] == [
+        ("fork", 1, "DONE"),
+        ("broken", 1, "DEFERRED"),
+        ("broken", 1, "RETRYING"),
+        ("broken", 2, "RETRYING"),
+        ("broken", 3, "FAILED"),
+        ("never", 0, "SKIPPED"),
+    ]
+    others = [end for saved in ear.of(Saved) for end in saved.ends(False)]
+    assert others == ends[1:]
 
 
 def test_a_listener_that_raises_is_dropped_and_the_work_goes_on(quick: Shop, ear: Ear, signals: Signals) -> None:

@@ -48,6 +48,16 @@ def test_an_error_whose_text_cannot_be_read_is_still_recorded() -> None:
     assert "RuntimeError" in Failure.of(raised(Mute())).text
 
 
+def test_notes_of_an_error_are_part_of_its_text_and_broken_ones_do_no_harm() -> None:
+    error = ValueError("bad port")
+    error.add_note("in hosts.txt")
+    error.add_note("line 7")
+    assert Failure.of(error).text == "bad port; in hosts.txt; line 7"
+    broken = ValueError("bad port")
+    broken.__notes__ = 7  # type: ignore[assignment]
+    assert Failure.of(broken).text == "(its text could not be read: TypeError)"
+
+
 def test_only_the_frames_nearest_the_raise_are_kept() -> None:
     failure = Failure.of(raised(ValueError("deep"), depth=50))
     assert len(failure.frames) == MAX_FRAMES

@@ -2,7 +2,7 @@
 
 `current()` is the attempt that runs: which task, which try, which run, and a key for effects outside that is the same
 in every try. What is logged inside a task, with plain `logging` too, is stored with the run: `ramify logs RUN`. Values
-that all tasks of a run share are in its context.
+that all tasks of a run share are in its context. `@engine.around` puts code of yours around every attempt.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from ramify import Backoff, Call, Engine, OverwriteError, RunState, current
+from ramify import Backoff, Call, Current, Engine, OverwriteError, RunState, current
 
 engine = Engine("logs.db")
 log = logging.getLogger("shop")
@@ -65,6 +66,27 @@ def test_what_a_task_logs_is_kept_with_its_run(caplog: pytest.LogCaptureFixture)
     # And whoever handles log records elsewhere sees where they came from.
     (record,) = [each for each in caplog.records if each.name == "shop"]
     assert (record.run, record.kind, record.attempt) == (run.id, "pack", 1)  # type: ignore[attr-defined]
+
+
+tenant: ContextVar[str] = ContextVar("tenant")
+
+
+@engine.around
+def with_tenant(me: Current) -> Iterator[None]:  # around every attempt of this engine's tasks
+    token = tenant.set((me.params or {}).get("tenant", "nobody"))
+    try:
+        yield  # the task runs here; what it raises is raised here, too
+    finally:
+        tenant.reset(token)
+
+
+@engine.task
+def greet() -> str:
+    return f"hello, {tenant.get()}"
+
+
+def test_hooks_are_around_every_attempt() -> None:
+    assert list(engine.run(greet.of(), params={"tenant": "ann"}).results()) == ["hello, ann"]
 
 
 @engine.task(retries=1, backoff=Backoff(first=0))

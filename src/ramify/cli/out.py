@@ -23,6 +23,7 @@ import msgspec
 from ramify.cli import config
 from ramify.errors import ConfigError
 from ramify.inspect.text import STYLES, Piece, columns, safe_text, shortened
+from ramify.inspect.text import tell as tell
 
 #: A text of a task that is longer is cut in what people read, and never in JSON.
 LONGEST = 1_000
@@ -112,16 +113,6 @@ def hush() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-def tell(text: str) -> None:
-    """One line on standard error, safe; nothing where there is none."""
-    stream = sys.stderr
-    if stream is None:
-        return
-    encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(safe_text(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
-    stream.flush()
 
 
 def plain(value: Any) -> Any:

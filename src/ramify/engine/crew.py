@@ -24,6 +24,7 @@ import msgspec
 
 from ramify.engine.chorus import Chorus
 from ramify.engine.obituary import Obituary
+from ramify.engine.telling import Form
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
@@ -64,6 +65,8 @@ class Orders(msgspec.Struct, frozen=True):
     until_ended: bool = False
     queues: tuple[str, ...] | None = None
     threads: int | None = None
+    #: The form and the level of its log, if it writes one.
+    log: tuple[Form, int] | None = None
     grace: float = 25.0
     beat_every: float = 1.0
     dead_after: float = 60.0

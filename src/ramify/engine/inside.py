@@ -26,10 +26,11 @@ from ramify.engine.others import Others
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.retention import KEEP_DONE, Janitor
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
-from ramify.engine.telling import Teller, say
+from ramify.engine.telling import Form, Log, Teller, say
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import standing_of
-from ramify.kernel.handler import Calling, Handler
+from ramify.inspect.text import tell
+from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
@@ -84,6 +85,8 @@ class Inside:
         self._ids: Ids | None = None
         #: Puts signals into words; a worker process hands them to its crew instead.
         self.teller: Listener = Teller(lambda text: self.say(text), self._warn)
+        #: How it writes a log on standard error, and from which level on; worker processes do the same.
+        self.log: tuple[Form, int] | None = None
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._users = 0
@@ -98,10 +101,7 @@ class Inside:
 
     def handlers(self) -> dict[str, Handler]:
         """What a kernel needs to run them."""
-        found = handlers_of(self.tasks)
-        for kind, fn in self.stand_ins.items():
-            found[kind] = replace(found[kind], fn=fn, calling=Calling.of(fn))
-        return found
+        return handlers_of(self.tasks, self.stand_ins)
 
     def keeps(self) -> dict[str, float]:
         """How long results of jobs are kept, by kind, in seconds."""
@@ -176,6 +176,11 @@ class Inside:
         if settings.runs is None:
             made.signals.listen(Janitor(self.store, self.keeps))
         return made
+
+    def write_log(self, form: Form, level: int) -> None:
+        """Write all that is told and said as lines of a log, instead of telling it to whoever waits."""
+        log = Log(tell, form, level)
+        self.say, self.teller, self.log = log.say, log, (form, level)
 
     def listen(self, listener: Listener) -> None:
         """Hear every signal of the kernels that this engine makes from now on, in their threads."""

@@ -51,6 +51,7 @@ def crew_of(
         until_ended=runs is not None,
         queues=None if queues is None else tuple(sorted(queues)),
         threads=threads,
+        log=inside.log,
     )
     # A file not as it was given: this process may have moved to another folder since, and a child begins there.
     url = inside.store.describe().file or os.fspath(inside.url)

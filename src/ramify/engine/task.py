@@ -24,6 +24,7 @@ from collections.abc import (
     Generator,
     Iterator,
     Mapping,
+    Sequence,
 )
 from dataclasses import replace
 from pathlib import PurePath
@@ -80,7 +81,7 @@ class Task(Generic[P, R_co, C_co]):
     `Task[[str], int]` takes a str and gives an int in the end, however it is called.
     """
 
-    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+    def __init__(self, fn: Callable[..., Any], options: Options, around: Sequence[Callable[..., Any]] = ()) -> None:
         check_function(fn)
         settled = settle(fn.__name__, options)
         streams = _find_streams(fn)
@@ -94,7 +95,7 @@ class Task(Generic[P, R_co, C_co]):
         #: How long results of its jobs are kept, in seconds; None for as long as those of all.
         self.keep = settled.keep
         self.defined_at = defined_at(fn)
-        self.handler = Handler(settled.kind, fn, signature, calling, settled.policy, stream, streams)
+        self.handler = Handler(settled.kind, fn, signature, calling, settled.policy, stream, streams, around)
         hold = Hold.ONCE if options.once else Hold.LABEL
         self.group = Group(settled.kind, signature, settled.queue, hold=hold, handler=self.handler)
         if options.key is None and not options.once and options.lane is None:

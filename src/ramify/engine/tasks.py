@@ -10,15 +10,17 @@ Does not run anything and knows no store.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
+from ramify.engine.around import AnyHook, H, check_hook, within
 from ramify.engine.options import Selector, options_of
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
 from ramify.errors import ConfigError
-from ramify.kernel.handler import Handler
+from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call
 from ramify.model.policy import Backoff, Rate
@@ -41,6 +43,7 @@ class Tasks:
     def __init__(self, *, include: Iterable[Tasks] = ()) -> None:
         self._own: dict[str, AnyTask] = {}
         self._resources: list[AnyResource] = []
+        self._hooks: list[AnyHook] = []
         self._definitions = Definitions()
         self._included: list[Tasks] = []
         for each in include:
@@ -97,7 +100,7 @@ class Tasks:
         chosen = options_of(options)
 
         def decorate(fn: Callable[..., Any]) -> AnyTask:
-            task: AnyTask = Task(fn, chosen)
+            task: AnyTask = Task(fn, chosen, self._hooks)
             self._add(task)
             return task
 
@@ -112,6 +115,17 @@ class Tasks:
         made: AnyResource = AsyncResource(open) if inspect.isasyncgenfunction(open) else Resource(open)
         self._resources.append(made)
         return made
+
+    def around(self, hook: H, /) -> H:
+        """Let a generator function be around every attempt of these tasks, and of those that are included.
+
+        It yields once, where the task runs, and takes the current attempt or nothing. The first one declared is the
+        outermost. What a task raises is raised at the yield, and counts whatever the hook does about it; what a hook
+        raises by itself fails the attempt. Plain hooks are around all tasks, async ones around async tasks only.
+        """
+        check_hook(hook)
+        self._hooks[:] = [each for each in self._hooks if not _is_edited(hook, each)] + [hook]
+        return hook
 
     def dag(self, name: str) -> Dag:
         """A DAG to be filled: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
@@ -164,9 +178,19 @@ def table_of(tasks: Tasks) -> dict[str, AnyTask]:
     return found
 
 
-def handlers_of(tasks: Tasks) -> dict[str, Handler]:
-    """What a kernel needs to run the tasks of a set, and those that shapes bring along."""
-    return {**OWN_HANDLERS} | {name: task.handler for name, task in table_of(tasks).items()}
+def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> dict[str, Handler]:
+    """What a kernel needs to run the tasks of a set, and those that shapes bring along; `stand_ins` by kind."""
+    # A set before those it includes, so that its hooks are around theirs.
+    sets = sorted(tasks._sets(), key=lambda each: -len(each._sets()))
+    hooks = {each: [hook for outer in sets if each in outer._sets() for hook in outer._hooks] for each in sets}
+    around = {task: hooks[each] for each in sets for task in each._own.values()}
+    found = {**OWN_HANDLERS}
+    for name, task in table_of(tasks).items():
+        handler, fn = task.handler, stand_ins.get(name)
+        if fn is not None:
+            handler = replace(handler, fn=fn, calling=Calling.of(fn))
+        found[name] = within(handler, around[task])
+    return found
 
 
 def definitions_of(tasks: Tasks) -> list[Definition]:
@@ -177,6 +201,12 @@ def definitions_of(tasks: Tasks) -> list[Definition]:
 def resources_of(tasks: Tasks) -> list[AnyResource]:
     """Every resource of a set and of those it includes."""
     return [resource for each in tasks._sets() for resource in each._resources]
+
+
+def _is_edited(hook: AnyHook, before: AnyHook) -> bool:
+    """Whether a hook is another one, typed again at a prompt; those that a function makes are several."""
+    typed = inspect.isfunction(hook) and inspect.isfunction(before) and "<locals>" not in hook.__qualname__
+    return typed and redefines(hook, before)
 
 
 def _check_free(known: dict[str, AnyTask], name: str, task: AnyTask) -> None:

@@ -10,6 +10,7 @@ Lines for people are built from pieces, so that whoever writes them makes each s
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -41,6 +42,16 @@ _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 def safe_text(text: str) -> str:
     """`text` without anything a terminal obeys; a whole line of it stays one line."""
     return _UNSAFE.sub(_escaped, text)
+
+
+def tell(text: str) -> None:
+    """One line on standard error, safe; nothing where there is none."""
+    stream = sys.stderr
+    if stream is None:
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(safe_text(text).encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.flush()
 
 
 def columns(text: str) -> int:

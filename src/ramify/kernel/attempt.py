@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Generator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -154,11 +155,13 @@ def _stream(
     staging: Staging, rest: Generator[Any, None, None], box: list[Any], calls: list[Call[Any]], handler: Handler
 ) -> Any:
     """Write the children of a task that has very many piece by piece; the result, once it has no more."""
-    while calls:
-        check_children(calls, handler, staging.count)
-        if not staging.stage(calls):
-            raise Void
-        calls = list(islice(rest, PIECE))
+    # A handler that is not heard to its end cleans up here and now, while it is still the current one.
+    with closing(rest):
+        while calls:
+            check_children(calls, handler, staging.count)
+            if not staging.stage(calls):
+                raise Void
+            calls = list(islice(rest, PIECE))
     return box.pop()
 
 

@@ -28,7 +28,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.steps import ClaimWork, Die, Enter, Flush, Leave, PutBack, Rest, Step
 from ramify.kernel.suspects import are_held, held_up
 from ramify.kernel.tuning import LONGEST_REST, WATCHED
-from ramify.kernel.verdicts import Verdict, in_time, known_ends, timed_out, verdict_of
+from ramify.kernel.verdicts import EndedUntried, Verdict, in_time, known_ends, timed_out, verdict_of
 from ramify.kernel.watch import Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.claim import Claimed
@@ -136,8 +136,7 @@ class Core:
         finished = self._finished(holding, now)
         finished.done(ran)
         unsent = len(ran.done) + len(verdicts)
-        judged = [(task, self._judge(holding, finished, task, verdict)) for task, verdict in verdicts]
-        deferred = [task for task, status in judged if status is Status.DEFERRED]
+        deferred = [task for task, each in verdicts if self._judge(holding, finished, task, each) is Status.DEFERRED]
         holding.unsent += unsent
         self.outbox.unsent += unsent
         self.leases.learn(ran, holding, deferred, now, self._cpu())
@@ -355,9 +354,10 @@ class Core:
         """Put the event of an attempt that did not end well into the outbox, and see to the next attempt."""
         position = holding.position_of(task)
         status, value, wait = verdict_of(verdict, holding, position, self._chance)
-        finished.add(task, status, value)
+        attempt = 0 if isinstance(verdict, EndedUntried) else holding.attempts.get(position, 1)
+        finished.add(task, status, value, attempt)
         if status is Status.RETRYING:
-            holding.attempts[position] = holding.attempts.get(position, 1) + 1
+            holding.attempts[position] = attempt + 1
         if wait is not None:
             # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
             near = wait <= self._settings.memory_wait and not holding.is_suspect and not holding.closing

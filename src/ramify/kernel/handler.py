@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -67,7 +67,8 @@ class Handler:
     """A function, how its arguments cross, and its policy.
 
     `streams` are its parameters that take streams of results, and what each result is. The one named by `stream` may be
-    left out of a call, and then takes the results of all members of the join that the task waited for.
+    left out of a call, and then takes the results of all members of the join that the task waited for. `around` are the
+    hooks that were declared where it was, for who calls it without an engine; whoever has one puts them around `fn`.
     """
 
     kind: str
@@ -77,3 +78,4 @@ class Handler:
     policy: Policy = Policy()
     stream: str | None = None
     streams: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    around: Sequence[Callable[..., Any]] = field(default=(), compare=False)

@@ -18,6 +18,7 @@ sent until it is answered. A crash between any two lines loses nothing that was 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from ramify.errors import RamifyError, Reaped
@@ -25,7 +26,7 @@ from ramify.kernel.faults import reach
 from ramify.kernel.handover import Handover
 from ramify.kernel.heartbeat import Heartbeat
 from ramify.kernel.machine import HERE, Machine
-from ramify.kernel.outbox import part_of
+from ramify.kernel.outbox import ends_of, part_of
 from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Moved, Saved, Signals, Stopping, Took
@@ -159,7 +160,8 @@ class Loop:
             self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
-        self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began))
+        ends = partial(ends_of, step.batch, frozenset(answer.refused))
+        self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began, ends))
 
     def _rest(self, seconds: float, idle: bool) -> None:
         """Nothing to do for the loop: it runs quick tasks itself, or waits."""

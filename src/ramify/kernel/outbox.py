@@ -6,11 +6,12 @@ commit, and what was sent stays the batch's business until it is answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ramify.kernel.continuations import Continuations
 from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
+from ramify.kernel.signals import Ended
 from ramify.kernel.work import Ran
 from ramify.model.call import LONGEST_DELAY
 from ramify.model.claim import Claim
@@ -26,7 +27,8 @@ class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
     `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each. `took`
-    are the microseconds of attempts that were not quick.
+    are the microseconds of attempts that were not quick, `attempts` the numbers of those that were not the first; 0 for
+    a task that ended without one.
     """
 
     claim: Claim
@@ -37,6 +39,7 @@ class Finished:
     again: list[tuple[int, float]] = field(default_factory=list)
     later: list[tuple[int, float]] = field(default_factory=list)
     took: dict[int, int] = field(default_factory=dict)
+    attempts: dict[int, int] = field(default_factory=dict)
 
     @property
     def is_fertile(self) -> bool:
@@ -47,6 +50,8 @@ class Finished:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
         if times := ran.times:
             self.took |= times
+        if repeated := ran.chunk.attempts:
+            self.attempts |= {self.claim.tasks[position]: number for position, number in repeated.items()}
         before, more = len(self.tasks), len(ran.done)
         if ran.values is not None or self.values is not None:
             if self.values is None:
@@ -57,8 +62,10 @@ class Finished:
         self.tasks += ran.done
         self.offspring.extend(ran.offspring)
 
-    def add(self, task: int, status: Status, value: bytes | None) -> None:
+    def add(self, task: int, status: Status, value: bytes | None, attempt: int = 1) -> None:
         """One outcome of another kind."""
+        if attempt != 1:
+            self.attempts[task] = attempt
         if self.statuses is None:
             self.statuses = [Status.DONE] * len(self.tasks)
         if self.values is None:
@@ -104,6 +111,20 @@ class Outbox:
             self.unsent -= len(finished.tasks)
         if not self.finished:
             self.since = None
+
+
+def ends_of(batch: Iterable[Finished], refused: Container[bytes], done: bool) -> Iterator[Ended]:
+    """What the attempts of a batch that was committed came to, one by one: those `done` on demand, no results."""
+    for each in batch:
+        claim, statuses, values = each.claim, each.statuses, each.values
+        if claim.token in refused or (statuses is None and not done):
+            continue
+        for place, task in enumerate(each.tasks):
+            status = Status.DONE if statuses is None else statuses[place]
+            if done or status is not Status.DONE:
+                value = None if values is None or status is Status.DONE else values[place]
+                attempt = each.attempts.get(task, 1)
+                yield Ended(claim.run, claim.kind, task, attempt, status, value, each.took.get(task))
 
 
 def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False) -> Part:

@@ -7,9 +7,10 @@ list, so that a broken display can never harm the work.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
+from ramify.model.event import Status
 from ramify.model.run import RunState
 
 
@@ -29,13 +30,32 @@ class Took:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """What an attempt came to. Attempt 0 is that of a task which ended without one; `value` is an error or a reason, as
+    it is stored, and `took` how long it was in microseconds, None for a quick one.
+    """
+
+    run: int
+    kind: str
+    task: int
+    attempt: int
+    status: Status
+    value: bytes | None = None
+    took: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
-    """A commit was answered: outcomes it held, children it added, parts that were refused."""
+    """A commit was answered: outcomes it held, children it added, parts that were refused.
+
+    `ends(True)` are the outcomes one by one, for who wants to look at each; `ends(False)` those that are not done.
+    """
 
     outcomes: int
     children: int
     refused: int
     seconds: float
+    ends: Callable[[bool], Iterable[Ended]] = field(default=lambda done: (), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

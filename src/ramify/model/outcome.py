@@ -57,7 +57,8 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     def of(cls, error: BaseException) -> Failure:
         """The record of `error`; never raises."""
         try:
-            text = str(error)
+            # With the notes that were added to it on its way, as a traceback has them.
+            text = "; ".join(each for each in (str(error), *getattr(error, "__notes__", ())) if each)
         except BaseException as trouble:  # noqa: BLE001 - a broken __str__ is user code; the failure must still be recorded
             text = f"(its text could not be read: {type(trouble).__name__})"
         frames = [f"{f.filename}:{f.lineno} in {f.name}" for f in traceback.extract_tb(error.__traceback__)]

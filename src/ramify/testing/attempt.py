@@ -5,8 +5,9 @@
     assert done.children == [measure.of("/usr/lib")]
 
 Promises: the attempt is a real one. Arguments and the result go through the codec, the handler may be of any calling,
-`current()` works in it, limits such as `max_children` hold, and whatever is raised is raised here, as it was. Children
-are calls, in the order in which they were made; none of them is run.
+the hooks of its own set are around it (not those of sets that include that one), `current()` works in it, limits such
+as `max_children` hold, and whatever is raised is raised here, as it was. Children are calls, in the order in which they
+were made; none of them is run.
 
 A resource that the handler asks for is opened as ever and stays open until its engine is closed; give what it should
 get instead with `resources={db: fake}`. Does not retry: each call of `attempt` is one try.
@@ -24,6 +25,7 @@ from typing import Any, Generic, TypeVar, assert_never
 
 import msgspec
 
+from ramify.engine.around import within
 from ramify.engine.library import StoreLibrary
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.errors import ConfigError
@@ -166,7 +168,7 @@ def handler_of(call: Call[Any]) -> Handler:
         raise ConfigError(f"an attempt needs a call, and was given {instead_of_call(call)}")
     if not isinstance(call.group.handler, Handler):
         raise ConfigError(f"{call!r} was not made with task.of(...), so its function is not known here")
-    return call.group.handler
+    return within(call.group.handler, call.group.handler.around)
 
 
 def check_no_event_loop(verb: str, instead: str) -> None:

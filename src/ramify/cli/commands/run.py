@@ -12,15 +12,17 @@ import click
 
 from ramify.cli.arguments import AnyTask, call_of
 from ramify.cli.loading import engine_at
+from ramify.cli.log import begin_log, log_options
 from ramify.cli.main import FAILED, INTERRUPTED
 from ramify.cli.numbers import COUNT, PROCESSES, THREADS
-from ramify.cli.out import Out, tell
+from ramify.cli.out import Out
 from ramify.cli.progress import progress_on
 from ramify.cli.visit import Wrong
 from ramify.engine.engine import OrderName
 from ramify.engine.inside import Inside
 from ramify.engine.run import Run
 from ramify.engine.stopping import Terminated
+from ramify.engine.telling import Form
 from ramify.errors import BadPayload
 from ramify.inspect.find import typed
 from ramify.model.call import Call
@@ -42,12 +44,13 @@ GROUPS = 5
 @click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
 @click.option("--max-running", type=COUNT, help="At most so many of its tasks at a time, in all processes together.")
 @click.option("--max-tasks", type=COUNT, help="Stop when the run has more tasks than that.")
+@log_options
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.option("--json", "as_json", is_flag=True, help="Progress as one JSON object a line.")
 @click.pass_context
 def run(
     context: click.Context, /, address: str, task: str, args: tuple[str, ...], given: str | None, url: str | None,
-    as_json: bool, threads: int | None, **options: Any,
+    as_json: bool, threads: int | None, log: Form | None, log_level: str, **options: Any,
 ) -> None:  # fmt: skip
     """Run TASK with ARGS and all it grows into, to the end.
 
@@ -56,6 +59,7 @@ def run(
     """
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
+    begin_log(inside, log, log_level)
     call = _call(_task(inside, address, task), args, given)
     out = Out(as_json=as_json)
     try:
@@ -69,7 +73,7 @@ def run(
             done = engine.run(call, threads=threads, **_checked(options))
         _conclude(inside, done, out)
     except (KeyboardInterrupt, Terminated):
-        tell("interrupted; the same command goes on where it was")
+        inside.say("interrupted; the same command goes on where it was")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         engine.close()

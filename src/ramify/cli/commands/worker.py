@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from ramify.cli.loading import engine_at
+from ramify.cli.log import begin_log, log_options
 from ramify.cli.main import INTERRUPTED
 from ramify.cli.numbers import PROCESSES
-from ramify.cli.out import tell
 from ramify.engine.inside import Inside
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
-from ramify.engine.telling import StopTeller
+from ramify.engine.telling import Form, StopTeller
 from ramify.kernel.settings import MOST_THREADS, Settings
 
 
@@ -22,6 +22,7 @@ from ramify.kernel.settings import MOST_THREADS, Settings
     "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
 )
 @click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
+@log_options
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(
@@ -32,6 +33,8 @@ def worker(
     threads: int | None,
     processes: int,
     url: str | None,
+    log: Form | None,
+    log_level: str,
 ) -> None:
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
@@ -40,15 +43,16 @@ def worker(
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
     chosen = frozenset(queues) or None
+    begin_log(inside, log, log_level)
     about = inside.store.describe()
-    tell(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+    inside.say(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
     try:
         if processes:
             attend(inside, crew_of(inside, processes, threads, queues=chosen)).raise_it()
         else:
             _here(inside, threads, chosen).raise_it()
     except (KeyboardInterrupt, Terminated):
-        tell("stopped")
+        inside.say("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         engine.close()

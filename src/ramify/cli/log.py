@@ -1,0 +1,37 @@
+"""`--log`: what a worker does as one line for each event, for the commands that work."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ramify.engine.inside import Inside
+from ramify.engine.telling import Form
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def log_options(command: F) -> F:
+    """`--log` and `--log-level`, as the arguments `log` and `log_level` of a command."""
+    form = click.option(
+        "--log", type=click.Choice(["text", "json"]), help="A line for each event, on standard error, with its time."
+    )
+    level = click.option(
+        "--log-level",
+        type=click.Choice(list(_LEVELS)),
+        default="info",
+        show_default=True,
+        help="With --log: from which level on. Attempts that end well are at debug.",
+    )
+    return form(level(command))
+
+
+def begin_log(inside: Inside, log: Form | None, log_level: str) -> None:
+    """Let an engine, and its worker processes, write a log, if one is wanted."""
+    if log is not None:
+        inside.write_log(log, _LEVELS[log_level])
