@@ -1,7 +1,9 @@
 """The signals that `engine.listen` hears of, for users: what each means is in `kernel/signals.py`."""
 
 from ramify.kernel.signals import (
+    BOUNDS,
     Adapted,
+    Attempts,
     Buried,
     Drained,
     Entered,
@@ -15,10 +17,13 @@ from ramify.kernel.signals import (
     StoreAway,
     StoreBack,
     Took,
+    Worked,
 )
 
 __all__ = [
+    "BOUNDS",
     "Adapted",
+    "Attempts",
     "Buried",
     "Drained",
     "Entered",
@@ -32,4 +37,5 @@ __all__ = [
     "StoreAway",
     "StoreBack",
     "Took",
+    "Worked",
 ]

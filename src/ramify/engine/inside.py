@@ -73,6 +73,8 @@ class Inside:
         self.work_on: Callable[[Sequence[int]], None] | None = None
         #: For tests: what is called in place of the functions of tasks, by kind.
         self.stand_ins: Mapping[str, Callable[..., Any]] = {}
+        #: What is put around the functions of tasks, the last one outermost.
+        self.wraps: list[Callable[[Handler], Handler]] = []
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
@@ -95,6 +97,8 @@ class Inside:
         found = handlers_of(self.tasks)
         for kind, fn in self.stand_ins.items():
             found[kind] = replace(found[kind], fn=fn, calling=Calling.of(fn))
+        for wrap in self.wraps:
+            found = {kind: wrap(handler) for kind, handler in found.items()}
         return found
 
     def resources(self) -> list[AnyResource]:

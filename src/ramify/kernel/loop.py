@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import assert_never
 
 from ramify.errors import RamifyError, Reaped
+from ramify.kernel.account import Account
 from ramify.kernel.faults import reach
 from ramify.kernel.handover import Handover
 from ramify.kernel.heartbeat import Heartbeat
@@ -47,6 +48,7 @@ class Loop:
         surroundings: Surroundings,
         settings: Settings,
         signals: Signals,
+        account: Account,
         stop: Callable[[], None],
         machine: Machine = HERE,
     ) -> None:
@@ -60,6 +62,7 @@ class Loop:
         self._notes = surroundings.notes
         self._settings = settings
         self._signals = signals
+        self._account = account
         self._stop = stop
         self._clock = machine.clock
         self._exit = machine.exit
@@ -101,7 +104,7 @@ class Loop:
                 reach("after-claim")
                 with self._handover.core_lock:
                     self._core.claimed(claimed, self._clock())
-                self._signals.send(Took(sum(len(claim.tasks) for claim in claimed.claims)))
+                self._signals.send(Took(self._account.claimed(claimed.claims)))
             case Flush():
                 self._flush(step)
             case Move(asked):
@@ -159,6 +162,8 @@ class Loop:
             self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
+        self._account.claimed(answer.claimed.claims)
+        self._account.saved(step.batch, answer.refused, ended - began)
         self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began))
 
     def _rest(self, seconds: float, idle: bool) -> None:
@@ -182,6 +187,7 @@ class Loop:
 
     def _leave(self) -> None:
         self._write_notes(all_of_them=True)
+        self._account.tell()
         reach("before-leave")
         if self._core.is_in:
             self._sender.until_answered(lambda: self._store.leave(self._sender.process))

@@ -26,7 +26,7 @@ class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
     `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each. `took`
-    are the microseconds of attempts that were not quick.
+    are the microseconds of attempts that were not quick, `seconds` is the time of all of them.
     """
 
     claim: Claim
@@ -37,6 +37,7 @@ class Finished:
     again: list[tuple[int, float]] = field(default_factory=list)
     later: list[tuple[int, float]] = field(default_factory=list)
     took: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def is_fertile(self) -> bool:
@@ -47,6 +48,7 @@ class Finished:
         """Take over the tasks of a chunk that ended well, and how long attempts took."""
         if times := ran.times:
             self.took |= times
+        self.seconds += ran.seconds
         before, more = len(self.tasks), len(ran.done)
         if ran.values is not None or self.values is not None:
             if self.values is None:

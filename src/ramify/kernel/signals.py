@@ -38,6 +38,37 @@ class Saved:
     seconds: float
 
 
+#: In seconds: where times of attempts are told apart. Those within the first are quick, and not timed one by one.
+BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1_800.0, 7_200.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Attempts of one kind in one queue: how many came to what, by the name of the status, and how long they took.
+
+    `seconds` is the time of all of them together, `times` how many took up to each of `BOUNDS`, and beyond the last.
+    """
+
+    kind: str
+    queue: str
+    outcomes: tuple[tuple[str, int], ...]
+    seconds: float
+    times: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What a process did since it last told, with each beat: tasks it claimed, its commits and their seconds, parts of
+    them that were refused, and what came of attempts.
+    """
+
+    claimed: int
+    commits: int
+    seconds: float
+    refused: int
+    attempts: tuple[Attempts, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """A run opened a round or ended."""
@@ -113,6 +144,7 @@ Signal = (
     Entered
     | Took
     | Saved
+    | Worked
     | Moved
     | Adapted
     | StoreAway
