@@ -1,7 +1,6 @@
 """The signals that `engine.listen` hears of, for users: what each means is in `kernel/signals.py`."""
 
 from ramify.kernel.signals import (
-    BOUNDS,
     Adapted,
     Attempts,
     Buried,
@@ -19,6 +18,7 @@ from ramify.kernel.signals import (
     Took,
     Worked,
 )
+from ramify.kernel.tuning import BOUNDS
 
 __all__ = [
     "BOUNDS",

@@ -31,21 +31,23 @@ def test_health_tells_what_is_first_late_and_stuck(desk: Desk) -> None:
     assert told.startswith(f"sqlite {desk.folder / 'walk.db'}\n  keeps every commit that returned, through power loss;")
     assert " MB of write-ahead log\n" in told
     assert "nobody works on this store\n" in told
-    assert f"first in line: task {tasks.first} ('walk', queue 'default'), for " in told
-    assert f"late 3 tasks, first task {tasks.first} " in told
+    assert f"oldest ready: task {tasks.first} ('walk', queue 'default'), for " in told
+    assert f"late 3 tasks, the oldest task {tasks.first} " in told
     assert f"stuck walk: task {tasks.first} is ready, and no process works on this store\n" in told
 
 
 def test_health_as_json_is_one_object(desk: Desk) -> None:
     house = desk.house
     run = house.run(tasks := house.tasks(3), name="walk")
-    house.worker().store.close()
+    dead = house.worker()
+    dead.store.close()
     (found,) = desk.json("health", code=1)
     assert (found["store"]["name"], found["unhealthy"]) == ("sqlite", 1)
     assert found["store"]["bytes"] > 0
     (process,) = found["processes"]
     assert (process["state"], process["host"], process["tasks"]) == ("dead", "house", 0)
-    assert (found["first"]["task"], found["first"]["run"]) == (tasks.first, run)
+    assert process["process"] == f"{dead.process:x}"
+    assert (found["oldest"]["task"], found["oldest"]["run"]) == (tasks.first, run)
     assert found["late"] == {"tasks": 0, "at_least": False, "oldest": None}
     (stuck,) = found["stuck"]
     assert (stuck["run"], stuck["title"], stuck["advice"]) == (run, "walk", "start one")

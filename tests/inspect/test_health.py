@@ -61,7 +61,7 @@ def test_which_processes_are_unhealthy(told: dict[str, object], state: ProcessSt
 def test_an_empty_store_is_healthy(house: House) -> None:
     found = looked(house)
     assert (list(found.processes), list(found.unhealthy), list(found.stuck)) == ([], [], [])
-    assert (found.first, found.late.tasks, found.at_least) == (None, 0, False)
+    assert (found.oldest, found.late.tasks, found.at_least) == (None, 0, False)
     assert found.store.name == house.store.describe().name
     assert (found.store.bytes is None) == (found.store.name == "memory")
 
@@ -94,7 +94,7 @@ def test_the_first_in_line_is_the_one_that_was_added_first_whatever_its_priority
     run = house.any_run(old := house.tasks(2, priority=5))
     house.clock.advance(10)
     house.any_run(house.tasks(kind="copy", priority=-3))
-    found = looked(house).first
+    found = looked(house).oldest
     assert found is not None
     assert (found.task, found.run, found.kind, found.queue) == (old.first, run, "walk", "default")
     assert found.seconds == pytest.approx(10, abs=0.01)
@@ -106,7 +106,7 @@ def test_in_a_depth_first_run_the_age_of_a_task_does_not_grow_with_its_depth(hou
     one.done(one.take(), children=[house.tasks()])
     one.done(one.take(), children=[house.tasks()])
     house.clock.advance(3)
-    found = looked(house).first
+    found = looked(house).oldest
     assert found is not None
     assert found.seconds == pytest.approx(3, abs=0.01)
 
@@ -115,14 +115,14 @@ def test_due_tasks_that_nobody_began_are_late(house: House) -> None:
     now = house.store.now()
     early, later = house.tasks(3, due=now + 5 * SECOND), house.tasks(2, due=now + 8 * SECOND, kind="copy")
     house.any_run(early, later, house.tasks(due=PARKED), house.tasks(due=now + 99 * SECOND))
-    assert (looked(house).late.tasks, looked(house).first) == (0, None)
+    assert (looked(house).late.tasks, looked(house).oldest) == (0, None)
     house.clock.advance(15)
     late = looked(house).late
     assert (late.tasks, late.at_least) == (5, False)
     assert late.oldest is not None
     assert late.oldest.task == early.first
     assert late.oldest.seconds == pytest.approx(10, abs=0.01)
-    assert looked(house).first == late.oldest
+    assert looked(house).oldest == late.oldest
 
 
 def test_where_much_is_late_it_is_told_how_much_at_least(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from ramify.kernel.account import Account
 from ramify.kernel.control import Defer, Skip
 from ramify.kernel.outbox import Finished
-from ramify.kernel.signals import BOUNDS, Attempts, Signals, Worked
+from ramify.kernel.signals import Attempts, Signals, Worked
+from ramify.kernel.tuning import BOUNDS
 from ramify.model.call import Call
 from ramify.model.event import Status
 from tests.kernel.claims import claim

@@ -94,12 +94,12 @@ class Metrics:
     def collect(self) -> Iterator[Metric]:
         """What it knows, and what the store tells now."""
         with self._lock:
-            yield from self._counted()
+            told = list(self._counted())
         try:
-            told = list(self._read())
+            told += self._read()
         except RamifyError:
-            told = [_gauge("ramify_store_up", "Whether the store answers.", 0)]
-        yield from told
+            told.append(_gauge("ramify_store_up", "Whether the store answers.", 0))
+        return iter(told)
 
     def _hear(self, signal: Signal) -> None:
         with self._lock:
@@ -159,8 +159,8 @@ class Metrics:
         yield from (pending, workers)
         yield _gauge("ramify_store_up", "Whether the store answers.", 1)
         yield _gauge("ramify_held_tasks", "Tasks that processes hold, to run them.", running)
-        age = 0.0 if found.first is None else found.first.seconds
-        yield _gauge("ramify_oldest_ready_age_seconds", "How long the first task in line has been ready.", age)
+        age = 0.0 if found.oldest is None else found.oldest.seconds
+        yield _gauge("ramify_oldest_ready_age_seconds", "How long the oldest ready task has been there.", age)
         yield _gauge("ramify_late_tasks", "Tasks that are due and were not begun, at least.", found.late.tasks)
         yield _gauge("ramify_stuck_runs", "Runs that do not go on by themselves, at least.", len(found.stuck))
         if found.store.bytes is not None:

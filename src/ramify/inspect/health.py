@@ -123,14 +123,14 @@ class StoreHealth(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """A store at one moment, by its clock. `first` is the oldest of the tasks that come first in line; `at_least` says
-    that there may be more stuck runs than these.
+    """A store at one moment, by its clock. `oldest` is the oldest of the ready tasks that come first in line.
+    `at_least` says that there may be more stuck runs than these.
     """
 
     store: StoreHealth
     at: int
     processes: Sequence[ProcessHealth] = ()
-    first: ReadyTask | None = None
+    oldest: ReadyTask | None = None
     late: LateWork = LateWork()
     stuck: Sequence[StuckRun] = ()
     at_least: bool = False

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterable
 
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.outbox import Finished
-from ramify.kernel.signals import BOUNDS, Attempts, Signals, Worked
+from ramify.kernel.signals import Attempts, Signals, Worked
+from ramify.kernel.tuning import BOUNDS
 from ramify.model.claim import Claim
 from ramify.model.event import ATTEMPTED, Status
 from ramify.model.policy import SECOND
@@ -24,12 +25,14 @@ class _Kind:
     """Attempts of one kind and queue since they were last told."""
 
     def __init__(self) -> None:
-        self.statuses: Counter[Status] = Counter()
+        self.statuses: Counter[int] = Counter()
         self.seconds = 0.0
         self.buckets = [0] * (len(BOUNDS) + 1)
 
     def add(self, finished: Finished) -> None:
-        statuses = Counter(finished.statuses) if finished.statuses is not None else {Status.DONE: len(finished.tasks)}
+        given = finished.statuses
+        # Plain numbers count several times as fast.
+        statuses = {int(Status.DONE): len(finished.tasks)} if given is None else Counter(map(int, given))
         self.statuses.update(statuses)
         self.seconds += finished.seconds
         for time in finished.took.values():
@@ -82,7 +85,7 @@ class Account:
                     Attempts(
                         kind,
                         queue,
-                        tuple((status.name.lower(), count) for status, count in sorted(each.statuses.items())),
+                        tuple((Status(status).name.lower(), count) for status, count in sorted(each.statuses.items())),
                         each.seconds,
                         tuple(each.buckets),
                     )

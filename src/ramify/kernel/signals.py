@@ -38,10 +38,6 @@ class Saved:
     seconds: float
 
 
-#: In seconds: where times of attempts are told apart. Those within the first are quick, and not timed one by one.
-BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1_800.0, 7_200.0)
-
-
 @dataclass(frozen=True, slots=True)
 class Attempts:
     """Attempts of one kind in one queue: how many came to what, by the name of the status, and how long they took.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.health import Health, ProcessHealth, ProcessState, ReadyTask, health_of
@@ -46,11 +47,11 @@ def _say(visit: Visit, found: Health) -> None:
     out.table(heads, [_row(each) for each in found.processes], right=frozenset({1, 4, 5}))
     if not found.processes:
         out.say("nobody works on this store")
-    if found.first is not None:
-        out.say(f"first in line: {_task(found.first)}")
+    if found.oldest is not None:
+        out.say(f"oldest ready: {_task(found.oldest)}")
     if found.late.oldest is not None:
         least = "at least " if found.late.at_least else ""
-        out.say(("look", "late"), f" {least}{plural(found.late.tasks, 'task')}, first {_task(found.late.oldest)}")
+        out.say(("look", "late"), f" {least}{plural(found.late.tasks, 'task')}, the oldest {_task(found.late.oldest)}")
     for run in found.stuck:
         out.say(("bad", "stuck"), " ", ("name", run.title), f": {run.reason}")
         if run.advice:
@@ -77,8 +78,8 @@ def _json(found: Health) -> dict[str, object]:
         "store": found.store,
         "at": stamp(found.at),
         "unhealthy": len(found.unhealthy),
-        "processes": found.processes,
-        "first": found.first,
+        "processes": [{**msgspec.structs.asdict(each), "process": f"{each.process:x}"} for each in found.processes],
+        "oldest": found.oldest,
         "late": found.late,
         "stuck": found.stuck,
         "at_least": found.at_least,
