@@ -50,6 +50,13 @@ if TYPE_CHECKING:
     from ramify.errors import StoreRefused as StoreRefused
     from ramify.errors import StoreUnavailable as StoreUnavailable
     from ramify.errors import UnknownRun as UnknownRun
+    from ramify.inspect.health import Health as Health
+    from ramify.inspect.health import LateWork as LateWork
+    from ramify.inspect.health import ProcessHealth as ProcessHealth
+    from ramify.inspect.health import ProcessState as ProcessState
+    from ramify.inspect.health import ReadyTask as ReadyTask
+    from ramify.inspect.health import StoreHealth as StoreHealth
+    from ramify.inspect.health import StuckRun as StuckRun
     from ramify.inspect.history import UnknownTask as UnknownTask
     from ramify.inspect.status import Counts as Counts
     from ramify.inspect.status import Phase as Phase
@@ -116,12 +123,14 @@ __all__ = [
     "Failure",
     "Fatal",
     "GateClosed",
+    "Health",
     "How",
     "Job",
     "JobCancelled",
     "JobFailed",
     "JobProgress",
     "JobState",
+    "LateWork",
     "Leader",
     "Node",
     "NotInstalled",
@@ -132,10 +141,13 @@ __all__ = [
     "Pipeline",
     "PipelinePlan",
     "Plan",
+    "ProcessHealth",
+    "ProcessState",
     "Queue",
     "QueueFull",
     "RamifyError",
     "Rate",
+    "ReadyTask",
     "Reaped",
     "Resolved",
     "Resource",
@@ -162,9 +174,11 @@ __all__ = [
     "Steps",
     "StoreBroken",
     "StoreError",
+    "StoreHealth",
     "StoreRefused",
     "StoreUnavailable",
     "Stream",
+    "StuckRun",
     "Table",
     "Task",
     "TaskDecorator",
@@ -237,6 +251,15 @@ _HOMES = {
         "StoreUnavailable",
         "UnknownRun",
         "UnknownTask",
+    ),
+    "ramify.inspect.health": (
+        "Health",
+        "LateWork",
+        "ProcessHealth",
+        "ProcessState",
+        "ReadyTask",
+        "StoreHealth",
+        "StuckRun",
     ),
     "ramify.inspect.history": ("UnknownTask",),
     "ramify.inspect.status": (

@@ -40,15 +40,16 @@ class Report:
     def __init__(self, fd: int) -> None:
         os.set_inheritable(fd, False)
         self._fd = fd
+        self._lock = threading.Lock()
         forks.register(self)
         self._has_entered = threading.Event()
 
     def say(self, line: str) -> None:
-        """Write one line."""
-        try:
-            os.write(self._fd, f"{line}\n".encode("utf-8", "replace"))
-        except OSError:
-            return
+        """Write one line, whole: several threads have something to say, and some lines are long."""
+        rest = f"{line}\n".encode("utf-8", "replace")
+        with self._lock, contextlib.suppress(OSError):
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
 
     def hear_url(self) -> str:
         """The store to work on, which the crew says first, and says nothing else."""
@@ -68,6 +69,7 @@ class Report:
 
     def orphan(self) -> None:
         """In a forked child: it has nothing to say to the crew, and must not keep the line open."""
+        self._lock = threading.Lock()
         with contextlib.suppress(OSError):
             os.close(self._fd)
         self._fd = -1

@@ -2,6 +2,7 @@
 
 from ramify.kernel.signals import (
     Adapted,
+    Attempts,
     Buried,
     Drained,
     Ended,
@@ -16,10 +17,14 @@ from ramify.kernel.signals import (
     StoreAway,
     StoreBack,
     Took,
+    Worked,
 )
+from ramify.kernel.tuning import BOUNDS
 
 __all__ = [
+    "BOUNDS",
     "Adapted",
+    "Attempts",
     "Buried",
     "Drained",
     "Ended",
@@ -34,4 +39,5 @@ __all__ = [
     "StoreAway",
     "StoreBack",
     "Took",
+    "Worked",
 ]

@@ -1,7 +1,7 @@
 """What several workers tell, told once."""
 
 from ramify.engine.chorus import Chorus, words_of
-from ramify.kernel.signals import Buried, NobodyKnows, Replaced, Signal, StoreAway, StoreBack, Took
+from ramify.kernel.signals import Attempts, Buried, NobodyKnows, Replaced, Signal, StoreAway, StoreBack, Took, Worked
 
 
 class Hall:
@@ -23,8 +23,10 @@ class Hall:
 
 def test_signals_come_through_as_they_were_sent() -> None:
     hall = Hall()
+    worked = Worked(7, 1, 0.5, 0, (Attempts("é", "mail", (("done", 6), ("failed", 1)), 0.25, (6, 1)),))
     for signal in (StoreAway("disk\nfull"), Buried((1, 2), 3), Replaced("thread", "slow"), NobodyKnows((("é", 2),))):
         assert hall.sing(1, signal) == [signal]
+    assert hall.sing(1, worked) == hall.sing(2, worked) == [worked]
 
 
 def test_what_concerns_only_the_worker_itself_stays_with_it() -> None:

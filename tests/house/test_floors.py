@@ -32,6 +32,8 @@ SOUND = {
     "shapes/dag": "from ramify.kernel import loop",
     "engine/__init__": "from ramify.shapes import dag",
     "signals": "from ramify.kernel import loop",
+    "contrib/__init__": "",
+    "contrib/prometheus": "import prometheus_client\nfrom opentelemetry import trace\nfrom ramify.engine import A",
     "testing/__init__": "",
     "testing/kit": "from ramify.store.open import open",
     "testing/conformance/__init__": "from ramify.store.contract import A",
@@ -54,6 +56,7 @@ FLOORS = "Imports point down the floors, and rooms on one floor do not know each
 OPEN = "Only store/open.py names the backends"
 APART = "Backends do not know each other"
 REACH = "The contract and the conformance suite reach no backend at all"
+WATCHES = "What watches tasks from outside stays in contrib"
 APSW = "apsw stays in its backend"
 SQLITE3 = "The standard library's sqlite3 is used nowhere"
 VALUES = "The model is values: no drivers, threads, processes or network"
@@ -76,6 +79,10 @@ PLANTED = [
     (REACH, "testing/conformance/claim", "from ramify.store.sqlite import link"),
     (REACH, "testing/conformance/claim", "from ramify.testing import kit"),
     (REACH, "store/reads", "from ramify.store import open"),
+    (FLOORS, "engine/__init__", "from ramify.contrib import prometheus"),
+    (FLOORS, "contrib/__init__", "from ramify.cli import main"),
+    (WATCHES, "cli/main", "import prometheus_client"),
+    (WATCHES, "kernel/loop", "def f():\n    from opentelemetry import trace"),
     (APSW, "store/open", "import apsw"),
     (APSW, "testing/kit", "def f():\n    from apsw import VFS"),
     (SQLITE3, "store/sqlite/link", "import apsw\nimport sqlite3"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -156,11 +157,56 @@ class CountsTwice(Misreading):
     """Counts what was added twice over."""
 
     class misreads(MemoryReads):
-        def counts(self, run: int) -> dict[str, dict[int, int]]:
+        def counts(self, run: int | None) -> dict[str, dict[int, int]]:
             told = {kind: dict(by) for kind, by in super().counts(run).items()}
             for by in told.values():
                 by[Tally.ADDED] *= 2
             return told
+
+
+@caught_by("reads: the counters of all runs that have not ended are told together")
+class CountsTheEndedToo(Misreading):
+    """Counts what is over among what is left."""
+
+    class misreads(MemoryReads):
+        def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
+            if run is not None:
+                return super().counts(run)
+            total: dict[str, Counter[int]] = {}
+            for each in self._tables.runs:
+                for kind, by in super().counts(each).items():
+                    total.setdefault(kind, Counter()).update(by)
+            return total
+
+
+@caught_by("reads: what a process staged is not what it holds")
+class TakesTheStagedForHeld(Misreading):
+    """Tells of every row with the name of a process on it."""
+
+    class misreads(MemoryReads):
+        def segments(
+            self, *, run: int | None = None, owner: int | None = None, after: int = 0, limit: int = 1000
+        ) -> Page[Segment]:
+            page = super().segments(run=run, after=after, limit=limit)
+            return replace(page, rows=[row for row in page.rows if owner in (None, row.owner)])
+
+
+@caught_by("reads: of each kind and queue the first in line are told", "reads: what has a due time is in line by that")
+class LinesUpByAge(Misreading):
+    """Takes those that were there first for the first in line."""
+
+    class misreads(MemoryReads):
+        def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
+            return sorted(super().in_line(), key=lambda row: row.id)[:limit]
+
+
+@caught_by("reads: suspects are in line too")
+class HidesSuspects(Misreading):
+    """Leaves out what must run apart."""
+
+    class misreads(MemoryReads):
+        def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
+            return [row for row in super().in_line(limit=limit) if not row.deaths.apart]
 
 
 @caught_by("tail: a tail that keeps up sees every event once")

@@ -7,6 +7,8 @@
     130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on
     141  whoever read the output went away, as with `ramify tasks | head`
 
+`ramify health` instead ends with the number of unhealthy processes, at most 100.
+
 Commands are imported when they are asked for, so that help comes at once.
 """
 
@@ -46,6 +48,7 @@ COMMANDS = {
     "drain": "Ask a process to finish what it runs and leave.",
     "backup": "Copy the store while others work on it.",
     "doctor": "Look the store over.",
+    "health": "Who works, what is stuck or late; for monitors.",
     "forget": "Remove ended runs for good.",
     "vacuum": "Remove what nobody can reach any more.",
 }

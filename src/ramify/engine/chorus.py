@@ -1,7 +1,7 @@
 """The chorus: what several worker processes tell, told to people once.
 
-A worker process has nobody to tell but its crew, so signals that people should hear of cross the pipe as words. When
-the store goes away, every worker notices, and when it comes back too; one line for each is enough.
+A worker process has nobody to tell but its crew, so signals that people should hear of, and what it did, cross the pipe
+as words. When the store goes away, every worker notices, and when it comes back too; one line for each is enough.
 """
 
 from __future__ import annotations
@@ -13,10 +13,20 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.signals import Buried, Drained, Listener, NobodyKnows, Replaced, Signal, StoreAway, StoreBack
+from ramify.kernel.signals import (
+    Buried,
+    Drained,
+    Listener,
+    NobodyKnows,
+    Replaced,
+    Signal,
+    StoreAway,
+    StoreBack,
+    Worked,
+)
 
 _SHARED: dict[str, Any] = {
-    each.__name__: each for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows, Drained)
+    each.__name__: each for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows, Drained, Worked)
 }
 #: The same from another worker within so many seconds is not told again; a worker itself repeats it each minute.
 _ECHO = 50.0

@@ -31,6 +31,7 @@ from ramify.engine.telling import StopTeller
 from ramify.engine.working import Working
 from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import every_run, named_run
+from ramify.inspect.health import Health, health_of
 from ramify.inspect.jobs import Standings, jobs
 from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener
@@ -91,6 +92,10 @@ class Engine(Tasks):
     def listen(self, listener: Listener) -> None:
         """Hear every signal of the workers that this engine starts from now on, in their threads."""
         self._inside.listen(listener)
+
+    def health(self) -> Health:
+        """How the store and all processes on it are: who works, what is stuck and why, what is late."""
+        return health_of(self._inside.store)
 
     # runs
 

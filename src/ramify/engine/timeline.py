@@ -16,10 +16,10 @@ import msgspec
 
 from ramify.errors import ConfigError
 from ramify.inspect.find import title
-from ramify.inspect.lives import ATTEMPTED, Commits
+from ramify.inspect.lives import Commits
 from ramify.inspect.run_graph import graph_of, has_nodes
 from ramify.inspect.status import Counts, counts_of
-from ramify.model.event import Event, Status
+from ramify.model.event import ATTEMPTED, Event, Status
 from ramify.model.key import key_text
 from ramify.model.process import Process
 from ramify.model.segment import stretches

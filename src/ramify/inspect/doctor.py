@@ -17,6 +17,7 @@ import msgspec
 from ramify.errors import StoreBroken
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
+from ramify.inspect.health import SILENT_SECONDS, file_sizes, process_health
 from ramify.inspect.held_up import held_up
 from ramify.inspect.live import ROWS, drained_in_words, is_alive, rows_of, width, workers
 from ramify.inspect.unknown import unknown_among, unknown_in_words
@@ -28,8 +29,6 @@ from ramify.store.clock import Clock, SystemClock
 from ramify.store.contract import Description, Store
 from ramify.store.reads import Reads
 
-#: A live process that has not beaten for this long hangs, or its machine does.
-SILENT_SECONDS = 60.0
 #: How many rows, processes or kinds a finding names.
 NAMED = 5
 REFUSALS = 1_000
@@ -117,14 +116,9 @@ def _damage(reads: Reads) -> Iterator[Finding]:
 
 
 def _files(store: Description) -> Iterator[Finding]:
-    """Sizes only: the files of an open store are never opened beside it."""
-    if store.file is None or not os.path.isfile(store.file):
+    size, log = file_sizes(store)
+    if size is None or log is None:
         return
-    size = os.stat(store.file).st_size
-    try:
-        log = os.stat(f"{store.file}-wal").st_size
-    except FileNotFoundError:
-        log = 0
     text = f"the file has {size / MEGA:,.1f} MB, its write-ahead log {log / MEGA:,.1f} MB"
     if log > LARGE_LOG:
         advice = "something reads for very long and keeps the log from being emptied"
@@ -144,10 +138,10 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
     held = Counter(row.owner for row in rows if row.owner is not None)
     living = [process for process in processes if is_alive(process)]
     for process in living:
-        silent = (monotonic - process.beat) / SECOND if process.beat is not None else 0.0
+        silent = process_health(process, held[process.id], monotonic).beat_age or 0.0
         version = f" of version {process.version}" if process.version else ""
-        age = f"last beat {max(0.0, silent):,.0f} s ago"
         leaving = f", {drained_in_words(process)}" if process.draining is not None else ""
+        age = f"last beat {silent:,.0f} s ago"
         text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}{leaving}"
         if silent > SILENT_SECONDS:
             yield Finding(Weight.WRONG, "process", text, "it hangs, or its machine sleeps; others may take its work")

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ramify.model.event import Event, Status
+from ramify.model.event import ATTEMPTED, Event, Status
 from ramify.model.policy import SECOND
 from ramify.model.segment import stretches
 from ramify.store.reads import CommitRow, Reads
 
-#: What an attempt comes to.
-ATTEMPTED = frozenset({Status.DONE, Status.FAILED, Status.RETRYING, Status.DEFERRED})
 #: How many commits are kept in mind.
 _KEPT = 10_000
 

@@ -198,15 +198,11 @@ def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
             task, Cause.DUE, f"it is due in {seconds:,.1f} s" + _after(store.reads, task, segment), until=segment.due
         )
     there = workers(store.reads)
-    alive = [process for process in there if process.draining is None]
-    if not alive:
-        nobody_else = f" but {len(there)} that drain and take nothing more" if there else ""
-        return Why(
-            task, Cause.NOBODY_WORKS, f"it is ready, and no process works on this store{nobody_else}", "start one"
-        )
-    nobody = _nobody_for(task, segment, alive)
+    nobody = nobody_for(segment, there)
     if nobody is not None:
-        return nobody
+        cause, text, advice = nobody
+        return Why(task, cause, f"it is ready, and {text}", advice)
+    alive = takers(there)
     if segment.deaths.apart:
         return Why(
             task,
@@ -236,23 +232,32 @@ def _asking(reads: Reads, task: int, run: StoredRun, due: int) -> Why:
     return Why(task, Cause.ANSWER, text, answer_line(run, gate.gate), until=gate.until)
 
 
-def _nobody_for(task: int, segment: Segment, alive: Sequence[Process]) -> Why | None:
-    """The answer when all live processes said what they do, and none of them does this."""
+def takers(there: Sequence[Process]) -> list[Process]:
+    """Those of the processes at work that take more."""
+    return [process for process in there if process.draining is None]
+
+
+def nobody_for(segment: Segment, there: Sequence[Process]) -> tuple[Cause, str, str] | None:
+    """Why none of the processes at work will take a ready row, and what to do; None when one may.
+
+    One that did not say what it does may do anything.
+    """
+    alive = takers(there)
+    if not alive:
+        nobody_else = f" but {len(there)} that drain and take nothing more" if there else ""
+        return Cause.NOBODY_WORKS, f"no process works on this store{nobody_else}", "start one"
     knowing = [process for process in alive if process.kinds is None or segment.kind in process.kinds]
     if not knowing:
-        return Why(
-            task,
+        return (
             Cause.KIND_UNKNOWN,
-            f"it is ready, and none of {len(alive)} live {_noun(alive)} knows the kind {segment.kind!a}",
+            f"none of {len(alive)} live {_noun(alive)} knows the kind {segment.kind!a}",
             "start a program that has this task, or give the renamed one `aliases=`",
         )
-    serving = [process for process in knowing if process.queues is None or segment.queue in process.queues]
-    if serving:
+    if any(process.queues is None or segment.queue in process.queues for process in knowing):
         return None
-    return Why(
-        task,
+    return (
         Cause.QUEUE_UNSERVED,
-        f"it is ready, and no live process that knows {segment.kind!a} serves the queue {segment.queue!a}",
+        f"no live process that knows {segment.kind!a} serves the queue {segment.queue!a}",
         "start one with that queue",
     )
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from ramify.errors import RamifyError
+from ramify.kernel.account import Account
 from ramify.kernel.adapt import Change
 from ramify.kernel.core import Core
 from ramify.kernel.current import current_or_none
@@ -67,9 +68,10 @@ class Kernel:
             self._handover, self._surroundings, self.settings, self.signals, has_async, self._end, machine
         )
         self._heartbeat = Heartbeat(self.sender, self.settings, self.signals, self._hear, self._feel, machine)
+        self._account = Account(self.signals, machine)
         self._loop = Loop(
             self._handover, self.workers, self.sender, self._heartbeat, self._surroundings, self.settings, self.signals,
-            self.stop, machine,
+            self._account, self.stop, machine,
         )  # fmt: skip
         #: Whether somebody asked this process, by way of the store, to finish and leave.
         self.is_drained = False
@@ -125,6 +127,7 @@ class Kernel:
     # what its parts say
 
     def _hear(self, beat: Beat, sent: float, process: int) -> None:
+        self._account.tell()
         with self._handover.core_lock:
             # An answer to a beat of an earlier incarnation says nothing about this one.
             if process != self.sender.process or not self.core.is_in:

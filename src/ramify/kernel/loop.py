@@ -22,6 +22,7 @@ from functools import partial
 from typing import assert_never
 
 from ramify.errors import RamifyError, Reaped
+from ramify.kernel.account import Account
 from ramify.kernel.faults import reach
 from ramify.kernel.handover import Handover
 from ramify.kernel.heartbeat import Heartbeat
@@ -48,6 +49,7 @@ class Loop:
         surroundings: Surroundings,
         settings: Settings,
         signals: Signals,
+        account: Account,
         stop: Callable[[], None],
         machine: Machine = HERE,
     ) -> None:
@@ -61,6 +63,7 @@ class Loop:
         self._notes = surroundings.notes
         self._settings = settings
         self._signals = signals
+        self._account = account
         self._stop = stop
         self._clock = machine.clock
         self._exit = machine.exit
@@ -102,7 +105,7 @@ class Loop:
                 reach("after-claim")
                 with self._handover.core_lock:
                     self._core.claimed(claimed, self._clock())
-                self._signals.send(Took(sum(len(claim.tasks) for claim in claimed.claims)))
+                self._signals.send(Took(self._account.claimed(claimed.claims)))
             case Flush():
                 self._flush(step)
             case Move(asked):
@@ -160,6 +163,8 @@ class Loop:
             self._core.committed(step.batch, answer, ended, dues)
             if step.want is not None:
                 self._core.claimed(answer.claimed, ended)
+        self._account.claimed(answer.claimed.claims)
+        self._account.saved(step.batch, answer.refused, ended - began)
         ends = partial(ends_of, step.batch, frozenset(answer.refused))
         self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began, ends))
 
@@ -184,6 +189,7 @@ class Loop:
 
     def _leave(self) -> None:
         self._write_notes(all_of_them=True)
+        self._account.tell()
         reach("before-leave")
         if self._core.is_in:
             self._sender.until_answered(lambda: self._store.leave(self._sender.process))

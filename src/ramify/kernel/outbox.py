@@ -27,8 +27,8 @@ class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
     `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each. `took`
-    are the microseconds of attempts that were not quick, `attempts` the numbers of those that were not the first; 0 for
-    a task that ended without one.
+    are the microseconds of attempts that were not quick, `seconds` is the time of all of them, `attempts` the numbers of
+    those that were not the first; 0 for a task that ended without one.
     """
 
     claim: Claim
@@ -40,6 +40,7 @@ class Finished:
     later: list[tuple[int, float]] = field(default_factory=list)
     took: dict[int, int] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def is_fertile(self) -> bool:
@@ -52,6 +53,7 @@ class Finished:
             self.took |= times
         if repeated := ran.chunk.attempts:
             self.attempts |= {self.claim.tasks[position]: number for position, number in repeated.items()}
+        self.seconds += ran.seconds
         before, more = len(self.tasks), len(ran.done)
         if ran.values is not None or self.values is not None:
             if self.values is None:

@@ -59,6 +59,33 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempts:
+    """Attempts of one kind in one queue: how many came to what, by the name of the status, and how long they took.
+
+    `seconds` is the time of all of them together, `times` how many took up to each of `BOUNDS`, and beyond the last.
+    """
+
+    kind: str
+    queue: str
+    outcomes: tuple[tuple[str, int], ...]
+    seconds: float
+    times: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """What a process did since it last told, with each beat: tasks it claimed, its commits and their seconds, parts of
+    them that were refused, and what came of attempts.
+    """
+
+    claimed: int
+    commits: int
+    seconds: float
+    refused: int
+    attempts: tuple[Attempts, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """A run opened a round or ended."""
 
@@ -133,6 +160,7 @@ Signal = (
     Entered
     | Took
     | Saved
+    | Worked
     | Moved
     | Adapted
     | StoreAway

@@ -134,3 +134,5 @@ BLOCKED_AFTER = 0.4
 LAST_WAIT = 0.1
 #: How long threads may take to end when the kernel does: one that hangs in a task never will.
 LAST_THREADS = 0.5
+#: In seconds: where times of attempts are told apart. Those within the first are quick, and not timed one by one.
+BOUNDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0, 1_800.0, 7_200.0)

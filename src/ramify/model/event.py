@@ -45,6 +45,8 @@ class Status(IntEnum):
 
 #: What stores write by themselves, and no process reports.
 UNREPORTED = frozenset({Status.REOPENED, Status.DECIDED, Status.OUTRUN})
+#: What an attempt comes to.
+ATTEMPTED = frozenset({Status.DONE, Status.FAILED, Status.RETRYING, Status.DEFERRED})
 ENDS = (Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED)
 
 

@@ -97,6 +97,11 @@ def deep_rank(opened: int, priority: int, round: int) -> int:
     return rank_of(opened, priority) - round * SECOND
 
 
+def added_of(rank: int, priority: int, deep: int = 0) -> int:
+    """When a task with that place in line was added; `deep` is its round in a depth-first run."""
+    return rank - priority * PRIORITY_SECONDS * SECOND + deep * SECOND
+
+
 def is_young(rank: int, now: int, priority: int) -> bool:
     """Whether a row with that rank may still take a task added now: the rank must stay true for all of its tasks."""
     return rank_of(now, priority) - rank <= TAIL_SECONDS * SECOND

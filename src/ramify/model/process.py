@@ -70,7 +70,7 @@ class Process(msgspec.Struct, frozen=True):
     """A process as people see it. `writing` is since when it holds the store's only lock for writing, if it does.
 
     `beat`, `writing` and `away` are monotonic times; stores that cannot tell them leave them out. `draining` says who
-    asked it to finish and leave, and why.
+    asked it to finish and leave, and why. `durability` is what its commits survive, where a store has a choice of that.
     """
 
     id: int
@@ -89,6 +89,7 @@ class Process(msgspec.Struct, frozen=True):
     pids: str = ""
     draining: Said | None = None
     parent: int | None = None
+    durability: str = ""
 
 
 class Reap(msgspec.Struct, frozen=True):

@@ -44,6 +44,7 @@ class RunState(StrEnum):
 
 
 NAMED_TASKS = 10
+_STALLED = "stalled: "
 RUN_ENDS = frozenset({RunState.DONE, RunState.FAILED, RunState.CANCELLED, RunState.HALTED, RunState.FORGOTTEN})
 
 
@@ -191,7 +192,12 @@ def too_many(run: NewRun, tasks: int) -> str | None:
 def stalled(tasks: Sequence[int]) -> str:
     """Why a run ended although these tasks never ran."""
     named = ", ".join(map(str, tasks[:NAMED_TASKS])) + (", …" if len(tasks) > NAMED_TASKS else "")
-    return f"stalled: {len(tasks)} tasks wait for joins that can never fill: {named}"
+    return f"{_STALLED}{len(tasks)} tasks wait for joins that can never fill: {named}"
+
+
+def is_stalled(run: StoredRun) -> bool:
+    """Whether a run ended for that."""
+    return run.state is RunState.FAILED and (run.reason or "").startswith(_STALLED)
 
 
 class Started(msgspec.Struct, frozen=True):

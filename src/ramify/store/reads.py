@@ -189,8 +189,11 @@ class Reads(Protocol):
     def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
         """Those of one owner, by id (page)."""
 
-    def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
-        """Counters by kind: `Status` and `Tally` to number (page; exact once the run ended). O(kinds), not O(tasks)."""
+    def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
+        """Counters by kind: `Status` and `Tally` to number (page; exact once the run ended). O(kinds), not O(tasks).
+
+        With None: those of all runs that have not ended, together; then for each such run.
+        """
 
     def task(self, task: int) -> Row | None:
         """One task of the log (exact)."""
@@ -235,8 +238,18 @@ class Reads(Protocol):
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
         """The permanent record of what was appended, by first id (page)."""
 
-    def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
-        """Rows of the segment table, staged and garbage ones included, by their id (page)."""
+    def segments(
+        self, *, run: int | None = None, owner: int | None = None, after: int = 0, limit: int = 1000
+    ) -> Page[Segment]:
+        """Rows of the segment table, staged and garbage ones included, by their id (page).
+
+        With an `owner`, those that this process has claimed; their price is what it holds, not what there is.
+        """
+
+    def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
+        """Ready rows that come first, by rank: of each kind and queue `limit` by rank and `limit` of those with a due
+        time by that, and `limit` of the suspects (page). Its price grows with kinds and queues, not with rows.
+        """
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """What the cancel of a run ended (exact once the run has ended)."""

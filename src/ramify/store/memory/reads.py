@@ -87,13 +87,14 @@ class MemoryReads:
         found = (row for _, row in sorted(self._tables.runs.items()) if row.new.digest == digest)
         return [row for row in found if row.new.name is None and row.ended is None]
 
-    def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
+    def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
         with self._tables.lock:
-            self._tables.run(run)
+            runs = self._tables.runs
+            chosen = {n for n in runs if runs[n].ended is None} if run is None else {self._tables.run(run).new.id}
             found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
             for (owner, kind, what, _), count in self._tables.counters.items():
-                if owner == run:
+                if owner in chosen:
                     found[kind][what] += count
             return {kind: {what: n for what, n in sorted(c.items()) if n} for kind, c in sorted(found.items())}
 
@@ -209,15 +210,29 @@ class MemoryReads:
             shown = (_span(s) for s in rows if s.published and run in (None, s.run))
             return _page(shown, lambda s: s.first, after, limit)
 
-    def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
+    def segments(
+        self, *, run: int | None = None, owner: int | None = None, after: int = 0, limit: int = 1000
+    ) -> Page[Segment]:
         """Rows of the segment table by id."""
         with self._tables.lock:
             rows = (
                 _segment(r)
                 for number, r in sorted(self._tables.segments.items())
-                if number > after and run in (None, r.run)
+                if number > after and run in (None, r.run) and (owner is None or _is_held(r, owner))
             )
             return _page(rows, lambda r: r.id, after, limit)
+
+    def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
+        """The ready rows that come first in each kind and queue."""
+        lines: dict[object, list[Segment]] = defaultdict(list)
+        with self._tables.lock:
+            ready = (_segment(r) for r in self._tables.segments.values() if r.state is SegmentState.READY)
+            for row in ready:
+                lines["suspects" if row.deaths.apart else (row.kind, row.queue, row.due is None)].append(row)
+        for line in lines.values():
+            line.sort(key=lambda row: (row.rank if row.due is None or row.deaths.apart else row.due, row.id))
+        first = [row for line in lines.values() for row in line[: page_size(limit)]]
+        return sorted(first, key=lambda row: (row.rank, row.id))
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """What the cancel of a run ended."""
@@ -303,6 +318,10 @@ def _row(span: MemorySpan, task: int) -> Row:
         task, span.run, span.round, span.kind, span.queue, lane, span.priority, span.due, span.parents[i],
         span.bodies[i], span.keys[i] if span.keys else None, span.details[i] if span.details else None,
     )  # fmt: skip
+
+
+def _is_held(r: MemorySegment, owner: int) -> bool:
+    return r.state is SegmentState.CLAIMED and r.owner == owner
 
 
 def _segment(r: MemorySegment) -> Segment:

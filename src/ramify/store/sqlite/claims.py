@@ -200,13 +200,19 @@ def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SqliteSegm
             yield row
 
 
-def _places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
-    """The kinds with their queues that have rows and are wanted, found by skipping from one to the next."""
+def places(db: Db, statement: str) -> Iterator[tuple[str, str]]:
+    """The kinds with their queues that have rows, found by skipping from one to the next."""
     place = ("", "")
     while found := db.execute(statement, place).fetchall():
-        place = kind, queue = found[0]
+        place = found[0]
+        yield place
+
+
+def _places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
+    """Those of them that are wanted."""
+    for kind, queue in places(db, statement):
         if kind in want.kinds and (want.queues is None or queue in want.queues):
-            yield place
+            yield kind, queue
 
 
 def _due(db: Db, want: Want, rooms: Rooms, now: int) -> list[SqliteSegment]:

@@ -104,12 +104,21 @@ class _Held:
 class Liveness:
     """The lock files of one database: those this process holds, and those of others."""
 
-    def __init__(self, folder: Path, clock: Clock, *, boot_id: str | None = None, dead_after: float = 60.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        clock: Clock,
+        *,
+        boot_id: str | None = None,
+        dead_after: float = 60.0,
+        durability: str = "",
+    ) -> None:
         """`dead_after` only decides which gaps `since` tells others about; the verdict takes its own."""
         self.folder = folder
         self._clock = clock
         self._boot_id = this_boot() if boot_id is None else boot_id
         self._longest_gap = int(dead_after * SECOND) // GAP_SHARE
+        self._durability = durability
         self._lock = threading.Lock()
         self._held: dict[int, _Held] = {}
         self._found_dead: dict[int, int] = {}
@@ -357,8 +366,9 @@ class Liveness:
     def _record(self, held: _Held) -> bytes:
         gaps = held.gaps
         told = Alive(
-            gaps.last, gaps.since(self._longest_gap), self._boot_id, held.pid, held.writing, held.away, held.number
-        )
+            gaps.last, gaps.since(self._longest_gap), self._boot_id, held.pid, held.writing, held.away, held.number,
+            self._durability,
+        )  # fmt: skip
         return told.encode()
 
     def _trouble(self, error: OSError) -> StoreUnavailable:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from ramify.model.process import Away
 
-#: beat, since, writing since (-1: not writing), pid, boot id, away since (-1: not away), why, number.
-_RECORD = struct.Struct("<qqqq40sq200sq")
+#: beat, since, writing since (-1: not writing), pid, boot id, away since (-1: not away), why, number, durability.
+_RECORD = struct.Struct("<qqqq40sq200sq8s")
 _CHECK = struct.Struct("<I")
 _READS = 8
 
@@ -23,7 +23,7 @@ _READS = 8
 class Alive:
     """The lock is held. `beat` is when its process last said so, `since` when its beats last had a gap.
 
-    `number` is that of its last verb that was committed.
+    `number` is that of its last verb that was committed, `durability` what its commits survive.
     """
 
     beat: int
@@ -33,6 +33,7 @@ class Alive:
     writing: int | None = None
     away: Away | None = None
     number: int = 0
+    durability: str = ""
 
     def encode(self) -> bytes:
         """As it is written."""
@@ -45,6 +46,7 @@ class Alive:
             -1 if self.away is None else self.away.since,
             b"" if self.away is None else self.away.why.encode("utf-8", "replace")[:200],
             self.number,
+            self.durability.encode()[:8],
         )
         return record + _CHECK.pack(zlib.crc32(record))
 
@@ -55,7 +57,7 @@ def read(file: int) -> Alive | None:
         content = os.pread(file, _RECORD.size + _CHECK.size, 0)
         record, check = content[: _RECORD.size], content[_RECORD.size :]
         if len(check) == _CHECK.size and _CHECK.unpack(check)[0] == zlib.crc32(record):
-            beat, since, writing, pid, boot_id, away, why, number = _RECORD.unpack(record)
+            beat, since, writing, pid, boot_id, away, why, number, durability = _RECORD.unpack(record)
             return Alive(
                 beat,
                 since,
@@ -64,5 +66,6 @@ def read(file: int) -> Alive | None:
                 None if writing < 0 else writing,
                 None if away < 0 else Away(away, why.rstrip(b"\0").decode("utf-8", "ignore")),
                 number,
+                durability.rstrip(b"\0").decode(),
             )
     return None

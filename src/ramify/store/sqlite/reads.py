@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from ramify.model.context import A_NAME, ContextValue
-from ramify.model.death import Deaths
 from ramify.model.decision import Said
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.forgetting import check_remembered
@@ -19,7 +18,7 @@ from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
-from ramify.model.segment import Segment, SegmentState, unpack
+from ramify.model.segment import Segment, unpack
 from ramify.model.task import MAX_ID, Row, check_name
 from ramify.store.reads import (
     GROUP_SCAN,
@@ -35,7 +34,7 @@ from ramify.store.reads import (
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import context, held, joins, log, notes, once, rows
+from ramify.store.sqlite import context, held, joins, live, log, notes, once, rows
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.query import ask
@@ -63,11 +62,8 @@ CHILDREN = (
     " WHERE high_parent - low_parent >= 8192 AND low_parent <= ?1 AND high_parent >= ?1"
     ") AND s.published AND s.last > ?2 AND t.parent = ?1"
 )
-SEGMENT = (
-    "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, owner, state,"
-    " ran, held, silent, apart, alone FROM segment"
-)
 LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
+OF_OPEN_RUNS = "run IN (SELECT id FROM run INDEXED BY run_open WHERE ended IS NULL)"
 IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
 NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
 UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
@@ -137,14 +133,16 @@ class SqliteReads:
             found = db.execute(UNNAMED, (digest, rows.write_owner(owner), after))
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
 
-    def counts(self, run: int) -> Mapping[str, Mapping[int, int]]:
+    def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
+        chosen, values = ("run = ?", (run,)) if run is not None else (OF_OPEN_RUNS, ())
         with self._link.read() as db:
-            rows.run_row(db, run)
+            if run is not None:
+                rows.run_row(db, run)
             found: dict[str, dict[int, int]] = {}
             for kind, what, value in db.execute(
-                "SELECT kind, what, sum(value) FROM counter WHERE run = ? GROUP BY kind, what ORDER BY kind, what",
-                (run,),
+                f"SELECT kind, what, sum(value) FROM counter WHERE {chosen} GROUP BY kind, what ORDER BY kind, what",
+                values,
             ):
                 counts = found.setdefault(kind, {})
                 if value:
@@ -182,10 +180,7 @@ class SqliteReads:
     def segment(self, task: int) -> Segment | None:
         """The live row in which a task is set."""
         with self._link.read() as db:
-            row = rows.covering(db, task)
-            if row is None:
-                return None
-            return _segment(db.execute(f"{SEGMENT} WHERE id = ?", (row.id,)).fetchall()[0])
+            return live.covering(db, task)
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
@@ -284,12 +279,17 @@ class SqliteReads:
             )
             return _page((Span(*row) for row in found), lambda s: s.first, after, limit)
 
-    def segments(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Segment]:
+    def segments(
+        self, *, run: int | None = None, owner: int | None = None, after: int = 0, limit: int = 1000
+    ) -> Page[Segment]:
         """Rows of the segment table by id."""
         with self._link.read() as db:
-            found = db.execute(f"{SEGMENT} WHERE id > ? AND (?2 IS NULL OR run = ?2) ORDER BY id", (after, run))
-            shown = (_segment(row) for row in found)
-            return _page(shown, lambda r: r.id, after, limit)
+            return _page(live.rows_after(db, run, owner, after), lambda r: r.id, after, limit)
+
+    def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
+        """The ready rows that come first in each kind and queue."""
+        with self._link.read() as db:
+            return live.in_line(db, page_size(limit))
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """What the cancel of a run ended."""
@@ -345,6 +345,7 @@ class SqliteReads:
                 _names(kinds), _names(queues), version, told.writing if told else None,
                 told.away if told else None, boot, pids,
                 None if draining is None else msgspec.json.decode(draining, type=Said), parent,
+                told.durability if told else "",
             )
             for number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent in found
             for told in [self._liveness.alive(number)]
@@ -378,12 +379,6 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
 
 def _names(raw: str | None) -> tuple[str, ...] | None:
     return None if raw is None else msgspec.json.decode(raw, type=tuple[str, ...])
-
-
-def _segment(row: tuple[Any, ...]) -> Segment:
-    ran, held, silent, apart, alone = row[14:]
-    deaths = Deaths(ran, held, silent, bool(apart), bool(alone))
-    return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13])))
 
 
 def _join(row: tuple[Any, ...]) -> Join:

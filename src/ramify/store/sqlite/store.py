@@ -79,7 +79,7 @@ class SqliteStore:
             path, durability=durability, busy_timeout=busy_timeout, on_first_open=witnessed, reading=reading
         )
         self._time = StoreTime(self._clock, latest(self._link))
-        self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock)
+        self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock, durability=durability)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
         # Weak, so that a store that nobody holds any more lets go of its locks at once.

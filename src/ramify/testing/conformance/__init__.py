@@ -59,6 +59,7 @@ FILES = (
     "delays",
     "slots",
     "reads",
+    "live",
     "kin",
     "tail",
     "note",

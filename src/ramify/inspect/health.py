@@ -1,0 +1,296 @@
+"""Health: a store and all who work on it at one moment, for monitors. Is everybody well, and does the work go on?
+
+Bounded, however much there is: it reads what each process holds and the rows that come first in line, never all of
+them, and no log. So what it says of late and stuck work is a lower bound where there is much of it, and it says so.
+
+It decides nothing, and knows only what a store can tell: the doctor looks closer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+
+import msgspec
+
+from ramify.inspect.find import title, typed
+from ramify.inspect.held_up import held_up
+from ramify.inspect.live import at_work, in_words, is_alive, width
+from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.why import nobody_for, takers
+from ramify.model.policy import SECOND, added_of
+from ramify.model.process import Process
+from ramify.model.run import Order, RunState, StoredRun, is_stalled
+from ramify.model.segment import Segment
+from ramify.store.clock import Clock, SystemClock
+from ramify.store.contract import GAP_SHARE, Description, Store
+from ramify.store.reads import PAGE_LIMIT, Reads
+
+#: Others may take the work of a process that has not beaten for this long.
+DEAD_AFTER = 60.0
+#: One that has not beaten for this long starts nothing, and hangs, or its machine does.
+SILENT_SECONDS = DEAD_AFTER / GAP_SHARE
+#: How many rows of each kind and queue, and how many runs, are looked at.
+LOOKED = 100
+#: How long a run that ended without being finished is told of.
+TOLD_SECONDS = 86_400
+
+
+#: What commits survive, the weakest first.
+_KEEPS = {
+    "process": "every commit that returned, except power loss",
+    "power": "every commit that returned, through power loss",
+}
+
+
+class ProcessState(StrEnum):
+    """How a process is, as far as its store can tell."""
+
+    WORKING = "working"
+    DRAINING = "draining"
+    #: It is there, and was not heard of, or cannot write.
+    UNREACHABLE = "unreachable"
+    #: It died, and nobody has offered its work again yet.
+    DEAD = "dead"
+
+
+class ProcessHealth(msgspec.Struct, frozen=True):
+    """A process that has not ended: how it is, how long ago it last beat, and how many tasks it holds.
+
+    `trouble` is what is wrong with it, in words; `durability` is what its commits survive, if it said.
+    """
+
+    process: int
+    pid: int
+    host: str
+    state: ProcessState
+    beat_age: float | None
+    tasks: int
+    version: str
+    durability: str
+    trouble: str | None = None
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong with it; one that drains is well."""
+        return self.trouble is None
+
+
+class ReadyTask(msgspec.Struct, frozen=True):
+    """A task that could run now, and for how long: since it was added, or since it was due."""
+
+    task: int
+    run: int
+    kind: str
+    queue: str
+    seconds: float
+
+
+class LateWork(msgspec.Struct, frozen=True):
+    """Tasks whose time has come and that nobody has begun; `at_least` when there may be more of them."""
+
+    tasks: int = 0
+    at_least: bool = False
+    oldest: ReadyTask | None = None
+
+
+class StuckRun(msgspec.Struct, frozen=True):
+    """A run that does not go on unless somebody does something, and why. One that waits for a time, an answer or
+    another run is not stuck.
+    """
+
+    run: int
+    title: str
+    reason: str
+    advice: str | None = None
+
+
+class StoreHealth(msgspec.Struct, frozen=True):
+    """Which store it is, what it keeps as its live processes use it, and the sizes of its file and write-ahead log.
+
+    `durability` is the weakest that one of them chose; None when nobody works, or the store leaves no choice.
+    """
+
+    name: str
+    location: str
+    keeps: str
+    lacks: str
+    durability: str | None = None
+    bytes: int | None = None
+    log_bytes: int | None = None
+
+
+class Health(msgspec.Struct, frozen=True):
+    """A store at one moment, by its clock. `oldest` is the oldest of the ready tasks that come first in line.
+    `at_least` says that there may be more stuck runs than these.
+    """
+
+    store: StoreHealth
+    at: int
+    processes: Sequence[ProcessHealth] = ()
+    oldest: ReadyTask | None = None
+    late: LateWork = LateWork()
+    stuck: Sequence[StuckRun] = ()
+    at_least: bool = False
+
+    @property
+    def unhealthy(self) -> Sequence[ProcessHealth]:
+        """The processes with which something is wrong."""
+        return [process for process in self.processes if not process.healthy]
+
+
+def health_of(store: Store, clock: Clock | None = None) -> Health:
+    """Look at a store and all who work on it."""
+    reads, now, monotonic = store.reads, store.now(), (clock or SystemClock()).monotonic()
+    # Commands that came in for a moment do no tasks.
+    processes = [each for each in reads.processes() if not each.reaped and each.kinds != ()]
+    held = {each.id: reads.segments(owner=each.id, limit=PAGE_LIMIT).rows for each in processes}
+    waiting = reads.in_line(limit=LOOKED)
+    ready = [row for row in waiting if row.due is None or row.due <= now]
+    stuck, at_least = _stuck(store, ready, processes, held, now)
+    return Health(
+        _store(store.describe(), processes),
+        now,
+        [process_health(each, sum(map(width, held[each.id])), monotonic) for each in processes],
+        _oldest(reads, ready, now),
+        _late(reads, [row for row in ready if row.due is not None], now),
+        stuck,
+        at_least,
+    )
+
+
+def process_health(process: Process, tasks: int, monotonic: int) -> ProcessHealth:
+    """How a process that has not ended is, at a monotonic time; it holds so many tasks."""
+    age = None if process.beat is None else max(0, monotonic - process.beat) / SECOND
+    state, trouble = _state_of(process, age, monotonic)
+    return ProcessHealth(
+        process.id, process.pid, process.host, state, age, tasks, process.version, process.durability, trouble
+    )
+
+
+def _state_of(process: Process, age: float | None, monotonic: int) -> tuple[ProcessState, str | None]:
+    if age is None:
+        return ProcessState.DEAD, "it died, and nobody has offered its work again yet"
+    if age > SILENT_SECONDS:
+        return ProcessState.UNREACHABLE, f"it was not heard of for {age:,.0f} s: it hangs, or its machine sleeps"
+    in_the_way = next(held_up([process], monotonic), None)
+    if in_the_way is not None:
+        return ProcessState.UNREACHABLE, in_the_way.text
+    return (ProcessState.WORKING if process.draining is None else ProcessState.DRAINING), None
+
+
+def file_sizes(store: Description) -> tuple[int | None, int | None]:
+    """The sizes of a store's file and of its write-ahead log; they are never opened beside it."""
+    if store.file is None or not os.path.isfile(store.file):
+        return None, None
+    try:
+        return os.stat(store.file).st_size, os.stat(f"{store.file}-wal").st_size
+    except FileNotFoundError:
+        return os.stat(store.file).st_size, 0
+
+
+def _store(about: Description, processes: Sequence[Process]) -> StoreHealth:
+    chosen = {process.durability for process in processes if is_alive(process)}
+    weakest = next((each for each in _KEEPS if each in chosen), None)
+    # What the store says of itself is how this client has opened it, and others may have chosen otherwise.
+    keeps = about.keeps if weakest is None else _KEEPS[weakest]
+    return StoreHealth(about.name, about.location, keeps, about.lacks, weakest, *file_sizes(about))
+
+
+def _oldest(reads: Reads, rows: Sequence[Segment], now: int) -> ReadyTask | None:
+    """The oldest of the first rows of each kind and queue: behind those, rank decides and not age."""
+    heads: dict[tuple[str, str, bool], Segment] = {}
+    for row in sorted(rows, key=lambda row: row.rank if row.due is None else row.due):
+        heads.setdefault((row.kind, row.queue, row.due is None), row)
+    found = [_ready(reads, row, now) for row in list(heads.values())[:LOOKED]]
+    return max(found, key=lambda each: each.seconds, default=None)
+
+
+def _ready(reads: Reads, row: Segment, now: int) -> ReadyTask:
+    task = row.tasks[0]
+    since = row.due
+    if since is None:
+        known = reads.task(task)
+        deep = row.round if reads.run(row.run).order is Order.DEPTH_FIRST else 0
+        since = added_of(row.rank, 0 if known is None else known.priority, deep)
+    return ReadyTask(task, row.run, row.kind, row.queue, max(0, now - since) / SECOND)
+
+
+def _late(reads: Reads, rows: Sequence[Segment], now: int) -> LateWork:
+    if not rows:
+        return LateWork()
+    oldest = min(rows, key=lambda row: (row.due, row.id))
+    return LateWork(sum(map(width, rows)), _is_crowded(rows), _ready(reads, oldest, now))
+
+
+def _is_crowded(rows: Sequence[Segment]) -> bool:
+    """Whether there may be more rows of a kind and queue than were looked at."""
+    lines = Counter((row.kind, row.queue, row.due is None) for row in rows)
+    return max(lines.values(), default=0) >= LOOKED
+
+
+def _stuck(
+    store: Store,
+    ready: Sequence[Segment],
+    processes: Sequence[Process],
+    held: Mapping[int, Sequence[Segment]],
+    now: int,
+) -> tuple[list[StuckRun], bool]:
+    """Runs that do not go on by themselves, the first reason for each; and whether there may be more."""
+    reads = store.reads
+    paused = reads.runs(state=RunState.PAUSED, limit=LOOKED)
+    found = {run.id: _paused(run) for run in paused.rows}
+    at_least = paused.more
+    for run, reason, advice in _unserved(store, ready, processes, held):
+        if run not in found:
+            found[run] = StuckRun(run, title(reads.run(run)), reason, advice)
+        # Behind those that were looked at there may be rows of other runs.
+        at_least = at_least or _is_crowded(ready)
+    for newest in reads.runs(newest_first=True, limit=LOOKED).rows:
+        if newest.id not in found and (in_vain := _in_vain(reads, newest, now)) is not None:
+            found[newest.id] = StuckRun(newest.id, title(newest), in_vain, f"ramify errors {typed(newest)}")
+    return list(found.values()), at_least
+
+
+def _paused(run: StoredRun) -> StuckRun:
+    told = "paused" if run.decision is None else str(run.decision)
+    return StuckRun(run.id, title(run), told, f"ramify resume {typed(run)}")
+
+
+def _unserved(
+    store: Store, ready: Sequence[Segment], processes: Sequence[Process], held: Mapping[int, Sequence[Segment]]
+) -> Iterator[tuple[int, str, str]]:
+    """Runs with work that nobody will take: the run, why, and what to do."""
+    working = at_work(processes)
+    for row in ready:
+        nobody = nobody_for(row, working)
+        if nobody is not None:
+            yield row.run, f"task {row.tasks[0]} is ready, and {nobody[1]}", nobody[2]
+    if takers(working):
+        # They offer what the dead held, and move on what can be moved.
+        return
+    for process in processes:
+        if not is_alive(process):
+            for row in held[process.id]:
+                yield (
+                    row.run,
+                    f"{in_words(process)} holds task {row.tasks[0]} and is dead, and nobody works",
+                    "start one",
+                )
+    for run, _ in store.movable(LOOKED):
+        yield run, "it can go on, and no process works on this store", "start one"
+
+
+def _in_vain(reads: Reads, run: StoredRun, now: int) -> str | None:
+    """Why a run is over, or has nothing left to do, without having come to anything; None when that is not so."""
+    if run.ended is not None and now - run.ended > TOLD_SECONDS * SECOND:
+        return None
+    if is_stalled(run):
+        return run.reason
+    if run.state not in (RunState.OPEN, RunState.FAILED, RunState.HALTED):
+        return None
+    total = sum(counts_of(reads, run.id).values(), Counts())
+    ran = total.ended - total.skipped - total.cancelled
+    return "all of its tasks are in quarantine" if ran and not total.pending and ran == total.quarantined else None

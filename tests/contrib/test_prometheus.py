@@ -1,0 +1,128 @@
+"""Metrics for Prometheus, scraped over HTTP."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ramify import ConfigError, Defer, Engine
+from ramify.contrib.prometheus import Metrics
+from ramify.kernel.signals import Attempts, Buried, Worked
+from tests.kernel.shop import wait_until
+
+Sample = tuple[str, tuple[tuple[str, str], ...]]
+
+
+def samples(text: str) -> dict[Sample, float]:
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def scrape(port: int) -> dict[Sample, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        return samples(answer.read().decode())
+
+
+def of(name: str, **labels: str) -> Sample:
+    return name, tuple(sorted(labels.items()))
+
+
+@pytest.fixture
+def engine() -> Engine:
+    engine = Engine("memory:")
+
+    @engine.task(retries=1)
+    def work(n: int) -> int:
+        if n == 0:
+            raise ValueError("zero")
+        return n
+
+    @engine.task(retries=0)
+    def wait() -> None:
+        raise Defer(60)
+
+    engine.start([work.of(n) for n in range(4)], order="any")
+    engine.start(wait.of())
+    return engine
+
+
+def test_a_scrape_tells_what_was_done_and_what_is_left(engine: Engine) -> None:
+    metrics = Metrics(engine)
+    with metrics.serve(0) as port:
+        before = scrape(port)
+        assert before[of("ramify_pending_tasks", task="work")] == 4
+        assert before[of("ramify_workers", state="working")] == 0
+        assert before[of("ramify_stuck_runs")] == 2
+        with engine.working(threads=1):
+            wait_until(lambda: of("ramify_deferrals_total", queue="default", task="wait") in scrape(port))
+            wait_until(
+                lambda: scrape(port).get(of("ramify_tasks_total", queue="default", task="work", outcome="failed"))
+            )
+            assert scrape(port)[of("ramify_workers", state="working")] == 1
+        found = scrape(port)
+    labels = {"queue": "default", "task": "work"}
+    assert found[of("ramify_tasks_total", **labels, outcome="done")] == 3
+    assert found[of("ramify_tasks_total", **labels, outcome="failed")] == 1
+    assert found[of("ramify_retries_total", **labels)] == 1
+    assert found[of("ramify_task_duration_seconds_count", **labels)] == 5
+    assert found[of("ramify_task_duration_seconds_bucket", **labels, le="+Inf")] == 5
+    assert found[of("ramify_claimed_tasks_total")] >= 5
+    assert found[of("ramify_commit_duration_seconds_count")] >= 1
+    assert found[of("ramify_commit_duration_seconds_sum")] > 0
+    assert found[of("ramify_pending_tasks", task="wait")] == 1
+    assert of("ramify_pending_tasks", task="work") not in found
+    assert found[of("ramify_store_up")] == 1
+
+
+def test_buckets_hold_all_that_is_below_them(engine: Engine) -> None:
+    metrics, registry = Metrics(engine), CollectorRegistry()
+    registry.register(metrics)
+    signals = engine._inside.signals()
+    for _ in range(2):
+        signals.send(Worked(0, 1, 0.5, 1, (Attempts("work", "mail", (("done", 6),), 9.0, (3, 2, *[0] * 11, 1)),)))
+    signals.send(Buried((7,), 11))
+    found = samples(generate_latest(registry).decode())
+    labels = {"queue": "mail", "task": "work"}
+    assert found[of("ramify_task_duration_seconds_bucket", **labels, le="0.001")] == 6
+    assert found[of("ramify_task_duration_seconds_bucket", **labels, le="0.005")] == 10
+    assert found[of("ramify_task_duration_seconds_bucket", **labels, le="7200.0")] == 10
+    assert found[of("ramify_task_duration_seconds_bucket", **labels, le="+Inf")] == 12
+    assert found[of("ramify_task_duration_seconds_sum", **labels)] == 18.0
+    assert found[of("ramify_fenced_writes_total")] == 2
+    assert found[of("ramify_redelivered_total")] == 11
+
+
+def test_whoever_registers_it_does_not_open_the_store(tmp_path: Path) -> None:
+    CollectorRegistry(auto_describe=True).register(Metrics(Engine(tmp_path / "walk.db")))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_while_the_store_cannot_be_read_what_was_counted_is_told(tmp_path: Path) -> None:
+    (tmp_path / "walk.db").write_text("this is no store")
+    registry = CollectorRegistry()
+    registry.register(Metrics(Engine(tmp_path / "walk.db")))
+    found = samples(generate_latest(registry).decode())
+    assert (found[of("ramify_store_up")], found[of("ramify_claimed_tasks_total")]) == (0, 0)
+
+
+def test_a_port_that_is_taken_is_refused_in_words(engine: Engine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port} .*give another port"), Metrics(engine).serve(port):
+            pass
+
+
+def test_without_its_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    monkeypatch.delitem(sys.modules, "ramify.contrib.prometheus")
+    with pytest.raises(Exception, match=r"pip install 'ramify\[prometheus\]'"):
+        __import__("ramify.contrib.prometheus")
