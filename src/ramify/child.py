@@ -18,16 +18,18 @@ from collections.abc import Sequence
 
 from ramify.engine.address import load_engine
 from ramify.engine.chorus import words_of
-from ramify.engine.crew import END_OF_URL, NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
+from ramify.engine.member import END_OF_URL, NOT_STARTED, Orders, Service
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.kernel import Kernel
+from ramify.kernel.pressure import resident_bytes
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Entered, Signal, Stopping
+from ramify.kernel.signals import Entered, Saved, Signal, Stopping, Took
 from ramify.store import forks
 
+MEGABYTE = 1_000_000
 #: Seconds between two signs of life while the engine is imported and its store is opened.
 SAY_EVERY = 5.0
 
@@ -40,6 +42,7 @@ class Report:
         self._fd = fd
         forks.register(self)
         self._has_entered = threading.Event()
+        self._is_idle = False
 
     def say(self, line: str) -> None:
         """Write one line."""
@@ -83,6 +86,12 @@ class Report:
 
         threading.Thread(target=go_on, name="ramify-starting", daemon=True).start()
 
+    def idle(self) -> None:
+        """In a burst: nothing is ready. Said once, until there is something to do again."""
+        if not self._is_idle:
+            self._is_idle = True
+            self.say("idle")
+
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
@@ -97,10 +106,43 @@ class Report:
                 self.say(f"process {process}")
             case Stopping("saving"):
                 self.say("saving")
+            case Took(tasks) if tasks and self._is_idle:
+                self._is_idle = False
+                self.say("busy")
             case _:
                 words = words_of(signal)
                 if words is not None:
                     self.say(f"signal {words}")
+
+
+class Recycling:
+    """A listener that ends this process between two tasks, for another to take its place: it looks at each commit."""
+
+    def __init__(self, kernel: Kernel, service: Service, report: Report) -> None:
+        self._kernel = kernel
+        self._service = service
+        self._report = report
+        self._done = 0
+        self._is_leaving = False
+
+    def __call__(self, signal: Signal) -> None:
+        """Hear a signal."""
+        if isinstance(signal, Saved) and not self._is_leaving:
+            self._done += signal.outcomes
+            why = self._why()
+            if why is not None:
+                self._is_leaving = True
+                self._report.say(f"recycled {why}")
+                self._kernel.finish()
+
+    def _why(self) -> str | None:
+        most, megabytes = self._service.recycle_tasks, self._service.recycle_mb
+        if most is not None and self._done >= most:
+            return f"it had done {self._done:,} tasks"
+        used = None if megabytes is None else resident_bytes()
+        if megabytes is not None and used is not None and used > megabytes * MEGABYTE:
+            return f"it used {used / MEGABYTE:,.0f} MB"
+        return None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -163,8 +205,10 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         dead_after=orders.dead_after,
         supervisor=os.getppid(),
         on_beat=lambda: report.say(f"beat {kernel.core.leases.adapters[False].target}"),
+        on_idle=report.idle if orders.service.burst else None,
     )
     kernel = engine._inside.kernel(settings)
+    kernel.signals.listen(Recycling(kernel, orders.service, report))
     return kernel
 
 

@@ -12,31 +12,23 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
 from ramify.engine.chorus import Chorus
+from ramify.engine.member import NOT_STARTED, Member, Orders, hire, why
 from ramify.engine.obituary import Obituary
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store import forks
 from ramify.store.contract import Store
-from ramify.store.open import Durability
 
-#: Neither a URL nor a file name can hold it.
-END_OF_URL = b"\0"
 #: A child that was not heard of for this long is killed and replaced.
 HUNG_AFTER = 50.0
-#: A child that could not be started at all leaves with this code and one line on its standard error.
-NOT_STARTED = 3
 #: A child that lived for less than this is replaced after a pause that doubles from the first to the longest.
 SHORT_LIFE = 1.0
 FIRST_PAUSE = 0.1
@@ -47,58 +39,10 @@ LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
 #: A child that missed so many beats is not turning, and a task of it that is out of time is why.
 BEATS_MISSED = 3
+#: A burst is over when its children had nothing to do for so long: one may just be about to say that it has found work.
+QUIET = 0.2
 #: How much longer than its grace period a child may take to be gone.
 TO_BE_GONE = 5.0
-
-
-class Orders(msgspec.Struct, frozen=True):
-    """What a child is told: where the engine is, and what to work on. Everybody can read it in a list of processes, so
-    the store's URL, which may hold a password, is not in it: that goes through the line.
-    """
-
-    address: str
-    #: Where the program finds modules.
-    path: tuple[str, ...] = ()
-    durability: Durability = "power"
-    runs: tuple[int, ...] | None = None
-    until_ended: bool = False
-    queues: tuple[str, ...] | None = None
-    threads: int | None = None
-    grace: float = 25.0
-    beat_every: float = 1.0
-    dead_after: float = 60.0
-
-    def encode(self) -> str:
-        """As one argument of a command line."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def decode(cls, text: str) -> Orders:
-        """What `encode` made."""
-        return msgspec.json.decode(text, type=cls)
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """One child."""
-
-    child: subprocess.Popen[bytes]
-    line: socket.socket
-    started: float
-    heard: float
-    #: What is known of it in case it dies.
-    obituary: Obituary
-    process: int | None = None
-    #: How many threads it works with, as far as it said.
-    threads: int | None = None
-    thread: threading.Thread | None = None
-    #: Whether it said that nobody need take its place: its runs have ended, or somebody asked it to leave.
-    is_over: bool = False
-    last_words: list[str] = field(default_factory=list)
-    #: Why we killed it.
-    killed_for: str | None = None
-    #: Whether it ended because a person must look at the store.
-    met_damage: bool = False
 
 
 class Crew:
@@ -136,6 +80,8 @@ class Crew:
         self._troubles = 0
         self._timers: set[threading.Timer] = set()
         self._looked = 0.0
+        #: Since when no child of a burst has anything to do.
+        self._idle_since: float | None = None
         self.replaced = 0
         forks.register(self)
 
@@ -159,8 +105,9 @@ class Crew:
         with self._changed:
             self._looked = self._clock()
             while self._members or self._timers:
-                self._changed.wait(min(1.0, self._hung_after / 4))
+                self._changed.wait(min(QUIET if self._orders.service.burst else 1.0, self._hung_after / 4))
                 self._kill_hung()
+                self._end_burst()
         if self._is_stopping:
             self.signals.send(Stopping("done"))
         if self._failure is not None:
@@ -177,7 +124,7 @@ class Crew:
             self._changed.notify_all()
         self.signals.send(Stopping("draining", len(members)))
         for member in members:
-            _send(member, signal.SIGTERM)
+            member.send(signal.SIGTERM)
         threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
 
     def kill(self) -> None:
@@ -188,7 +135,7 @@ class Crew:
         for member in members:
             # Whoever buries it reads only this, and a child may not have heard yet that it was asked to stop.
             member.obituary.excuse(member.process)
-            _send(member, signal.SIGKILL)
+            member.send(signal.SIGKILL)
 
     def orphan(self) -> None:
         """In a forked child: close the lines, which tell the children of the crew by closing that its process died."""
@@ -204,34 +151,17 @@ class Crew:
                 self._changed.wait(end - self._clock())
             stubborn = list(self._members.intersection(members))
         for member in stubborn:
-            _send(member, signal.SIGKILL)
+            member.send(signal.SIGKILL)
 
     def _hire(self, threads: int | None = None) -> None:
-        now = self._clock()
         orders = self._orders if threads is None else msgspec.structs.replace(self._orders, threads=threads)
-        ours, theirs = socket.socketpair()
-        with contextlib.ExitStack() as half_hired:
-            half_hired.enter_context(ours)
-            # The child has its end by then, or there is no child.
-            with theirs:
-                child = subprocess.Popen(
-                    [sys.executable, "-m", "ramify.child", orders.encode(), str(theirs.fileno())],
-                    # What a task starts may read it to its end, so it is not the line, which has none.
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                )
-            # It fits into the line, so this waits for nobody; a child that is gone by now is noticed below.
-            with contextlib.suppress(OSError):
-                ours.sendall(self._url.encode("utf-8", "surrogateescape") + END_OF_URL)
-            half_hired.pop_all()
-        member = Member(child, ours, now, now, Obituary(self._store.records))
+        member = hire(orders, self._url, Obituary(self._store.records), self._clock())
         with self._changed:
             self._members.add(member)
             stopping = self._is_stopping
-        member.thread = threading.Thread(target=self._watch, args=(member,), name="ramify-watch", daemon=True)
-        member.thread.start()
+        threading.Thread(target=self._watch, args=(member,), name="ramify-watch", daemon=True).start()
         if stopping:
-            _send(member, signal.SIGTERM)
+            member.send(signal.SIGTERM)
 
     def _watch(self, member: Member) -> None:
         """Listen to one child until it ends. Its end is told by the operating system, not by silence."""
@@ -279,6 +209,11 @@ class Crew:
                         self._say(f"worker {member.child.pid}: {rest}")
                 elif word == "saving":
                     self._saves()
+                elif word == "recycled":
+                    member.recycled_for = rest
+                elif word in ("idle", "busy"):
+                    member.is_idle = word == "idle"
+                    self._idle_since = None
 
     def _saves(self) -> None:
         """A child saves what it has done; said once, for all of them."""
@@ -298,11 +233,11 @@ class Crew:
             self._failure = StoreBroken(text) if member.met_damage else ConfigError(text)
             self._is_stopping = True
             for other in self._members:
-                _send(other, signal.SIGTERM)
+                other.send(signal.SIGTERM)
             return
         self.replaced += 1
-        self.signals.send(Replaced("process", member.killed_for or _why(code)))
-        if self._clock() - member.started >= SHORT_LIFE or code == REPLACE_ME:
+        self.signals.send(Replaced("process", why(member, code)))
+        if self._clock() - member.started >= SHORT_LIFE or code == REPLACE_ME or member.recycled_for is not None:
             self._pauses = 0
             pause = 0.0
         else:
@@ -336,6 +271,15 @@ class Crew:
                 self._rehire_in(LONGEST_PAUSE, threads)
             self._changed.notify_all()
 
+    def _end_burst(self) -> None:
+        """Stop once all children have found nothing to do; one that is at work may make work for the others."""
+        if self._timers or self._is_stopping or not all(member.is_idle for member in self._members):
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = self._clock()
+        elif self._clock() - self._idle_since >= QUIET:
+            self.stop()
+
     def _kill_hung(self) -> None:
         now = self._clock()
         # Who has not looked for so long was asleep itself (a job in the background, a frozen container), as they were.
@@ -343,9 +287,9 @@ class Crew:
         for member in self._members:
             if has_slept:
                 member.heard = now
-            elif (why := self._why_hung(member, now - member.heard)) is not None:
-                member.heard, member.killed_for = now, why
-                _send(member, signal.SIGKILL)
+            elif (reason := self._why_hung(member, now - member.heard)) is not None:
+                member.heard, member.killed_for = now, reason
+                member.send(signal.SIGKILL)
 
     def _why_hung(self, member: Member, silent: float) -> str | None:
         """Why a child must be killed; None when it need not."""
@@ -357,20 +301,3 @@ class Crew:
             late = member.obituary.find_late(member.process)
             return None if late is None else f"task {late} ran out of time and lets nothing else run"
         return None
-
-
-def _send(member: Member, number: int) -> None:
-    # Popen knows whether the child was waited for already, so a number that somebody else has by now is never hit.
-    if member.child.poll() is None:
-        member.child.send_signal(number)
-
-
-def _why(code: int) -> str:
-    if code == REPLACE_ME:
-        return "it ended itself to be rid of a task that ran out of time"
-    if code < 0:
-        try:
-            return f"it was killed ({signal.Signals(-code).name})"
-        except ValueError:
-            return f"it was killed (signal {-code})"
-    return f"it ended with code {code}"

@@ -43,6 +43,8 @@ class Appetite:
         self._dues: list[float] = []
         #: Where suspects were put back because of a limit; nothing is taken there until it lets somebody start.
         self.parked: set[Where] = set()
+        #: Whether nothing more is taken, for good.
+        self.is_over = False
         self.is_dry = False
         self.dry_until = 0.0
         self.scarce = False
@@ -102,7 +104,7 @@ class Appetite:
             self.stirred()
         if self.is_dry and (not self._holdings or now < self.dry_until):
             return None
-        if self.is_shut(now) or now < self.holds_off_until:
+        if self.is_over or self.is_shut(now) or now < self.holds_off_until:
             return None
         limit = self._leases.sizes.limit(self.room, self._startable())
         if not limit:

@@ -33,7 +33,7 @@ class Settings:
     memory from being rounded, so that a test can step over them. `threads=None` adapts; 0 runs plain handlers in the
     calling thread. `supervisor` is the number of the process that replaces this one when it ends, so that it may end
     itself to be rid of a task that cannot be stopped. `on_beat` is called by the heartbeat's thread, so that a
-    supervisor hears whether this process still turns.
+    supervisor hears whether this process still turns; `on_idle` by the loop when it holds nothing and finds nothing.
     """
 
     runs: frozenset[int] | None = None
@@ -56,6 +56,7 @@ class Settings:
     log_level: int = 20
     log_lines: int = 1_000
     on_beat: Callable[[], None] | None = None
+    on_idle: Callable[[], None] | None = None
 
     @property
     def slots(self) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from ramify.cli.loading import engine_at
 from ramify.cli.main import INTERRUPTED
-from ramify.cli.numbers import PROCESSES
+from ramify.cli.numbers import COUNT, PROCESSES
 from ramify.cli.out import tell
 from ramify.engine.inside import Inside
+from ramify.engine.member import Service
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import StopTeller
+from ramify.inspect.left import left_in_words
 from ramify.kernel.settings import MOST_THREADS, Settings
 
 
@@ -21,32 +25,39 @@ from ramify.kernel.settings import MOST_THREADS, Settings
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
 )
-@click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
+@click.option("--processes", type=PROCESSES, help="So many worker processes; without it, everything is in this one.")
+@click.option("--burst", is_flag=True, help="End once nothing is ready, and say what is left.")
+@click.option(
+    "--grace", type=click.FloatRange(0), default=25.0, show_default=True, help="Seconds that tasks get at a stop."
+)
+@click.option("--recycle-tasks", type=COUNT, help="Replace a worker process when it has done so many tasks.")
+@click.option("--recycle-mb", type=COUNT, help="Replace a worker process that uses more megabytes of memory.")
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(
-    context: click.Context,
-    /,
-    address: str,
-    queues: tuple[str, ...],
-    threads: int | None,
-    processes: int,
-    url: str | None,
-) -> None:
+    context: click.Context, /, address: str, queues: tuple[str, ...], threads: int | None, processes: int | None,
+    burst: bool, grace: float, recycle_tasks: int | None, recycle_mb: int | None, url: str | None,
+) -> None:  # fmt: skip
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
     Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once.
     """
+    service = Service(burst, recycle_tasks, recycle_mb)
+    if processes is None:
+        # Somebody must be there to start the next one.
+        processes = int(recycle_tasks is not None or recycle_mb is not None)
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
-    chosen = frozenset(queues) or None
+    chosen = Settings(queues=frozenset(queues) or None, threads=threads, grace=grace)
     about = inside.store.describe()
     tell(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
     try:
         if processes:
-            attend(inside, crew_of(inside, processes, threads, queues=chosen)).raise_it()
+            attend(inside, crew_of(inside, processes, chosen, service)).raise_it()
         else:
-            _here(inside, threads, chosen).raise_it()
+            _here(inside, chosen, service).raise_it()
+        if burst:
+            tell(f"nothing is ready; left: {left_in_words(inside.store) or 'nothing'}")
     except (KeyboardInterrupt, Terminated):
         tell("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -54,9 +65,9 @@ def worker(
         engine.close()
 
 
-def _here(inside: Inside, threads: int | None, queues: frozenset[str] | None) -> Stopped:
+def _here(inside: Inside, chosen: Settings, service: Service) -> Stopped:
     with inside.using_resources():
-        kernel = inside.kernel(Settings(queues=queues, threads=threads))
+        kernel = inside.kernel(replace(chosen, on_idle=(lambda: kernel.stop()) if service.burst else None))
         with stopping_well(kernel.stop, inside.say) as stopped:
             kernel.signals.listen(StopTeller(inside.say, stopped.was_asked))
             kernel.start()
