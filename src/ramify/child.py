@@ -2,13 +2,14 @@
 
 It imports the engine, works with a kernel of its own, and writes a word to FD with every beat, so that the crew can
 tell a hung child from a busy one. FD closes when the crew's process dies; then it stops. It stays with this process:
-neither what a task starts nor what it forks has it. SIGTERM stops it, however often it comes; SIGINT is left to the
-crew, because a terminal sends it to both.
+neither what a task starts nor what it forks has it. SIGTERM stops it, however often it comes, and SIGUSR1 lets it write
+its stacks; SIGINT and the signals that steer a crew are left to the crew, because a terminal sends them to both.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import queue
 import signal
@@ -151,7 +152,9 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("python -m ramify.child is started by processes=N, not by hand; see `ramify run --help`\n")
         return 2
     # Not ignored: what a task starts would ignore it too.
-    hear((signal.SIGINT,), lambda number, frame: None)
+    hear((signal.SIGINT, signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU), lambda number, frame: None)
+    # Written by the signal itself, whoever holds the interpreter. Before the import: a program may use it otherwise.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     orders = Orders.decode(argv[0])
     report = Report(int(argv[1]))
     report.keep_saying("starting")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,92 @@ def test_a_burst_without_anything_to_do_ends_at_once(program: Path) -> None:
     command = [*RAMIFY, "worker", "walk.py:engine", "--burst", "--processes", "1"]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONG)
     assert found.stderr.splitlines()[-1] == "nothing is ready; left: nothing"
+
+
+class Serving:
+    """A worker that is being served, and what it says, line by line."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*RAMIFY, "worker", "walk.py:engine", *options], stderr=subprocess.PIPE, text=True
+        )
+        self.said: list[str] = []
+
+    def hears(self, *patterns: str) -> None:
+        """Wait until all of these were said, in any order."""
+        assert self.process.stderr is not None
+        missing = list(patterns)
+        while missing:
+            line = self.process.stderr.readline()
+            assert line, f"it ended without saying {missing}: {self.said}"
+            self.said.append(line.rstrip())
+            missing = [pattern for pattern in missing if not re.search(pattern, line)]
+
+    def stop(self) -> int:
+        self.process.terminate()
+        self.process.communicate(timeout=LONG)
+        return self.process.returncode
+
+
+@pytest.fixture
+def serve(program: Path) -> Iterator[Callable[..., Serving]]:
+    """Workers on the program; none is left at the end."""
+    made: list[Serving] = []
+
+    def begin(*options: str) -> Serving:
+        made.append(Serving(*options))
+        made[-1].hears("^working on")
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.process.kill()
+        each.process.communicate()
+
+
+def began(program: Path, name: str) -> None:
+    """Wait until a task that waits for this name has begun."""
+    store, seen = open_store("walk.db"), 0
+    try:
+        while not (program / f"{name}.began").exists():
+            seen = store.wait(0.1, seen)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
+def test_a_worker_tells_what_it_holds_and_where_its_threads_are(
+    program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve(*options)
+    began(program, "go")
+    worker.process.send_signal(signal.SIGUSR1)
+    worker.hears(r"^worker \d+: .*holds 1 wait_for; runs task \d+", r'File ".*walk.py", line \d+ in wait_for')
+    (program / "go").touch()
+    assert worker.stop() == 130
+
+
+def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serving]) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve("--processes", "1")
+    began(program, "go")
+    worker.process.send_signal(signal.SIGTTIN)
+    worker.hears("^one more worker process: 2$")
+    worker.process.send_signal(signal.SIGTTOU)
+    worker.hears("^one worker process less: 1$")
+    (program / "go").touch()
+    (program / "walk.py").write_text(PROGRAM.replace('".began"', '".begun"'))
+    worker.process.send_signal(signal.SIGHUP)
+    worker.hears("^reloaded$")
+    text = "from walk import *; engine.start([wait_for.of('go')], name='again').wait()"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
+    assert (program / "go.begun").exists()
+    assert worker.stop() == 130
+
+
+def test_a_worker_without_processes_says_that_it_has_none_to_replace(serve: Callable[..., Serving]) -> None:
+    worker = serve()
+    worker.process.send_signal(signal.SIGHUP)
+    worker.hears("^there are no worker processes to replace")
+    assert worker.stop() == 130

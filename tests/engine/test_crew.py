@@ -98,10 +98,11 @@ class Watched:
         self.replaced: list[str] = []
         signals = Signals()
         signals.listen(self._hear)
+        self.said: list[str] = []
         kept = {name: given.pop(name) for name in ("hung_after", "clock") if name in given}
         self.folder, self.address = folder, f"{folder / 'staff.py'}:engine"
         orders = Orders(address=self.address, **given)
-        self.crew = Crew(orders, size, self.store, signals, url=str(folder / "crew.db"), **kept)
+        self.crew = Crew(orders, size, self.store, signals, url=str(folder / "crew.db"), say=self.said.append, **kept)
         self.trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._wait, daemon=True)
 
@@ -489,3 +490,95 @@ def test_children_of_a_burst_stay_while_one_of_them_may_make_work_for_the_others
         assert (run.counts.done, watched.replaced, watched.trouble) == (1, [], None)
     finally:
         watched.close()
+
+
+def at_work(watched: Watched, many: int) -> Callable[[], bool]:
+    """Whether so many children are there, and all of them have come in."""
+    return lambda: [bool(member.process) for member in watched.crew.members] == [True] * many
+
+
+def test_a_reload_replaces_the_children_one_by_one_and_never_leaves_fewer_at_work(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(MODULE, size=2)
+    wait_until(at_work(watched, 2), "two children at work")
+    before, fewest = watched.crew.pids, [2]
+
+    def are_others() -> bool:
+        fewest.append(sum(member.process is not None for member in watched.crew.members))
+        return watched.said[-1:] == ["reloaded"]
+
+    watched.crew.reload()
+    wait_until(are_others, "the reload")
+    assert min(fewest) == 2
+    wait_until(at_work(watched, 2), "two other children at work")
+    assert not set(before).intersection(watched.crew.pids)
+    assert watched.replaced == []
+
+
+def test_a_reload_of_what_cannot_start_leaves_the_children_as_they_are(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE)
+    wait_until(at_work(watched, 1), "a child at work")
+    before = watched.crew.pids
+    (watched.folder / "staff.py").write_text("raise RuntimeError('planted')")
+    watched.crew.reload()
+    wait_until(lambda: any("planted" in text for text in watched.said), "word of what is wrong")
+    assert watched.crew.pids == before
+    (watched.folder / "staff.py").write_text(MODULE)
+    wait_until(lambda: not watched.crew._reloads, "the end of the first reload")
+    watched.crew.reload()
+    wait_until(lambda: watched.said[-1:] == ["reloaded"], "the reload")
+    assert watched.crew.pids != before
+    assert (watched.replaced, watched.trouble) == ([], None)
+
+
+def test_children_are_added_and_removed_but_the_last_one_stays(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE)
+    wait_until(at_work(watched, 1), "a child at work")
+    first = watched.crew.pids
+    watched.crew.add()
+    wait_until(at_work(watched, 2), "another one")
+    watched.crew.remove()
+    wait_until(at_work(watched, 1), "the end of one")
+    watched.crew.remove()
+    assert watched.crew.pids == first
+    assert watched.said[-1] == "the last worker process stays; SIGTERM stops it"
+    assert watched.replaced == []
+
+
+def test_a_child_that_cannot_start_while_others_work_is_tried_again(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE, size=2)
+    wait_until(at_work(watched, 2), "two children at work")
+    (watched.folder / "staff.py").write_text("raise RuntimeError('planted')")
+    os.kill(watched.crew.pids[0], signal.SIGKILL)
+    wait_until(lambda: any("planted" in text for text in watched.said), "word of what is wrong")
+    (watched.folder / "staff.py").write_text(MODULE)
+    wait_until(at_work(watched, 2), "two children at work again")
+    assert watched.trouble is None
+
+
+MANY = 150_000_000
+COMPUTING = f"""{MODULE}
+@engine.task
+def compute() -> int:
+    (pathlib.Path(__file__).parent / "began").touch()
+    # Holds the interpreter from its beginning to its end.
+    return sum(range({MANY}))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.alone
+def test_a_child_that_computes_without_letting_go_of_the_interpreter_is_not_taken_for_hung(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
+) -> None:
+    watched = watch(COMPUTING, beat_every=0.05)
+    run = bench(watched).start(("compute",))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+    # Only now: a start may be slow.
+    watched.crew._vigil._hung_after = 2.0
+    (member,) = watched.crew.members
+    assert run.wait(timeout=5 * LONG)
+    assert list(run.results()) == [MANY * (MANY - 1) // 2]
+    assert member.ran > 0, "it was never silent, so this shows nothing"
+    assert watched.replaced == []

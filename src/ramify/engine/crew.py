@@ -21,6 +21,7 @@ import msgspec
 from ramify.engine.chorus import Chorus
 from ramify.engine.member import NOT_STARTED, Member, Orders, hire, why
 from ramify.engine.obituary import Obituary
+from ramify.engine.vigil import Vigil
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
@@ -37,8 +38,6 @@ MOST_TROUBLES = 5
 #: A child that lived for longer than this was well; its trouble is the first of a row.
 LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
-#: A child that missed so many beats is not turning, and a task of it that is out of time is why.
-BEATS_MISSED = 3
 #: A burst is over when its children had nothing to do for so long: one may just be about to say that it has found work.
 QUIET = 0.2
 #: How much longer than its grace period a child may take to be gone.
@@ -70,7 +69,7 @@ class Crew:
         self._chorus = Chorus(signals.send)
         self._hung_after = hung_after
         self._clock = clock
-        self._say = say
+        self._tell = say
         self._members: set[Member] = set()
         self._changed = threading.Condition()
         self._is_stopping = False
@@ -78,18 +77,28 @@ class Crew:
         self._failure: RamifyError | None = None
         self._pauses = 0
         self._troubles = 0
+        self._reloads = 0
         self._timers: set[threading.Timer] = set()
-        self._looked = 0.0
+        self._vigil = Vigil(store, orders.beat_every, hung_after, clock)
         #: Since when no child of a burst has anything to do.
         self._idle_since: float | None = None
         self.replaced = 0
         forks.register(self)
 
     @property
-    def pids(self) -> list[int]:
-        """The operating system's numbers of the children alive."""
+    def members(self) -> list[Member]:
+        """The children alive, the oldest first."""
         with self._changed:
-            return [member.child.pid for member in self._members]
+            return sorted(self._members, key=lambda member: member.started)
+
+    @property
+    def pids(self) -> list[int]:
+        """Their numbers in the operating system."""
+        return [member.child.pid for member in self.members]
+
+    def silence_of(self, member: Member) -> float:
+        """Seconds since it was last heard of."""
+        return self._clock() - member.heard
 
     def start(self) -> None:
         """Start the children: all of them, or none."""
@@ -103,10 +112,9 @@ class Crew:
     def wait(self) -> None:
         """Watch until every child has ended by itself or was stopped; raises what keeps them from working."""
         with self._changed:
-            self._looked = self._clock()
             while self._members or self._timers:
                 self._changed.wait(min(QUIET if self._orders.service.burst else 1.0, self._hung_after / 4))
-                self._kill_hung()
+                self._vigil.look(self._members)
                 self._end_burst()
         if self._is_stopping:
             self.signals.send(Stopping("done"))
@@ -123,9 +131,29 @@ class Crew:
             members = list(self._members)
             self._changed.notify_all()
         self.signals.send(Stopping("draining", len(members)))
-        for member in members:
-            member.send(signal.SIGTERM)
-        threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
+        self._dismiss(members)
+
+    def add(self) -> None:
+        """One more child."""
+        if not self._is_stopping:
+            self._hire()
+            self._say(f"one more worker process: {len(self.members)}")
+
+    def remove(self) -> None:
+        """One child less, the youngest; the last one stays."""
+        there = [member for member in self.members if not member.is_dismissed]
+        if len(there) < 2:
+            self._say("the last worker process stays; SIGTERM stops it")
+            return
+        self._dismiss(there[-1:])
+        self._say(f"one worker process less: {len(there) - 1}")
+
+    def reload(self) -> None:
+        """Replace the children one by one, each as soon as its successor has come in. Returns at once."""
+        with self._changed:
+            is_first, self._reloads = not self._reloads, self._reloads + 1
+        if is_first:
+            threading.Thread(target=self._replace_all, name="ramify-reload", daemon=True).start()
 
     def kill(self) -> None:
         """End every child at once, blamed for nothing. Claims of theirs are offered again."""
@@ -144,6 +172,51 @@ class Crew:
             with contextlib.suppress(OSError):
                 os.close(member.line.detach())
 
+    def _say(self, text: str) -> None:
+        # Whoever should be told may be gone; that is no reason to look after nobody any more.
+        with contextlib.suppress(Exception):
+            self._tell(text)
+
+    def _dismiss(self, members: list[Member]) -> None:
+        """Let children go, whom nobody replaces."""
+        for member in members:
+            member.is_dismissed = True
+            member.send(signal.SIGTERM)
+        threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
+
+    def _replace_all(self) -> None:
+        """As often as it was asked for: what changed while children were being replaced is news to some of them."""
+        done = 0
+        while True:
+            with self._changed:
+                if done == self._reloads or self._is_stopping:
+                    self._reloads = 0
+                    return
+                done = self._reloads
+            self._say(f"reloading {len(self.members)} worker processes, one by one")
+            if all(map(self._replace, self.members)):
+                self._say("reloaded")
+
+    def _replace(self, member: Member) -> bool:
+        """Let a successor take the place of a child; False when it could not come in, and the child stays."""
+        try:
+            successor = self._hire(is_trial=True)
+        except OSError as error:
+            self._say(f"not reloaded: no process could be started ({error}); the others go on as they are")
+            return False
+        with self._changed:
+            self._changed.wait_for(lambda: successor.process is not None or successor not in self._members)
+            if successor.process is None:
+                words = " ".join(successor.last_words) or "it ended before it was ready"
+                self._say(f"not reloaded: a new worker process could not start: {words}; the others go on as they are")
+                return False
+            successor.is_trial = False
+            # One that died meanwhile was replaced already.
+            leaver = member if member in self._members else successor
+            self._dismiss([leaver])
+            self._changed.wait_for(lambda: leaver not in self._members)
+        return True
+
     def _insist(self, members: list[Member]) -> None:
         end = self._clock() + self._orders.grace + TO_BE_GONE
         with self._changed:
@@ -153,15 +226,17 @@ class Crew:
         for member in stubborn:
             member.send(signal.SIGKILL)
 
-    def _hire(self, threads: int | None = None) -> None:
+    def _hire(self, threads: int | None = None, *, is_trial: bool = False) -> Member:
         orders = self._orders if threads is None else msgspec.structs.replace(self._orders, threads=threads)
         member = hire(orders, self._url, Obituary(self._store.records), self._clock())
+        member.is_trial = is_trial
         with self._changed:
             self._members.add(member)
             stopping = self._is_stopping
         threading.Thread(target=self._watch, args=(member,), name="ramify-watch", daemon=True).start()
         if stopping:
             member.send(signal.SIGTERM)
+        return member
 
     def _watch(self, member: Member) -> None:
         """Listen to one child until it ends. Its end is told by the operating system, not by silence."""
@@ -192,7 +267,9 @@ class Crew:
                 member.heard = self._clock()
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
                 if word == "process":
-                    member.process = int(rest)
+                    with self._changed:
+                        member.process = int(rest)
+                        self._changed.notify_all()
                 elif word == "beat":
                     member.threads = int(rest)
                     member.obituary.beat()
@@ -204,9 +281,7 @@ class Crew:
                 elif word == "signal":
                     self._chorus.hear(member, rest)
                 elif word == "said":
-                    # Whoever should be told may be gone; that is no reason to hear no more of this child.
-                    with contextlib.suppress(Exception):
-                        self._say(f"worker {member.child.pid}: {rest}")
+                    self._say(f"worker {member.child.pid}: {rest}")
                 elif word == "saving":
                     self._saves()
                 elif word == "recycled":
@@ -223,9 +298,17 @@ class Crew:
             self.signals.send(Stopping("saving"))
 
     def _ended(self, member: Member, code: int) -> None:
-        if self._is_stopping or (code == 0 and member.is_over):
+        if self._is_stopping or (code == 0 and member.is_over) or member.is_dismissed:
+            return
+        if member.is_trial and member.process is None:
+            # Nobody waits for it but who hired it.
             return
         lived = self._clock() - member.started
+        if code == NOT_STARTED and any(other.process is not None for other in self._members):
+            # What it needs is not there just now, such as a module that is being replaced; the others work.
+            self._say(f"a worker process could not start: {' '.join(member.last_words)}; it is tried again")
+            member.last_words.clear()
+            code = 1
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
         if code == NOT_STARTED or self._troubles >= MOST_TROUBLES or member.met_damage:
             words = " ".join(member.last_words) or "see what it wrote above"
@@ -237,7 +320,8 @@ class Crew:
             return
         self.replaced += 1
         self.signals.send(Replaced("process", why(member, code)))
-        if self._clock() - member.started >= SHORT_LIFE or code == REPLACE_ME or member.recycled_for is not None:
+        was_well = member.process is not None and lived >= SHORT_LIFE
+        if was_well or code == REPLACE_ME or member.recycled_for is not None:
             self._pauses = 0
             pause = 0.0
         else:
@@ -279,25 +363,3 @@ class Crew:
             self._idle_since = self._clock()
         elif self._clock() - self._idle_since >= QUIET:
             self.stop()
-
-    def _kill_hung(self) -> None:
-        now = self._clock()
-        # Who has not looked for so long was asleep itself (a job in the background, a frozen container), as they were.
-        has_slept, self._looked = now - self._looked > self._hung_after / 2, now
-        for member in self._members:
-            if has_slept:
-                member.heard = now
-            elif (reason := self._why_hung(member, now - member.heard)) is not None:
-                member.heard, member.killed_for = now, reason
-                member.send(signal.SIGKILL)
-
-    def _why_hung(self, member: Member, silent: float) -> str | None:
-        """Why a child must be killed; None when it need not."""
-        if silent > self._hung_after:
-            member.obituary.was_killed()
-            return f"not heard of for {self._hung_after:g} s"
-        # A child that turns takes the lease of such a task away itself. One that does not is kept from it by the task.
-        if member.process is not None and silent > BEATS_MISSED * self._orders.beat_every:
-            late = member.obituary.find_late(member.process)
-            return None if late is None else f"task {late} ran out of time and lets nothing else run"
-        return None

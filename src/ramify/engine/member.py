@@ -8,6 +8,7 @@ line; what they mean is the crew's business.
 from __future__ import annotations
 
 import contextlib
+import math
 import signal
 import socket
 import subprocess
@@ -88,6 +89,13 @@ class Member:
     killed_for: str | None = None
     #: Why it leaves by itself, for another one to take its place.
     recycled_for: str | None = None
+    #: Whether we asked it to go, and nobody takes its place.
+    is_dismissed: bool = False
+    #: Whether it is to show that children can start; if it cannot come in, nobody takes its place.
+    is_trial: bool = False
+    #: When it was last seen to run while it said nothing, and the processor time it had used at some moment.
+    ran: float = -math.inf
+    used: tuple[float, float] = (-math.inf, 0.0)
     #: Whether it found nothing to do, in a burst.
     is_idle: bool = False
     #: Whether it ended because a person must look at the store.

@@ -12,6 +12,7 @@ from ramify.cli.numbers import COUNT, PROCESSES
 from ramify.cli.out import tell
 from ramify.engine.inside import Inside
 from ramify.engine.member import Service
+from ramify.engine.steering import steered, steering, steering_here
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import StopTeller
@@ -40,7 +41,9 @@ def worker(
 ) -> None:  # fmt: skip
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
-    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once.
+    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once. SIGUSR1: what it
+    holds and the stacks of all threads are written to standard error. With --processes, SIGHUP replaces them one by
+    one, with new ones that import your code anew; SIGTTIN starts one more, and SIGTTOU stops one.
     """
     service = Service(burst, recycle_tasks, recycle_mb)
     if processes is None:
@@ -49,13 +52,9 @@ def worker(
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
     chosen = Settings(queues=frozenset(queues) or None, threads=threads, grace=grace)
-    about = inside.store.describe()
-    tell(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
     try:
-        if processes:
-            attend(inside, crew_of(inside, processes, chosen, service)).raise_it()
-        else:
-            _here(inside, chosen, service).raise_it()
+        stopped = _in_processes(inside, processes, chosen, service) if processes else _here(inside, chosen, service)
+        stopped.raise_it()
         if burst:
             tell(f"nothing is ready; left: {left_in_words(inside.store) or 'nothing'}")
     except (KeyboardInterrupt, Terminated):
@@ -65,10 +64,27 @@ def worker(
         engine.close()
 
 
+def _say_where(inside: Inside) -> None:
+    # Once signals are heard: whoever reads it may send one.
+    about = inside.store.describe()
+    tell(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+
+
+def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Service) -> Stopped:
+    crew = crew_of(inside, processes, chosen, service)
+    with steered(steering(crew, inside.store, tell)):
+        _say_where(inside)
+        return attend(inside, crew)
+
+
 def _here(inside: Inside, chosen: Settings, service: Service) -> Stopped:
     with inside.using_resources():
         kernel = inside.kernel(replace(chosen, on_idle=(lambda: kernel.stop()) if service.burst else None))
-        with stopping_well(kernel.stop, inside.say) as stopped:
+        with (
+            steered(steering_here(kernel, inside.store, tell)),
+            stopping_well(kernel.stop, inside.say) as stopped,
+        ):
+            _say_where(inside)
             kernel.signals.listen(StopTeller(inside.say, stopped.was_asked))
             kernel.start()
             kernel.join()
