@@ -201,7 +201,7 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
     settings = Settings(
         runs=None if orders.runs is None else frozenset(orders.runs),
         until_ended=orders.until_ended,
-        queues=None if orders.queues is None else frozenset(orders.queues),
+        queues=orders.queues,
         threads=orders.threads,
         grace=orders.grace,
         beat_every=orders.beat_every,

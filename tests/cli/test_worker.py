@@ -159,3 +159,22 @@ def test_a_worker_without_processes_says_that_it_has_none_to_replace(serve: Call
     worker.process.send_signal(signal.SIGHUP)
     worker.hears("^there are no worker processes to replace")
     assert worker.stop() == 130
+
+
+def test_a_worker_serves_its_queues_in_order(program: Path) -> None:
+    (program / "walk.py").write_text(
+        f"{PROGRAM}\n@engine.task\ndef note(name: str) -> None:\n    open('noted', 'a').write(name)\n"
+    )
+    start("[note.of('l').queue('low') for _ in range(9)] + [note.of('h').queue('high') for _ in range(9)]")
+    command = [*RAMIFY, "worker", "walk.py:engine", "--burst", "--threads", "1", "--queue", "high,low"]
+    subprocess.run(command, check=True, timeout=LONG)
+    assert (program / "noted").read_text() == "h" * 9 + "l" * 9
+
+
+@pytest.mark.parametrize("typed", ["high:3,low", "high:3,high:1", "high,high", "high:0,low:1"])
+def test_queues_that_make_no_sense_are_refused(program: Path, typed: str) -> None:
+    found = subprocess.run(
+        [*RAMIFY, "worker", "walk.py:engine", "--queue", typed], capture_output=True, text=True, timeout=LONG
+    )
+    assert found.returncode == 2
+    assert "queue" in found.stderr

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ramify.engine.obituary import Obituary
+from ramify.kernel.queues import Queues
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store.open import Durability
 
@@ -52,7 +53,7 @@ class Orders(msgspec.Struct, frozen=True):
     durability: Durability = "power"
     runs: tuple[int, ...] | None = None
     until_ended: bool = False
-    queues: tuple[str, ...] | None = None
+    queues: Queues | None = None
     threads: int | None = None
     grace: float = 25.0
     beat_every: float = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ramify.kernel.queues import Queues
 from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 
 #: More than any machine has use for; a number beyond is a slip of the finger.
@@ -41,7 +42,7 @@ class Settings:
     until_ended: bool = False
     until_idle: bool = False
     exact_waits: bool = False
-    queues: frozenset[str] | None = None
+    queues: Queues | None = None
     threads: int | None = None
     coroutines: int | None = None
     grace: float = 25.0

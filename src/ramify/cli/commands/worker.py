@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import click
@@ -16,13 +17,38 @@ from ramify.engine.steering import steered, steering, steering_here
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import StopTeller
+from ramify.errors import ConfigError
 from ramify.inspect.left import left_in_words
+from ramify.kernel.queues import Queues
 from ramify.kernel.settings import MOST_THREADS, Settings
+
+
+def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str, ...]) -> Queues | None:
+    """From `high,low` or `high:3,low:1`."""
+    if not typed:
+        return None
+    names = ",".join(typed).split(",")
+    weighed = [re.fullmatch(r"(.+):(\d{1,9})", name, re.ASCII) for name in names]
+    weights = {found[1]: int(found[2]) for found in weighed if found is not None}
+    if weights and len(weights) < len(names):
+        raise click.BadParameter(f"{','.join(typed)!a}: give every queue a weight, once, or none of them")
+    try:
+        return Queues.of(weights or names)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command()
 @click.argument("address", metavar="MODULE:ENGINE")
-@click.option("-q", "--queue", "queues", multiple=True, help="Only tasks of this queue; may be given several times.")
+@click.option(
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="Q,…",
+    callback=_queues,
+    help="Only tasks of these queues, the first one first: high,low. By weight: high:3,low:1.",
+)
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
 )
@@ -36,7 +62,7 @@ from ramify.kernel.settings import MOST_THREADS, Settings
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(
-    context: click.Context, /, address: str, queues: tuple[str, ...], threads: int | None, processes: int | None,
+    context: click.Context, /, address: str, queues: Queues | None, threads: int | None, processes: int | None,
     burst: bool, grace: float, recycle_tasks: int | None, recycle_mb: int | None, url: str | None,
 ) -> None:  # fmt: skip
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
@@ -51,7 +77,7 @@ def worker(
         processes = int(recycle_tasks is not None or recycle_mb is not None)
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
-    chosen = Settings(queues=frozenset(queues) or None, threads=threads, grace=grace)
+    chosen = Settings(queues=queues, threads=threads, grace=grace)
     try:
         stopped = _in_processes(inside, processes, chosen, service) if processes else _here(inside, chosen, service)
         stopped.raise_it()
