@@ -178,3 +178,13 @@ def test_queues_that_make_no_sense_are_refused(program: Path, typed: str) -> Non
     )
     assert found.returncode == 2
     assert "queue" in found.stderr
+
+
+def test_a_worker_reloads_when_a_file_changes(program: Path, serve: Callable[..., Serving]) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve("--reload")
+    began(program, "go")
+    (program / "go").touch()
+    (program / "walk.py").write_text(f"{PROGRAM}\n")
+    worker.hears("walk.py changed$", "^reloaded$")
+    assert worker.stop() == 130

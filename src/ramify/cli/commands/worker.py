@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 
 import click
@@ -11,6 +12,7 @@ from ramify.cli.loading import engine_at
 from ramify.cli.main import INTERRUPTED
 from ramify.cli.numbers import COUNT, PROCESSES
 from ramify.cli.out import tell
+from ramify.engine.changes import watching
 from ramify.engine.inside import Inside
 from ramify.engine.member import Service
 from ramify.engine.steering import steered, steering, steering_here
@@ -59,11 +61,12 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
 )
 @click.option("--recycle-tasks", type=COUNT, help="Replace a worker process when it has done so many tasks.")
 @click.option("--recycle-mb", type=COUNT, help="Replace a worker process that uses more megabytes of memory.")
+@click.option("--reload", is_flag=True, help="Replace the worker processes when a file changes; for development.")
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(
     context: click.Context, /, address: str, queues: Queues | None, threads: int | None, processes: int | None,
-    burst: bool, grace: float, recycle_tasks: int | None, recycle_mb: int | None, url: str | None,
+    burst: bool, grace: float, recycle_tasks: int | None, recycle_mb: int | None, reload: bool, url: str | None,
 ) -> None:  # fmt: skip
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
@@ -74,13 +77,17 @@ def worker(
     service = Service(burst, recycle_tasks, recycle_mb)
     if processes is None:
         # Somebody must be there to start the next one.
-        processes = int(recycle_tasks is not None or recycle_mb is not None)
+        processes = int(reload or recycle_tasks is not None or recycle_mb is not None)
+    elif reload and not processes:
+        raise click.UsageError("--reload replaces worker processes; leave --processes out, or give 1 or more")
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
     chosen = Settings(queues=queues, threads=threads, grace=grace)
     try:
-        stopped = _in_processes(inside, processes, chosen, service) if processes else _here(inside, chosen, service)
-        stopped.raise_it()
+        if processes:
+            _in_processes(inside, processes, chosen, service, reload).raise_it()
+        else:
+            _here(inside, chosen, service).raise_it()
         if burst:
             tell(f"nothing is ready; left: {left_in_words(inside.store) or 'nothing'}")
     except (KeyboardInterrupt, Terminated):
@@ -96,9 +103,14 @@ def _say_where(inside: Inside) -> None:
     tell(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
 
 
-def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Service) -> Stopped:
+def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Service, reload: bool) -> Stopped:
     crew = crew_of(inside, processes, chosen, service)
-    with steered(steering(crew, inside.store, tell)):
+
+    def changed(file: str) -> None:
+        tell(f"{file} changed")
+        crew.reload()
+
+    with steered(steering(crew, inside.store, tell)), watching(changed) if reload else nullcontext():
         _say_where(inside)
         return attend(inside, crew)
 
