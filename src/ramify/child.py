@@ -2,13 +2,14 @@
 
 It imports the engine, works with a kernel of its own, and writes a word to FD with every beat, so that the crew can
 tell a hung child from a busy one. FD closes when the crew's process dies; then it stops. It stays with this process:
-neither what a task starts nor what it forks has it. SIGTERM stops it, however often it comes; SIGINT is left to the
-crew, because a terminal sends it to both.
+neither what a task starts nor what it forks has it. SIGTERM stops it, however often it comes, and SIGUSR1 lets it write
+its stacks; SIGINT and the signals that steer a crew are left to the crew, because a terminal sends them to both.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import queue
 import signal
@@ -18,18 +19,20 @@ from collections.abc import Sequence
 
 from ramify.engine.address import load_engine
 from ramify.engine.chorus import words_of
-from ramify.engine.crew import END_OF_URL, NOT_STARTED, Orders
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
+from ramify.engine.member import END_OF_URL, NOT_STARTED, Orders, Service
 from ramify.engine.telling import Log
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.inspect.text import tell
 from ramify.kernel.kernel import Kernel
+from ramify.kernel.pressure import resident_bytes
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Entered, Signal, Stopping
+from ramify.kernel.signals import Entered, Saved, Signal, Stopping, Took
 from ramify.store import forks
 
+MEGABYTE = 1_000_000
 #: Seconds between two signs of life while the engine is imported and its store is opened.
 SAY_EVERY = 5.0
 
@@ -43,6 +46,7 @@ class Report:
         self._lock = threading.Lock()
         forks.register(self)
         self._has_entered = threading.Event()
+        self._is_idle = False
 
     def say(self, line: str) -> None:
         """Write one line, whole: several threads have something to say, and some lines are long."""
@@ -87,6 +91,12 @@ class Report:
 
         threading.Thread(target=go_on, name="ramify-starting", daemon=True).start()
 
+    def idle(self) -> None:
+        """In a burst: nothing is ready. Said once, until there is something to do again."""
+        if not self._is_idle:
+            self._is_idle = True
+            self.say("idle")
+
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
@@ -101,10 +111,43 @@ class Report:
                 self.say(f"process {process}")
             case Stopping("saving"):
                 self.say("saving")
+            case Took(tasks) if tasks and self._is_idle:
+                self._is_idle = False
+                self.say("busy")
             case _:
                 words = words_of(signal)
                 if words is not None:
                     self.say(f"signal {words}")
+
+
+class Recycling:
+    """A listener that ends this process between two tasks, for another to take its place: it looks at each commit."""
+
+    def __init__(self, kernel: Kernel, service: Service, report: Report) -> None:
+        self._kernel = kernel
+        self._service = service
+        self._report = report
+        self._done = 0
+        self._is_leaving = False
+
+    def __call__(self, signal: Signal) -> None:
+        """Hear a signal."""
+        if isinstance(signal, Saved) and not self._is_leaving:
+            self._done += signal.outcomes
+            why = self._why()
+            if why is not None:
+                self._is_leaving = True
+                self._report.say(f"recycled {why}")
+                self._kernel.finish()
+
+    def _why(self) -> str | None:
+        most, megabytes = self._service.recycle_tasks, self._service.recycle_mb
+        if most is not None and self._done >= most:
+            return f"it had done {self._done:,} tasks"
+        used = None if megabytes is None else resident_bytes()
+        if megabytes is not None and used is not None and used > megabytes * MEGABYTE:
+            return f"it used {used / MEGABYTE:,.0f} MB"
+        return None
 
 
 def main(argv: Sequence[str]) -> int:
@@ -113,7 +156,9 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("python -m ramify.child is started by processes=N, not by hand; see `ramify run --help`\n")
         return 2
     # Not ignored: what a task starts would ignore it too.
-    hear((signal.SIGINT,), lambda number, frame: None)
+    hear((signal.SIGINT, signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU), lambda number, frame: None)
+    # Written by the signal itself, whoever holds the interpreter. Before the import: a program may use it otherwise.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     orders = Orders.decode(argv[0])
     report = Report(int(argv[1]))
     report.keep_saying("starting")
@@ -164,15 +209,17 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
     settings = Settings(
         runs=None if orders.runs is None else frozenset(orders.runs),
         until_ended=orders.until_ended,
-        queues=None if orders.queues is None else frozenset(orders.queues),
+        queues=orders.queues,
         threads=orders.threads,
         grace=orders.grace,
         beat_every=orders.beat_every,
         dead_after=orders.dead_after,
         supervisor=os.getppid(),
         on_beat=lambda: report.say(f"beat {kernel.core.leases.adapters[False].target}"),
+        on_idle=report.idle if orders.service.burst else None,
     )
     kernel = engine._inside.kernel(settings)
+    kernel.signals.listen(Recycling(kernel, orders.service, report))
     return kernel
 
 

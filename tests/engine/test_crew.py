@@ -18,7 +18,8 @@ import pytest
 from ramify.engine import crew as crews
 from ramify.engine import obituary
 from ramify.engine.address import load_engine
-from ramify.engine.crew import Crew, Orders
+from ramify.engine.crew import Crew
+from ramify.engine.member import Orders, Service
 from ramify.errors import ConfigError, StoreBroken
 from ramify.kernel import pressure
 from ramify.kernel.signals import Replaced, Signal, Signals
@@ -97,10 +98,11 @@ class Watched:
         self.replaced: list[str] = []
         signals = Signals()
         signals.listen(self._hear)
+        self.said: list[str] = []
         kept = {name: given.pop(name) for name in ("hung_after", "clock") if name in given}
         self.folder, self.address = folder, f"{folder / 'staff.py'}:engine"
         orders = Orders(address=self.address, **given)
-        self.crew = Crew(orders, size, self.store, signals, url=str(folder / "crew.db"), **kept)
+        self.crew = Crew(orders, size, self.store, signals, url=str(folder / "crew.db"), say=self.said.append, **kept)
         self.trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._wait, daemon=True)
 
@@ -389,3 +391,194 @@ def test_a_child_that_was_killed_for_lack_of_memory_is_replaced_by_one_with_half
     count.write_text("oom_kill 1\n")
     os.kill(watched.crew.pids[0], signal.SIGKILL)
     wait_until(lambda: threads() == [3], "another with half as many")
+
+
+SERVING = f"""{MODULE}
+kept = []
+
+@engine.task
+def quick() -> int:
+    return 2
+
+@engine.task
+def hoard() -> int:
+    kept.append(b"x" * 300_000_000)
+    return 3
+"""
+
+
+class Bench:
+    """An engine of the same module beside a crew, to start runs with."""
+
+    def __init__(self, watched: Watched) -> None:
+        self.engine = load_engine(watched.address)
+        self.engine._inside.use(open_store(watched.folder / "crew.db"))
+
+    def start(self, *calls: tuple[str, ...]) -> Any:
+        table = self.engine._inside.table()
+        return self.engine.start([table[kind].of(*args) for kind, *args in calls])
+
+
+@pytest.fixture
+def bench() -> Iterator[Callable[[Watched], Bench]]:
+    made: list[Bench] = []
+
+    def begin(watched: Watched) -> Bench:
+        made.append(Bench(watched))
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.engine.close()
+
+
+def test_a_child_that_has_done_so_many_tasks_is_replaced(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
+) -> None:
+    watched = watch(SERVING, threads=1, service=Service(recycle_tasks=3))
+    for _ in range(2):
+        run = bench(watched).start(*[("quick",)] * 3)
+        assert run.wait(timeout=LONG)
+        assert run.counts.done == 3
+    wait_until(lambda: len(watched.replaced) == 2, "the second to be replaced")
+    assert watched.replaced == ["it had done 3 tasks"] * 2
+
+
+def test_a_child_that_uses_too_much_memory_is_replaced(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
+) -> None:
+    watched = watch(SERVING, threads=1, service=Service(recycle_mb=250))
+    assert bench(watched).start(("quick",)).wait(timeout=LONG)
+    assert watched.replaced == []
+    assert bench(watched).start(("hoard",)).wait(timeout=LONG)
+    wait_until(lambda: watched.replaced, "the child to be replaced")
+    (why,) = watched.replaced
+    assert why.startswith("it used ")
+    assert why.endswith(" MB")
+
+
+def test_a_child_that_is_to_be_replaced_finishes_what_it_runs_however_long_that_takes(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
+) -> None:
+    watched = watch(SERVING, threads=2, grace=0.0, service=Service(recycle_tasks=1))
+    run = bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the long task to begin")
+    assert bench(watched).start(("quick",)).wait(timeout=LONG)
+    (member,) = watched.crew._members
+    wait_until(lambda: member.recycled_for, "its last words")
+    assert not watched.ends_within(0.3)
+    assert watched.replaced == []
+    (tmp_path / "go").touch()
+    assert run.wait(timeout=LONG)
+    wait_until(lambda: watched.replaced, "the child to be replaced")
+    assert run.counts.done == 1
+
+
+def test_children_of_a_burst_stay_while_one_of_them_may_make_work_for_the_others(
+    bench: Callable[[Watched], Bench], tmp_path: Path
+) -> None:
+    watched = Watched(tmp_path, SERVING, size=2, threads=1, service=Service(burst=True))
+    run = bench(watched).start(("work", str(tmp_path)))
+    watched.begin()
+    try:
+        wait_until((tmp_path / "began").exists, "the task to begin")
+        wait_until(lambda: any(member.is_idle for member in watched.crew._members), "one without work")
+        assert not watched.ends_within(3 * crews.QUIET)
+        assert len(watched.crew.pids) == 2
+        (tmp_path / "go").touch()
+        assert watched.ends_within(LONG)
+        assert (run.counts.done, watched.replaced, watched.trouble) == (1, [], None)
+    finally:
+        watched.close()
+
+
+def at_work(watched: Watched, many: int) -> Callable[[], bool]:
+    """Whether so many children are there, and all of them have come in."""
+    return lambda: [bool(member.process) for member in watched.crew.members] == [True] * many
+
+
+def test_a_reload_replaces_the_children_one_by_one_and_never_leaves_fewer_at_work(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(MODULE, size=2)
+    wait_until(at_work(watched, 2), "two children at work")
+    before, fewest = watched.crew.pids, [2]
+
+    def are_others() -> bool:
+        fewest.append(sum(member.process is not None for member in watched.crew.members))
+        return watched.said[-1:] == ["reloaded"]
+
+    watched.crew.reload()
+    wait_until(are_others, "the reload")
+    assert min(fewest) == 2
+    wait_until(at_work(watched, 2), "two other children at work")
+    assert not set(before).intersection(watched.crew.pids)
+    assert watched.replaced == []
+
+
+def test_a_reload_of_what_cannot_start_leaves_the_children_as_they_are(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE)
+    wait_until(at_work(watched, 1), "a child at work")
+    before = watched.crew.pids
+    (watched.folder / "staff.py").write_text("raise RuntimeError('planted')")
+    watched.crew.reload()
+    wait_until(lambda: any("planted" in text for text in watched.said), "word of what is wrong")
+    assert watched.crew.pids == before
+    (watched.folder / "staff.py").write_text(MODULE)
+    wait_until(lambda: not watched.crew._reloads, "the end of the first reload")
+    watched.crew.reload()
+    wait_until(lambda: watched.said[-1:] == ["reloaded"], "the reload")
+    assert watched.crew.pids != before
+    assert (watched.replaced, watched.trouble) == ([], None)
+
+
+def test_children_are_added_and_removed_but_the_last_one_stays(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE)
+    wait_until(at_work(watched, 1), "a child at work")
+    first = watched.crew.pids
+    watched.crew.add()
+    wait_until(at_work(watched, 2), "another one")
+    watched.crew.remove()
+    wait_until(at_work(watched, 1), "the end of one")
+    watched.crew.remove()
+    assert watched.crew.pids == first
+    assert watched.said[-1] == "the last worker process stays; SIGTERM stops it"
+    assert watched.replaced == []
+
+
+def test_a_child_that_cannot_start_while_others_work_is_tried_again(watch: Callable[..., Watched]) -> None:
+    watched = watch(MODULE, size=2)
+    wait_until(at_work(watched, 2), "two children at work")
+    (watched.folder / "staff.py").write_text("raise RuntimeError('planted')")
+    os.kill(watched.crew.pids[0], signal.SIGKILL)
+    wait_until(lambda: any("planted" in text for text in watched.said), "word of what is wrong")
+    (watched.folder / "staff.py").write_text(MODULE)
+    wait_until(at_work(watched, 2), "two children at work again")
+    assert watched.trouble is None
+
+
+MANY = 150_000_000
+COMPUTING = f"""{MODULE}
+@engine.task
+def compute() -> int:
+    (pathlib.Path(__file__).parent / "began").touch()
+    # Holds the interpreter from its beginning to its end.
+    return sum(range({MANY}))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.alone
+def test_a_child_that_computes_without_letting_go_of_the_interpreter_is_not_taken_for_hung(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
+) -> None:
+    watched = watch(COMPUTING, beat_every=0.05)
+    run = bench(watched).start(("compute",))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+    # Only now: a start may be slow.
+    watched.crew._vigil._hung_after = 2.0
+    (member,) = watched.crew.members
+    assert run.wait(timeout=5 * LONG)
+    assert list(run.results()) == [MANY * (MANY - 1) // 2]
+    assert member.ran > 0, "it was never silent, so this shows nothing"
+    assert watched.replaced == []

@@ -77,6 +77,31 @@ def test_a_process_that_is_asked_to_drain_finishes_what_runs_and_leaves_the_rest
     assert shop.results(run) == list(range(20))
 
 
+def test_a_kernel_that_is_to_finish_takes_nothing_more_and_waits_for_what_it_holds(shop: Shop) -> None:
+    gate = Gate()
+
+    def slow() -> int:
+        gate.enter()
+        return current().attempt
+
+    def brisk() -> None:
+        pass
+
+    run = shop.start(shop.task(slow).of())
+    other = shop.task(brisk)
+    kernel = shop.kernel(grace=0.0, threads=2)
+    kernel.start()
+    gate.wait_for(1)
+    kernel.finish()
+    left = shop.start(other.of())
+    assert not kernel.join(0.3)
+    gate.open()
+    assert kernel.join(LONG)
+    assert shop.results(run) == [1]
+    assert shop.store.reads.run(run).state is RunState.DONE
+    assert shop.count(left, Status.DONE) == 0
+
+
 def test_what_does_not_finish_within_the_grace_period_is_interrupted(shop: Shop) -> None:
     gate = Gate()
     ended: list[str] = []

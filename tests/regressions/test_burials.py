@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ramify.kernel.queues import Queues
 from ramify.kernel.settings import Settings
 from ramify.model.claim import Want
 from ramify.model.commit import Part
@@ -31,7 +32,7 @@ def settings(*runs: int, queues: frozenset[str] | None = None) -> Settings:
     return Settings(
         runs=frozenset(runs) or None,
         until_ended=bool(runs),
-        queues=queues,
+        queues=None if queues is None else Queues.of(queues),
         threads=1,
         beat_every=0.05,
         dead_after=DEAD_AFTER,

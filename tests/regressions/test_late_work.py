@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ramify.inspect.audit import audit
+from ramify.kernel.queues import Queues
 from ramify.kernel.settings import Settings
 from ramify.model import decision
 from ramify.model.run import RunState
@@ -57,7 +58,7 @@ def test_r5_an_outcome_that_waits_for_the_store_keeps_its_task(scene: Scene, eng
     run = engine.start([waiting.of(str(scene.folder), 0)], name=RUN_NAME)
     client = scene.play("run", run.id, *SHORT, "busy=0.1", started=1)
     # A watcher with a clean record, who buries whoever falls silent.
-    watcher = engine._inside.kernel(Settings(queues=frozenset({"another"}), beat_every=0.05, dead_after=DEAD_AFTER))
+    watcher = engine._inside.kernel(Settings(queues=Queues.of(["another"]), beat_every=0.05, dead_after=DEAD_AFTER))
     watcher.start()
     with writing(scene.folder / STORE):
         scene.go()

@@ -157,6 +157,23 @@ class EntersNameless(Damaged):
         super().enter(NewProcess(process.id))
 
 
+@caught_by("beat: a parent may beat for a process that says nothing")
+class HearsOnlyItsOwn(Damaged):
+    """Takes no beat from a client through which the process did not enter."""
+
+    def enter(self, process: NewProcess) -> None:
+        super().enter(process)
+        self.own = {*getattr(self, "own", ()), process.id}
+
+    def beat(self, process: int) -> Beat:
+        told = list(self._tables.sessions[process].beats)
+        answer = super().beat(process)
+        if process not in getattr(self, "own", ()):
+            self._tables.sessions[process].beats.clear()
+            self._tables.sessions[process].beats.extend(told)
+        return answer
+
+
 @caught_by("leave: what a leaver holds is offered again without blame")
 class LeavesWithItsClaims(Damaged):
     """Ends the session and leaves the claims with the dead."""

@@ -12,32 +12,24 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
 from ramify.engine.chorus import Chorus
+from ramify.engine.member import NOT_STARTED, Member, Orders, hire, why
 from ramify.engine.obituary import Obituary
-from ramify.engine.telling import Form
+from ramify.engine.vigil import Vigil
 from ramify.errors import ConfigError, RamifyError, StoreBroken
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.store import forks
 from ramify.store.contract import Store
-from ramify.store.open import Durability
 
-#: Neither a URL nor a file name can hold it.
-END_OF_URL = b"\0"
 #: A child that was not heard of for this long is killed and replaced.
 HUNG_AFTER = 50.0
-#: A child that could not be started at all leaves with this code and one line on its standard error.
-NOT_STARTED = 3
 #: A child that lived for less than this is replaced after a pause that doubles from the first to the longest.
 SHORT_LIFE = 1.0
 FIRST_PAUSE = 0.1
@@ -46,62 +38,10 @@ MOST_TROUBLES = 5
 #: A child that lived for longer than this was well; its trouble is the first of a row.
 LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
-#: A child that missed so many beats is not turning, and a task of it that is out of time is why.
-BEATS_MISSED = 3
+#: A burst is over when its children had nothing to do for so long: one may just be about to say that it has found work.
+QUIET = 0.2
 #: How much longer than its grace period a child may take to be gone.
 TO_BE_GONE = 5.0
-
-
-class Orders(msgspec.Struct, frozen=True):
-    """What a child is told: where the engine is, and what to work on. Everybody can read it in a list of processes, so
-    the store's URL, which may hold a password, is not in it: that goes through the line.
-    """
-
-    address: str
-    #: Where the program finds modules.
-    path: tuple[str, ...] = ()
-    durability: Durability = "power"
-    runs: tuple[int, ...] | None = None
-    until_ended: bool = False
-    queues: tuple[str, ...] | None = None
-    threads: int | None = None
-    #: The form and the level of its log, if it writes one.
-    log: tuple[Form, int] | None = None
-    grace: float = 25.0
-    beat_every: float = 1.0
-    dead_after: float = 60.0
-
-    def encode(self) -> str:
-        """As one argument of a command line."""
-        return msgspec.json.encode(self).decode()
-
-    @classmethod
-    def decode(cls, text: str) -> Orders:
-        """What `encode` made."""
-        return msgspec.json.decode(text, type=cls)
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """One child."""
-
-    child: subprocess.Popen[bytes]
-    line: socket.socket
-    started: float
-    heard: float
-    #: What is known of it in case it dies.
-    obituary: Obituary
-    process: int | None = None
-    #: How many threads it works with, as far as it said.
-    threads: int | None = None
-    thread: threading.Thread | None = None
-    #: Whether it said that nobody need take its place: its runs have ended, or somebody asked it to leave.
-    is_over: bool = False
-    last_words: list[str] = field(default_factory=list)
-    #: Why we killed it.
-    killed_for: str | None = None
-    #: Whether it ended because a person must look at the store.
-    met_damage: bool = False
 
 
 class Crew:
@@ -129,7 +69,7 @@ class Crew:
         self._chorus = Chorus(signals.send)
         self._hung_after = hung_after
         self._clock = clock
-        self._say = say
+        self._tell = say
         self._members: set[Member] = set()
         self._changed = threading.Condition()
         self._is_stopping = False
@@ -137,16 +77,28 @@ class Crew:
         self._failure: RamifyError | None = None
         self._pauses = 0
         self._troubles = 0
+        self._reloads = 0
         self._timers: set[threading.Timer] = set()
-        self._looked = 0.0
+        self._vigil = Vigil(store, orders.beat_every, hung_after, clock)
+        #: Since when no child of a burst has anything to do.
+        self._idle_since: float | None = None
         self.replaced = 0
         forks.register(self)
 
     @property
-    def pids(self) -> list[int]:
-        """The operating system's numbers of the children alive."""
+    def members(self) -> list[Member]:
+        """The children alive, the oldest first."""
         with self._changed:
-            return [member.child.pid for member in self._members]
+            return sorted(self._members, key=lambda member: member.started)
+
+    @property
+    def pids(self) -> list[int]:
+        """Their numbers in the operating system."""
+        return [member.child.pid for member in self.members]
+
+    def silence_of(self, member: Member) -> float:
+        """Seconds since it was last heard of."""
+        return self._clock() - member.heard
 
     def start(self) -> None:
         """Start the children: all of them, or none."""
@@ -160,10 +112,10 @@ class Crew:
     def wait(self) -> None:
         """Watch until every child has ended by itself or was stopped; raises what keeps them from working."""
         with self._changed:
-            self._looked = self._clock()
             while self._members or self._timers:
-                self._changed.wait(min(1.0, self._hung_after / 4))
-                self._kill_hung()
+                self._changed.wait(min(QUIET if self._orders.service.burst else 1.0, self._hung_after / 4))
+                self._vigil.look(self._members)
+                self._end_burst()
         if self._is_stopping:
             self.signals.send(Stopping("done"))
         if self._failure is not None:
@@ -179,9 +131,29 @@ class Crew:
             members = list(self._members)
             self._changed.notify_all()
         self.signals.send(Stopping("draining", len(members)))
-        for member in members:
-            _send(member, signal.SIGTERM)
-        threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
+        self._dismiss(members)
+
+    def add(self) -> None:
+        """One more child."""
+        if not self._is_stopping:
+            self._hire()
+            self._say(f"one more worker process: {len(self.members)}")
+
+    def remove(self) -> None:
+        """One child less, the youngest; the last one stays."""
+        there = [member for member in self.members if not member.is_dismissed]
+        if len(there) < 2:
+            self._say("the last worker process stays; SIGTERM stops it")
+            return
+        self._dismiss(there[-1:])
+        self._say(f"one worker process less: {len(there) - 1}")
+
+    def reload(self) -> None:
+        """Replace the children one by one, each as soon as its successor has come in. Returns at once."""
+        with self._changed:
+            is_first, self._reloads = not self._reloads, self._reloads + 1
+        if is_first:
+            threading.Thread(target=self._replace_all, name="ramify-reload", daemon=True).start()
 
     def kill(self) -> None:
         """End every child at once, blamed for nothing. Claims of theirs are offered again."""
@@ -191,7 +163,7 @@ class Crew:
         for member in members:
             # Whoever buries it reads only this, and a child may not have heard yet that it was asked to stop.
             member.obituary.excuse(member.process)
-            _send(member, signal.SIGKILL)
+            member.send(signal.SIGKILL)
 
     def orphan(self) -> None:
         """In a forked child: close the lines, which tell the children of the crew by closing that its process died."""
@@ -200,6 +172,51 @@ class Crew:
             with contextlib.suppress(OSError):
                 os.close(member.line.detach())
 
+    def _say(self, text: str) -> None:
+        # Whoever should be told may be gone; that is no reason to look after nobody any more.
+        with contextlib.suppress(Exception):
+            self._tell(text)
+
+    def _dismiss(self, members: list[Member]) -> None:
+        """Let children go, whom nobody replaces."""
+        for member in members:
+            member.is_dismissed = True
+            member.send(signal.SIGTERM)
+        threading.Thread(target=self._insist, args=(members,), name="ramify-insist", daemon=True).start()
+
+    def _replace_all(self) -> None:
+        """As often as it was asked for: what changed while children were being replaced is news to some of them."""
+        done = 0
+        while True:
+            with self._changed:
+                if done == self._reloads or self._is_stopping:
+                    self._reloads = 0
+                    return
+                done = self._reloads
+            self._say(f"reloading {len(self.members)} worker processes, one by one")
+            if all(map(self._replace, self.members)):
+                self._say("reloaded")
+
+    def _replace(self, member: Member) -> bool:
+        """Let a successor take the place of a child; False when it could not come in, and the child stays."""
+        try:
+            successor = self._hire(is_trial=True)
+        except OSError as error:
+            self._say(f"not reloaded: no process could be started ({error}); the others go on as they are")
+            return False
+        with self._changed:
+            self._changed.wait_for(lambda: successor.process is not None or successor not in self._members)
+            if successor.process is None:
+                words = " ".join(successor.last_words) or "it ended before it was ready"
+                self._say(f"not reloaded: a new worker process could not start: {words}; the others go on as they are")
+                return False
+            successor.is_trial = False
+            # One that died meanwhile was replaced already.
+            leaver = member if member in self._members else successor
+            self._dismiss([leaver])
+            self._changed.wait_for(lambda: leaver not in self._members)
+        return True
+
     def _insist(self, members: list[Member]) -> None:
         end = self._clock() + self._orders.grace + TO_BE_GONE
         with self._changed:
@@ -207,34 +224,19 @@ class Crew:
                 self._changed.wait(end - self._clock())
             stubborn = list(self._members.intersection(members))
         for member in stubborn:
-            _send(member, signal.SIGKILL)
+            member.send(signal.SIGKILL)
 
-    def _hire(self, threads: int | None = None) -> None:
-        now = self._clock()
+    def _hire(self, threads: int | None = None, *, is_trial: bool = False) -> Member:
         orders = self._orders if threads is None else msgspec.structs.replace(self._orders, threads=threads)
-        ours, theirs = socket.socketpair()
-        with contextlib.ExitStack() as half_hired:
-            half_hired.enter_context(ours)
-            # The child has its end by then, or there is no child.
-            with theirs:
-                child = subprocess.Popen(
-                    [sys.executable, "-m", "ramify.child", orders.encode(), str(theirs.fileno())],
-                    # What a task starts may read it to its end, so it is not the line, which has none.
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                )
-            # It fits into the line, so this waits for nobody; a child that is gone by now is noticed below.
-            with contextlib.suppress(OSError):
-                ours.sendall(self._url.encode("utf-8", "surrogateescape") + END_OF_URL)
-            half_hired.pop_all()
-        member = Member(child, ours, now, now, Obituary(self._store.records))
+        member = hire(orders, self._url, Obituary(self._store.records), self._clock())
+        member.is_trial = is_trial
         with self._changed:
             self._members.add(member)
             stopping = self._is_stopping
-        member.thread = threading.Thread(target=self._watch, args=(member,), name="ramify-watch", daemon=True)
-        member.thread.start()
+        threading.Thread(target=self._watch, args=(member,), name="ramify-watch", daemon=True).start()
         if stopping:
-            _send(member, signal.SIGTERM)
+            member.send(signal.SIGTERM)
+        return member
 
     def _watch(self, member: Member) -> None:
         """Listen to one child until it ends. Its end is told by the operating system, not by silence."""
@@ -265,7 +267,9 @@ class Crew:
                 member.heard = self._clock()
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
                 if word == "process":
-                    member.process = int(rest)
+                    with self._changed:
+                        member.process = int(rest)
+                        self._changed.notify_all()
                 elif word == "beat":
                     member.threads = int(rest)
                     member.obituary.beat()
@@ -277,11 +281,14 @@ class Crew:
                 elif word == "signal":
                     self._chorus.hear(member, rest)
                 elif word == "said":
-                    # Whoever should be told may be gone; that is no reason to hear no more of this child.
-                    with contextlib.suppress(Exception):
-                        self._say(f"worker {member.child.pid}: {rest}")
+                    self._say(f"worker {member.child.pid}: {rest}")
                 elif word == "saving":
                     self._saves()
+                elif word == "recycled":
+                    member.recycled_for = rest
+                elif word in ("idle", "busy"):
+                    member.is_idle = word == "idle"
+                    self._idle_since = None
 
     def _saves(self) -> None:
         """A child saves what it has done; said once, for all of them."""
@@ -291,9 +298,17 @@ class Crew:
             self.signals.send(Stopping("saving"))
 
     def _ended(self, member: Member, code: int) -> None:
-        if self._is_stopping or (code == 0 and member.is_over):
+        if self._is_stopping or (code == 0 and member.is_over) or member.is_dismissed:
+            return
+        if member.is_trial and member.process is None:
+            # Nobody waits for it but who hired it.
             return
         lived = self._clock() - member.started
+        if code == NOT_STARTED and any(other.process is not None for other in self._members):
+            # What it needs is not there just now, such as a module that is being replaced; the others work.
+            self._say(f"a worker process could not start: {' '.join(member.last_words)}; it is tried again")
+            member.last_words.clear()
+            code = 1
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
         if code == NOT_STARTED or self._troubles >= MOST_TROUBLES or member.met_damage:
             words = " ".join(member.last_words) or "see what it wrote above"
@@ -301,11 +316,12 @@ class Crew:
             self._failure = StoreBroken(text) if member.met_damage else ConfigError(text)
             self._is_stopping = True
             for other in self._members:
-                _send(other, signal.SIGTERM)
+                other.send(signal.SIGTERM)
             return
         self.replaced += 1
-        self.signals.send(Replaced("process", member.killed_for or _why(code)))
-        if self._clock() - member.started >= SHORT_LIFE or code == REPLACE_ME:
+        self.signals.send(Replaced("process", why(member, code)))
+        was_well = member.process is not None and lived >= SHORT_LIFE
+        if was_well or code == REPLACE_ME or member.recycled_for is not None:
             self._pauses = 0
             pause = 0.0
         else:
@@ -339,41 +355,11 @@ class Crew:
                 self._rehire_in(LONGEST_PAUSE, threads)
             self._changed.notify_all()
 
-    def _kill_hung(self) -> None:
-        now = self._clock()
-        # Who has not looked for so long was asleep itself (a job in the background, a frozen container), as they were.
-        has_slept, self._looked = now - self._looked > self._hung_after / 2, now
-        for member in self._members:
-            if has_slept:
-                member.heard = now
-            elif (why := self._why_hung(member, now - member.heard)) is not None:
-                member.heard, member.killed_for = now, why
-                _send(member, signal.SIGKILL)
-
-    def _why_hung(self, member: Member, silent: float) -> str | None:
-        """Why a child must be killed; None when it need not."""
-        if silent > self._hung_after:
-            member.obituary.was_killed()
-            return f"not heard of for {self._hung_after:g} s"
-        # A child that turns takes the lease of such a task away itself. One that does not is kept from it by the task.
-        if member.process is not None and silent > BEATS_MISSED * self._orders.beat_every:
-            late = member.obituary.find_late(member.process)
-            return None if late is None else f"task {late} ran out of time and lets nothing else run"
-        return None
-
-
-def _send(member: Member, number: int) -> None:
-    # Popen knows whether the child was waited for already, so a number that somebody else has by now is never hit.
-    if member.child.poll() is None:
-        member.child.send_signal(number)
-
-
-def _why(code: int) -> str:
-    if code == REPLACE_ME:
-        return "it ended itself to be rid of a task that ran out of time"
-    if code < 0:
-        try:
-            return f"it was killed ({signal.Signals(-code).name})"
-        except ValueError:
-            return f"it was killed (signal {-code})"
-    return f"it ended with code {code}"
+    def _end_burst(self) -> None:
+        """Stop once all children have found nothing to do; one that is at work may make work for the others."""
+        if self._timers or self._is_stopping or not all(member.is_idle for member in self._members):
+            self._idle_since = None
+        elif self._idle_since is None:
+            self._idle_since = self._clock()
+        elif self._clock() - self._idle_since >= QUIET:
+            self.stop()

@@ -33,6 +33,7 @@ from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import every_run, named_run
 from ramify.inspect.health import Health, health_of
 from ramify.inspect.jobs import Standings, jobs
+from ramify.kernel.queues import Queues
 from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener
 from ramify.model.call import Call
@@ -275,20 +276,24 @@ class Engine(Tasks):
         return Queue(self._inside, check_name("queue", name))
 
     def working(
-        self, *, queues: Iterable[str] | None = None, threads: int | None = None, processes: int = 0
+        self,
+        *,
+        queues: Iterable[str] | Mapping[str, int] | None = None,
+        threads: int | None = None,
+        processes: int = 0,
     ) -> Working:
         """Workers inside your own program: `with engine.working():` or `async with engine.working():`.
 
-        They serve every run of the store, in threads of this process, or in so many processes of their own.
+        They serve every run of the store, in threads of this process, or in so many processes of their own. A list of
+        `queues` is served in its order, so a later one only while the earlier ones are empty; `{"high": 3, "low": 1}`
+        shares the tasks that are taken by weight, and a set of names is served without an order.
         """
         check_not_importing("working")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
-        if isinstance(queues, str):
-            raise ConfigError(f"working(queues={queues!r}): give a list of names")
-        chosen = None if queues is None else frozenset(queues)
+        chosen = None if queues is None else Queues.of(queues)
         return Working(self._inside, Settings(queues=chosen, threads=threads), processes)
 
     def _ask(

@@ -12,11 +12,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ramify.engine.address import address_of
-from ramify.engine.crew import Crew, Orders
+from ramify.engine.crew import Crew
 from ramify.engine.importing import check_guarded
+from ramify.engine.member import NO_SERVICE, Orders, Service
 from ramify.engine.stopping import Stopped, stopping_well
 from ramify.engine.telling import StopTeller
 from ramify.errors import ConfigError
+from ramify.kernel.settings import Settings
 
 if TYPE_CHECKING:
     from ramify.engine.inside import Inside
@@ -34,24 +36,19 @@ def address_for_others(inside: Inside) -> str:
     return address
 
 
-def crew_of(
-    inside: Inside,
-    processes: int,
-    threads: int | None,
-    *,
-    runs: Iterable[int] | None = None,
-    queues: Iterable[str] | None = None,
-) -> Crew:
-    """Worker processes for an engine: for these runs until they have ended, or for everything until stopped."""
+def crew_of(inside: Inside, processes: int, chosen: Settings, service: Service = NO_SERVICE) -> Crew:
+    """Worker processes for an engine, each with a kernel of these settings."""
     orders = Orders(
         address=address_for_others(inside),
         path=tuple(each for each in sys.path if os.path.isabs(each)),
         durability=inside.durability,
-        runs=None if runs is None else tuple(sorted(runs)),
-        until_ended=runs is not None,
-        queues=None if queues is None else tuple(sorted(queues)),
-        threads=threads,
+        runs=None if chosen.runs is None else tuple(sorted(chosen.runs)),
+        until_ended=chosen.until_ended,
+        queues=chosen.queues,
+        threads=chosen.threads,
         log=inside.log,
+        grace=chosen.grace,
+        service=service,
     )
     # A file not as it was given: this process may have moved to another folder since, and a child begins there.
     url = inside.store.describe().file or os.fspath(inside.url)
@@ -60,7 +57,7 @@ def crew_of(
 
 def supervise(inside: Inside, runs: Iterable[int], processes: int, threads: int | None) -> Stopped:
     """Let worker processes work on runs until these have ended, or a signal stops them."""
-    return attend(inside, crew_of(inside, processes, threads, runs=runs))
+    return attend(inside, crew_of(inside, processes, Settings(runs=frozenset(runs), until_ended=True, threads=threads)))
 
 
 def attend(inside: Inside, crew: Crew) -> Stopped:

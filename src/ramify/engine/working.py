@@ -79,8 +79,7 @@ class Working(AbstractContextManager["Working"]):
             return self._inside.kernel(self._settings)
         from ramify.engine.supervise import crew_of
 
-        chosen = self._settings
-        return _Watched(crew_of(self._inside, self._processes, chosen.threads, queues=chosen.queues))
+        return _Watched(crew_of(self._inside, self._processes, self._settings))
 
 
 class _Watched:

@@ -17,8 +17,9 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
 from ramify.kernel.leases import Leases
 from ramify.kernel.limits import Where
+from ramify.kernel.queues import Turns
 from ramify.kernel.settings import Settings
-from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, RUNS_SEEN, SHORTEST_PAUSE, SUSPECT_WAIT
+from ramify.kernel.tuning import HOLD_OFF, RUNS_SEEN, SUSPECT_WAIT
 from ramify.model.claim import Claimed, Want
 
 
@@ -37,14 +38,14 @@ class Appetite:
         self._holdings = holdings
         self._kinds = frozenset(handlers)
         self._async_or_not = sorted({handler.calling.is_async for handler in handlers.values()})
-        self._pause = SHORTEST_PAUSE
+        self._turns = Turns(settings.queues)
         self._suspects_since: float | None = None
         #: When tasks that were put off are due.
         self._dues: list[float] = []
         #: Where suspects were put back because of a limit; nothing is taken there until it lets somebody start.
         self.parked: set[Where] = set()
-        self.is_dry = False
-        self.dry_until = 0.0
+        #: Whether nothing more is taken, for good.
+        self.is_over = False
         self.scarce = False
         # Who serves given runs gets no new ones, and who works until there is nothing to do must not rest before.
         self._may_hold_off = settings.runs is None and not settings.until_idle
@@ -55,30 +56,34 @@ class Appetite:
 
     def fed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
-        if self._may_hold_off and self._new_runs(answer) > 1 and not answer.ready:
+        self._turns.fed(answer, now)
+        if self._may_hold_off and self._new_runs(answer) > 1 and self.is_dry:
             self.holds_off_until = now + HOLD_OFF
         tasks = sum(len(claim.tasks) for claim in answer.claims)
-        self._leases.sizes.claimed(tasks, answer.ready)
-        if not answer.suspects:
+        self._leases.sizes.claimed(tasks, self._turns.ready)
+        if not self._turns.suspects:
             self._suspects_since = None
         elif self._suspects_since is None:
             self._suspects_since = now
-        self.is_dry = not answer.ready
-        if tasks:
-            self._pause = SHORTEST_PAUSE
-        self.dry_until = now + self._pause
-        if not tasks:
-            self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
     def stirred(self) -> None:
         """Something may be there that was not there a moment ago."""
-        self.is_dry = False
-        self._pause = SHORTEST_PAUSE
+        self._turns.stirred()
         self._leases.sizes.untold()
 
     def put_off(self, until: float) -> None:
         """Tasks left memory until then: an idle process wakes up for them."""
         heapq.heappush(self._dues, until)
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing is left that this process could take, as far as it knows."""
+        return self._turns.is_dry
+
+    @property
+    def dry_until(self) -> float:
+        """Until when that is believed while something is held."""
+        return self._turns.dry_until
 
     @property
     def next_due(self) -> float | None:
@@ -100,9 +105,10 @@ class Appetite:
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
             self.stirred()
-        if self.is_dry and (not self._holdings or now < self.dry_until):
+        choice = self._turns.next(now, asks_again=bool(self._holdings))
+        if choice is None:
             return None
-        if self.is_shut(now) or now < self.holds_off_until:
+        if self.is_over or self.is_shut(now) or now < self.holds_off_until:
             return None
         limit = self._leases.sizes.limit(self.room, self._startable())
         if not limit:
@@ -112,7 +118,7 @@ class Appetite:
         if self.scarce:
             limit = max(1, limit // 4)
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
-        return Want(kinds, limit, self._settings.queues, runs, lanes) if kinds else None
+        return Want(kinds, limit, choice.queues, runs, lanes) if kinds else None
 
     def _new_runs(self, answer: Claimed) -> int:
         """How many runs of a claim begin."""

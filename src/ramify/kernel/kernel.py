@@ -106,6 +106,12 @@ class Kernel:
             self.core.stop(now)
             self._handover.wake()
 
+    def finish(self) -> None:
+        """Take nothing more, and stop once all that is held is done, however long that takes. Returns at once."""
+        with self._handover.core_lock:
+            self.core.appetite.is_over = True
+            self._handover.wake()
+
     def abandon(self) -> None:
         """Stop waiting for a store that does not answer."""
         self._give_up.set()

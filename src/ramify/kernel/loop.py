@@ -172,10 +172,14 @@ class Loop:
         """Nothing to do for the loop: it runs quick tasks itself, or waits."""
         if self._workers.run_here(self.iterate):
             return
-        if self._settings.until_idle:
+        if self._settings.until_idle or (idle and self._core.appetite.is_over):
             self._stop()
-        else:
-            self._handover.rest(seconds, idle)
+            return
+        # Not while it only waits to be allowed to claim, or to look for runs that can go on.
+        is_dry = idle and self._core.appetite.is_dry and self._core.watch.next_look is None
+        if is_dry and self._settings.on_idle is not None:
+            self._settings.on_idle()
+        self._handover.rest(seconds, idle)
 
     def _write_notes(self, all_of_them: bool = False) -> None:
         """Write log lines that wait; they are worth little, so trouble with them is not waited out."""

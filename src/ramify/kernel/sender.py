@@ -99,7 +99,7 @@ class Sender:
         """Begin as a new process."""
         with self._lock:
             process, settings = self._machine.number(), self._settings
-            queues = None if settings.queues is None else tuple(sorted(settings.queues))
+            queues = None if settings.queues is None else settings.queues.names
             newcomer = NewProcess(
                 process, os.getpid(), here.host(), settings.version, settings.supervisor,
                 self._kinds, queues, here.boot(), here.pids(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ramify.kernel.queues import Queues
 from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 
 #: More than any machine has use for; a number beyond is a slip of the finger.
@@ -33,7 +34,7 @@ class Settings:
     memory from being rounded, so that a test can step over them. `threads=None` adapts; 0 runs plain handlers in the
     calling thread. `supervisor` is the number of the process that replaces this one when it ends, so that it may end
     itself to be rid of a task that cannot be stopped. `on_beat` is called by the heartbeat's thread, so that a
-    supervisor hears whether this process still turns.
+    supervisor hears whether this process still turns; `on_idle` by the loop when it holds nothing and finds nothing.
     """
 
     runs: frozenset[int] | None = None
@@ -41,7 +42,7 @@ class Settings:
     until_ended: bool = False
     until_idle: bool = False
     exact_waits: bool = False
-    queues: frozenset[str] | None = None
+    queues: Queues | None = None
     threads: int | None = None
     coroutines: int | None = None
     grace: float = 25.0
@@ -56,6 +57,7 @@ class Settings:
     log_level: int = 20
     log_lines: int = 1_000
     on_beat: Callable[[], None] | None = None
+    on_idle: Callable[[], None] | None = None
 
     @property
     def slots(self) -> int:

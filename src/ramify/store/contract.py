@@ -163,7 +163,10 @@ class Store(Protocol):
         """End the session: whatever it still holds is offered again without blame, and its stamps are refused."""
 
     def beat(self, process: int) -> Beat:
-        """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds."""
+        """Say "alive" by the store's clock; hear whether it was reaped and of marks on the runs it holds.
+
+        Its parent may say it in its place, through another client of the store, if it sees that the process runs.
+        """
 
     def drain(self, process: int, said: Said = UNSAID) -> bool:
         """Ask a process to take nothing more, finish what it runs and leave; its beats tell it. False: it has ended.

@@ -111,6 +111,12 @@ def told(words: memoryview, evidence: bool) -> Death:
     return Death({words[at]: words[at + MOST] or None for at in _slots(words) if words[at]}, evidence=evidence)
 
 
+def running(folder: Path, process: int) -> list[int]:
+    """The tasks that a process runs at this moment."""
+    words = _read(folder, process)
+    return [] if words is None else [words[at] for at in _slots(words) if words[at]]
+
+
 def overdue(folder: Path, process: int, beyond: float) -> int | None:
     """A task that a process has been running for `beyond` seconds beyond its time limit; None when there is none."""
     words = _read(folder, process)

@@ -22,6 +22,9 @@ from typing import Literal
 
 from ramify import Backoff, Defer, Fatal, Run, Spawns, Stream, current
 from ramify.engine.engine import OrderName
+from ramify.engine.member import Service
+from ramify.engine.steering import steered, steering
+from ramify.engine.supervise import attend, crew_of
 from ramify.errors import StoreError
 from ramify.kernel import attempt, faults
 from ramify.kernel.kernel import Kernel
@@ -153,6 +156,16 @@ def work_on_tree(seed: int, options: Options) -> None:
     threads, processes = int(options.get("threads", "2")), int(options.get("processes", "0"))
     engine.run(roots, name=RUN_NAME, order=order, params=seed, threads=threads, processes=processes)
     engine.witness.say(Said.FINISHED, os.getpid())
+
+
+def serve_tree(seed: int, options: Options) -> None:
+    """Work on a tree as `ramify worker --processes 2 --burst --recycle-tasks 20` does, for as long as some is ready."""
+    inside, run = engine._inside, start_tree(seed)
+    crew = crew_of(inside, 2, Settings(threads=2), Service(burst=True, recycle_tasks=20))
+    with steered(steering(crew, inside.store, lambda text: None)):
+        attend(inside, crew)
+    if run.ended:
+        engine.witness.say(Said.FINISHED, os.getpid())
 
 
 def work_patiently(seed: int, options: Options) -> None:
@@ -431,6 +444,7 @@ def work_on_run(seed: int, options: Options) -> None:
 
 WORKS: Mapping[str, Callable[[int, Options], None]] = {
     "tree": work_on_tree,
+    "service": serve_tree,
     "patient": work_patiently,
     "disk": work_on_a_small_disk,
     "points": work_on_points,

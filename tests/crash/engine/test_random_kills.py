@@ -1,7 +1,8 @@
 """`kill -9` at random moments of a program that calls `engine.run`: the same line goes on and loses nothing.
 
-In one process with threads, and with worker processes, of which now a child, now the parent is killed. Whatever was
-killed, everything is compared in the end with the tree that was drawn for it and with what the witness heard.
+In one process with threads, and with worker processes, of which now a child, now the parent is killed; and as a service
+whose children are replaced meanwhile for other reasons as well. Whatever was killed, everything is compared in the end
+with the tree that was drawn for it and with what the witness heard.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ RecordProperty = Callable[[str, object], None]
 class EngineChase(Chase):
     """One store whose programs are killed until their run has ended."""
 
-    def program(self, *options: str) -> Client:
+    def program(self, *options: str, work: str | None = None) -> Client:
         """Set a program to work."""
         client = self._clients.next()
-        client.begin(self.work, self.folder, self.seed, *options)
+        client.begin(work or self.work, self.folder, self.seed, *options)
         return client
 
     def has_finished(self) -> bool:
@@ -66,6 +67,26 @@ def with_processes(chase: EngineChase) -> None:
             assert program.ends_within(LIMIT)
 
 
+def as_a_service(chase: EngineChase) -> None:
+    """`ramify worker` with two children, recycled, reloaded, added, removed; now a child is killed, now the parent."""
+    while not chase.has_finished():
+        service = chase.program(work="service")
+        # Children start often here, which takes long on a busy machine.
+        while not service.ends_within(chase.chance.uniform(0.1, 0.1 + LATE * (2 + chase.kills))):
+            crew = children_of(service.pid)
+            if chase.chance.random() < 0.3 and crew:
+                service.send(chase.chance.choice((signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)))
+            elif chase.chance.random() < 0.3 or not crew:
+                service.kill()
+                chase.kills += 1
+                wait_until(lambda crew=crew: not any(map(is_alive, crew)), "the children to go")  # type: ignore[misc]
+                break
+            else:
+                with suppress(ProcessLookupError):
+                    os.kill(chase.chance.choice(crew), signal.SIGKILL)
+                    chase.kills += 1
+
+
 Hunt = Callable[[EngineChase], None]
 
 
@@ -93,6 +114,12 @@ def test_a_program_with_worker_processes_survives_random_kills(
     record_property("kills", hunt_until(14, MOST, with_processes, tmp_path, clients, seed))
 
 
+def test_a_service_survives_random_kills_of_itself_and_its_children(
+    tmp_path: Path, clients: Clients, seed: random.Random, record_property: RecordProperty
+) -> None:
+    record_property("kills", hunt_until(8, 150, as_a_service, tmp_path, clients, seed))
+
+
 @pytest.mark.full
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("part", range(4))
@@ -109,3 +136,12 @@ def test_a_program_with_worker_processes_survives_many_random_kills(
     part: int, tmp_path: Path, clients: Clients, seed: random.Random, record_property: RecordProperty
 ) -> None:
     record_property("kills", hunt_until(100, MOST, with_processes, tmp_path, clients, seed))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("part", range(3))
+def test_a_service_survives_many_random_kills_of_itself_and_its_children(
+    part: int, tmp_path: Path, clients: Clients, seed: random.Random, record_property: RecordProperty
+) -> None:
+    record_property("kills", hunt_until(100, MOST, as_a_service, tmp_path, clients, seed))

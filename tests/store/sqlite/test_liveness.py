@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ramify.errors import BadPayload, StoreRefused, StoreUnavailable
+from ramify.errors import BadPayload, StoreUnavailable
 from ramify.model.process import NewProcess
 from ramify.store.clock import SystemClock
 from ramify.store.contract import LEFT_TO_PARENT
@@ -199,11 +200,24 @@ def test_a_record_with_a_wrong_byte_is_no_beat_at_all(mine: Liveness, theirs: Li
     assert theirs.probe(ME) == Alive(0, 0, "")
 
 
-def test_only_who_entered_here_can_beat_here(mine: Liveness, theirs: Liveness) -> None:
+def test_a_beat_for_another_is_seen_and_changes_nothing_else(
+    mine: Liveness, theirs: Liveness, clock: FakeClock
+) -> None:
     mine.enter(ME, 77)
-    with pytest.raises(StoreRefused, match="has not entered"):
-        theirs.beat(ME)
+    before = theirs.alive(ME)
+    assert before is not None
+    clock.advance(1)
+    theirs.beat(ME)
+    assert theirs.alive(ME) == replace(before, beat=clock.monotonic())
     assert not theirs.clean_window(ME, 60)
+
+
+def test_nobody_beats_for_who_let_its_lock_go(mine: Liveness, theirs: Liveness, clock: FakeClock) -> None:
+    mine.enter(ME, 77)
+    mine.close()
+    clock.advance(1)
+    theirs.beat(ME)
+    assert theirs.alive(ME) is None
 
 
 def test_entering_again_through_the_same_store_changes_nothing(

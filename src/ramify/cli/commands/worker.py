@@ -2,64 +2,103 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 import click
 
 from ramify.cli.loading import engine_at
 from ramify.cli.log import begin_log, log_options
 from ramify.cli.main import INTERRUPTED
-from ramify.cli.numbers import PROCESSES
+from ramify.cli.numbers import COUNT, PROCESSES
+from ramify.engine.changes import watching
 from ramify.engine.engine import Engine
 from ramify.engine.inside import Inside
+from ramify.engine.member import Service
+from ramify.engine.steering import steered, steering, steering_here
 from ramify.engine.stopping import Stopped, Terminated, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import Form, StopTeller
+from ramify.errors import ConfigError
+from ramify.inspect.left import left_in_words
+from ramify.inspect.text import tell
+from ramify.kernel.queues import Queues
 from ramify.kernel.settings import MOST_THREADS, Settings
+
+
+def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str, ...]) -> Queues | None:
+    """From `high,low` or `high:3,low:1`."""
+    if not typed:
+        return None
+    names = ",".join(typed).split(",")
+    weighed = [re.fullmatch(r"(.+):(\d{1,9})", name, re.ASCII) for name in names]
+    weights = {found[1]: int(found[2]) for found in weighed if found is not None}
+    if weights and len(weights) < len(names):
+        raise click.BadParameter(f"{','.join(typed)!a}: give every queue a weight, once, or none of them")
+    try:
+        return Queues.of(weights or names)
+    except ConfigError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command()
 @click.argument("address", metavar="MODULE:ENGINE")
-@click.option("-q", "--queue", "queues", multiple=True, help="Only tasks of this queue; may be given several times.")
+@click.option(
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="Q,…",
+    callback=_queues,
+    help="Only tasks of these queues, the first one first: high,low. By weight: high:3,low:1.",
+)
 @click.option(
     "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
 )
-@click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
+@click.option("--processes", type=PROCESSES, help="So many worker processes; without it, everything is in this one.")
+@click.option("--burst", is_flag=True, help="End once nothing is ready, and say what is left.")
+@click.option(
+    "--grace", type=click.FloatRange(0), default=25.0, show_default=True, help="Seconds that tasks get at a stop."
+)
+@click.option("--recycle-tasks", type=COUNT, help="Replace a worker process when it has done so many tasks.")
+@click.option("--recycle-mb", type=COUNT, help="Replace a worker process that uses more megabytes of memory.")
+@click.option("--reload", is_flag=True, help="Replace the worker processes when a file changes; for development.")
 @log_options
 @click.option("--metrics", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve metrics for Prometheus there.")
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve metrics on.")
 @click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
 @click.pass_context
 def worker(
-    context: click.Context,
-    /,
-    address: str,
-    queues: tuple[str, ...],
-    threads: int | None,
-    processes: int,
-    metrics: int | None,
-    metrics_host: str,
-    url: str | None,
-    log: Form | None,
-    log_level: str,
-) -> None:
+    context: click.Context, /, address: str, queues: Queues | None, threads: int | None, processes: int | None,
+    burst: bool, grace: float, recycle_tasks: int | None, recycle_mb: int | None, reload: bool, log: Form | None,
+    log_level: str, metrics: int | None, metrics_host: str, url: str | None,
+) -> None:  # fmt: skip
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
-    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once.
+    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once. SIGUSR1: what it
+    holds and the stacks of all threads are written to standard error. With --processes, SIGHUP replaces them one by
+    one, with new ones that import your code anew; SIGTTIN starts one more, and SIGTTOU stops one.
     """
+    service = Service(burst, recycle_tasks, recycle_mb)
+    if processes is None:
+        # Somebody must be there to start the next one.
+        processes = int(reload or recycle_tasks is not None or recycle_mb is not None)
+    elif reload and not processes:
+        raise click.UsageError("--reload replaces worker processes; leave --processes out, or give 1 or more")
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
-    chosen = frozenset(queues) or None
     begin_log(inside, log, log_level)
-    about = inside.store.describe()
-    inside.say(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+    chosen = Settings(queues=queues, threads=threads, grace=grace)
     try:
         with nullcontext() if metrics is None else _serving(engine, metrics, metrics_host):
             if processes:
-                attend(inside, crew_of(inside, processes, threads, queues=chosen)).raise_it()
+                _in_processes(inside, processes, chosen, service, reload).raise_it()
             else:
-                _here(inside, threads, chosen).raise_it()
+                _here(inside, chosen, service).raise_it()
+        if burst:
+            inside.say(f"nothing is ready; left: {left_in_words(inside.store) or 'nothing'}")
     except (KeyboardInterrupt, Terminated):
         inside.say("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -72,14 +111,36 @@ def _serving(engine: Engine, port: int, host: str) -> Iterator[None]:
     from ramify.contrib.prometheus import Metrics
 
     with Metrics(engine).serve(port, host) as given:
-        tell(f"metrics on http://{host}:{given}/metrics")
+        engine._inside.say(f"metrics on http://{host}:{given}/metrics")
         yield
 
 
-def _here(inside: Inside, threads: int | None, queues: frozenset[str] | None) -> Stopped:
+def _say_where(inside: Inside) -> None:
+    # Once signals are heard: whoever reads it may send one.
+    about = inside.store.describe()
+    inside.say(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+
+
+def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Service, reload: bool) -> Stopped:
+    crew = crew_of(inside, processes, chosen, service)
+
+    def changed(file: str) -> None:
+        inside.say(f"{file} changed")
+        crew.reload()
+
+    with steered(steering(crew, inside.store, tell)), watching(changed) if reload else nullcontext():
+        _say_where(inside)
+        return attend(inside, crew)
+
+
+def _here(inside: Inside, chosen: Settings, service: Service) -> Stopped:
     with inside.using_resources():
-        kernel = inside.kernel(Settings(queues=queues, threads=threads))
-        with stopping_well(kernel.stop, inside.say) as stopped:
+        kernel = inside.kernel(replace(chosen, on_idle=(lambda: kernel.stop()) if service.burst else None))
+        with (
+            steered(steering_here(kernel, inside.store, tell)),
+            stopping_well(kernel.stop, inside.say) as stopped,
+        ):
+            _say_where(inside)
             kernel.signals.listen(StopTeller(inside.say, stopped.was_asked))
             kernel.start()
             kernel.join()

@@ -32,7 +32,7 @@ from ramify.store import forks, here
 from ramify.store.clock import Clock
 from ramify.store.contract import GAP_SHARE, LEFT_TO_PARENT
 from ramify.store.record import remove
-from ramify.store.sqlite.lock_record import Alive, read
+from ramify.store.sqlite.lock_record import Alive, beat_for, read
 
 SECOND = 1_000_000
 UNKNOWN_BOOT = "unknown"
@@ -139,15 +139,13 @@ class Liveness:
             self._create(held)
             self._held[process] = held
 
-    def holds(self, process: int) -> bool:
-        """Whether that process entered through this store and has not left."""
-        with self._mine():
-            return process in self._held
-
     def beat(self, process: int) -> None:
-        """Say "alive". Also mends a lock file that somebody removed."""
+        """Say "alive", in place of a process that entered elsewhere if need be. Also mends a lock file that is gone."""
         with self._mine():
-            held = self._held_by(process)
+            held = self._held.get(process)
+            if held is None:
+                beat_for(self._path(process), self._clock.monotonic())
+                return
             held.gaps.beat(self._clock.monotonic())
             if _is_at(held.file, held.path):
                 self._write(held)
@@ -326,12 +324,6 @@ class Liveness:
             )
         with self._lock:
             yield
-
-    def _held_by(self, process: int) -> _Held:
-        held = self._held.get(process)
-        if held is None:
-            raise StoreRefused(f"process {process:x} has not entered through this store, so it cannot beat through it")
-        return held
 
     def _path(self, process: int) -> Path:
         return self.folder / f"{process:016x}.lock"

@@ -7,7 +7,7 @@ It also tells which of those runs are paused, and how many sessions have not end
 
 from __future__ import annotations
 
-from ramify.testing.conformance.house import House, only
+from ramify.testing.conformance.house import DEAD_AFTER, House, only
 from ramify.testing.conformance.registry import case
 
 
@@ -56,6 +56,24 @@ def a_beat_does_not_bring_the_dead_back(house: House) -> None:
     frozen.beat()
     assert frozen.beat().reaped
     assert len(house.offered()) == 1
+
+
+@case("beat")
+def a_parent_may_beat_for_a_process_that_says_nothing(house: House) -> None:
+    silent, other, parent = house.worker(), house.worker(), house.client()
+    for _ in range(8):
+        house.clock.advance(DEAD_AFTER / 4)
+        other.beat()
+        assert not parent.beat(silent.process).reaped
+    reap = other.reap()
+    assert (reap.clean_window, reap.processes) == (True, ())
+
+
+@case("beat")
+def nobody_beats_for_the_dead(house: House) -> None:
+    dead, other = house.worker(), house.worker()
+    house.bury(dead, by=other)
+    assert house.client().beat(dead.process).reaped
 
 
 @case("beat")

@@ -1,0 +1,190 @@
+"""`ramify worker` as a service: how it ends by itself, and what it does at signals."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ramify.store.open import open_store
+
+RAMIFY = [sys.executable, "-m", "ramify"]
+#: What no test should ever need.
+LONG = 60.0
+
+PROGRAM = """
+import pathlib, threading
+from ramify import Engine, Spawns
+
+engine = Engine("walk.db")
+
+
+@engine.task
+def grow(depth: int) -> Spawns[int]:
+    for _ in range(3 if depth else 0):
+        yield grow.of(depth - 1)
+    return depth
+
+
+@engine.task
+def wait_for(name: str) -> None:
+    pathlib.Path(name + ".began").touch()
+    while not pathlib.Path(name).exists():
+        threading.Event().wait(0.01)
+"""
+
+
+@pytest.fixture
+def program(folder: Path) -> Path:
+    """A folder with a program in it, and no store yet."""
+    (folder / "walk.py").write_text(PROGRAM)
+    return folder
+
+
+def start(line: str) -> None:
+    """Register a run, on which nobody works yet."""
+    text = f"from walk import *; engine.start({line}, name='tree', order='any')"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
+def test_a_burst_ends_when_nothing_is_ready_and_says_what_is_left(program: Path, options: list[str]) -> None:
+    start("[grow.of(3), grow.of(0).delay(3_600)]")
+    command = [*RAMIFY, "worker", "walk.py:engine", "--burst", *options]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONG)
+    assert found.stderr.splitlines()[-1].startswith("nothing is ready; left: 1 task due later, the first in 59 min")
+    store = open_store("walk.db")
+    try:
+        assert sum(len(row.tasks) for row in store.reads.segments().rows) == 1
+        assert all(process.reaped for process in store.reads.processes())
+    finally:
+        store.close()
+
+
+def test_a_burst_without_anything_to_do_ends_at_once(program: Path) -> None:
+    command = [*RAMIFY, "worker", "walk.py:engine", "--burst", "--processes", "1"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONG)
+    assert found.stderr.splitlines()[-1] == "nothing is ready; left: nothing"
+
+
+class Serving:
+    """A worker that is being served, and what it says, line by line."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*RAMIFY, "worker", "walk.py:engine", *options], stderr=subprocess.PIPE, text=True
+        )
+        self.said: list[str] = []
+
+    def hears(self, *patterns: str) -> None:
+        """Wait until all of these were said, in any order."""
+        assert self.process.stderr is not None
+        missing = list(patterns)
+        while missing:
+            line = self.process.stderr.readline()
+            assert line, f"it ended without saying {missing}: {self.said}"
+            self.said.append(line.rstrip())
+            missing = [pattern for pattern in missing if not re.search(pattern, line)]
+
+    def stop(self) -> int:
+        self.process.terminate()
+        self.process.communicate(timeout=LONG)
+        return self.process.returncode
+
+
+@pytest.fixture
+def serve(program: Path) -> Iterator[Callable[..., Serving]]:
+    """Workers on the program; none is left at the end."""
+    made: list[Serving] = []
+
+    def begin(*options: str) -> Serving:
+        made.append(Serving(*options))
+        made[-1].hears("^working on")
+        return made[-1]
+
+    yield begin
+    for each in made:
+        each.process.kill()
+        each.process.communicate()
+
+
+def began(program: Path, name: str) -> None:
+    """Wait until a task that waits for this name has begun."""
+    store, seen = open_store("walk.db"), 0
+    try:
+        while not (program / f"{name}.began").exists():
+            seen = store.wait(0.1, seen)
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
+def test_a_worker_tells_what_it_holds_and_where_its_threads_are(
+    program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve(*options)
+    began(program, "go")
+    worker.process.send_signal(signal.SIGUSR1)
+    worker.hears(r"^worker \d+: .*holds 1 wait_for; runs task \d+", r'File ".*walk.py", line \d+ in wait_for')
+    (program / "go").touch()
+    assert worker.stop() == 130
+
+
+def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serving]) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve("--processes", "1")
+    began(program, "go")
+    worker.process.send_signal(signal.SIGTTIN)
+    worker.hears("^one more worker process: 2$")
+    worker.process.send_signal(signal.SIGTTOU)
+    worker.hears("^one worker process less: 1$")
+    (program / "go").touch()
+    (program / "walk.py").write_text(PROGRAM.replace('".began"', '".begun"'))
+    worker.process.send_signal(signal.SIGHUP)
+    worker.hears("^reloaded$")
+    text = "from walk import *; engine.start([wait_for.of('go')], name='again').wait()"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
+    assert (program / "go.begun").exists()
+    assert worker.stop() == 130
+
+
+def test_a_worker_without_processes_says_that_it_has_none_to_replace(serve: Callable[..., Serving]) -> None:
+    worker = serve()
+    worker.process.send_signal(signal.SIGHUP)
+    worker.hears("^there are no worker processes to replace")
+    assert worker.stop() == 130
+
+
+def test_a_worker_serves_its_queues_in_order(program: Path) -> None:
+    (program / "walk.py").write_text(
+        f"{PROGRAM}\n@engine.task\ndef note(name: str) -> None:\n    open('noted', 'a').write(name)\n"
+    )
+    start("[note.of('l').queue('low') for _ in range(9)] + [note.of('h').queue('high') for _ in range(9)]")
+    command = [*RAMIFY, "worker", "walk.py:engine", "--burst", "--threads", "1", "--queue", "high,low"]
+    subprocess.run(command, check=True, timeout=LONG)
+    assert (program / "noted").read_text() == "h" * 9 + "l" * 9
+
+
+@pytest.mark.parametrize("typed", ["high:3,low", "high:3,high:1", "high,high", "high:0,low:1"])
+def test_queues_that_make_no_sense_are_refused(program: Path, typed: str) -> None:
+    found = subprocess.run(
+        [*RAMIFY, "worker", "walk.py:engine", "--queue", typed], capture_output=True, text=True, timeout=LONG
+    )
+    assert found.returncode == 2
+    assert "queue" in found.stderr
+
+
+def test_a_worker_reloads_when_a_file_changes(program: Path, serve: Callable[..., Serving]) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve("--reload")
+    began(program, "go")
+    (program / "go").touch()
+    (program / "walk.py").write_text(f"{PROGRAM}\n")
+    worker.hears("walk.py changed$", "^reloaded$")
+    assert worker.stop() == 130

@@ -1,0 +1,25 @@
+"""What the page about services says of the command is what the command takes."""
+
+import re
+from pathlib import Path
+
+from ramify.cli.commands.worker import worker
+from ramify.engine.crew import FIRST_PAUSE, HUNG_AFTER, LONGEST_PAUSE, TO_BE_GONE
+from ramify.kernel.settings import Settings
+
+PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+#: As everywhere, and said there.
+GENERAL = {"--store", "--help"}
+
+
+def test_every_option_is_on_the_page_and_every_option_there_exists() -> None:
+    taken = {name for option in worker.params for name in option.opts if name.startswith("--")} - GENERAL
+    table = PAGE.split("## Signals")[0]
+    assert set(re.findall(r"--[a-z]+(?:-[a-z]+)*", table)) == taken
+
+
+def test_the_numbers_on_the_page_are_those_of_the_code() -> None:
+    assert f"({Settings().grace:g})" in PAGE
+    assert f"get {TO_BE_GONE:g} seconds beyond it" in PAGE
+    assert f"doubles from {FIRST_PAUSE:g} to {LONGEST_PAUSE:g} seconds" in PAGE
+    assert f"says nothing for {HUNG_AFTER:g} seconds" in PAGE
