@@ -9,19 +9,14 @@ be millions, nor for what shapes do between tasks. A call that was not `traced` 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterator
-from contextlib import aclosing, contextmanager
-from dataclasses import replace
-from functools import wraps
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from ramify.engine.engine import Engine
 from ramify.errors import NotInstalled
 from ramify.kernel.control import Defer, Skip
-from ramify.kernel.current import current
-from ramify.kernel.handler import Calling, Handler
+from ramify.kernel.current import Current
 from ramify.model.call import Call
-from ramify.model.task import is_own
 
 try:
     from opentelemetry import propagate
@@ -38,7 +33,7 @@ def trace(engine: Engine, provider: otel.TracerProvider | None = None) -> None:
     Call it at the top of the module that has the engine, so that worker processes do the same.
     """
     tracer = otel.get_tracer("ramify", tracer_provider=provider)
-    engine._inside.wraps.append(lambda handler: _spanned(handler, tracer))
+    engine.around(_spans(tracer))
 
 
 def traced(call: Call[R]) -> Call[R]:
@@ -48,73 +43,36 @@ def traced(call: Call[R]) -> Call[R]:
     return call.headers(**headers) if headers else call
 
 
-@contextmanager
-def _span(handler: Handler, tracer: otel.Tracer) -> Iterator[None]:
-    """The span of the current attempt, with the trace that its call was made in as the parent."""
-    me = current()
-    attributes: dict[str, str | int] = {
-        "messaging.system": "ramify",
-        "messaging.operation.name": "process",
-        "messaging.operation.type": "process",
-        "messaging.destination.name": handler.kind,
-        "messaging.message.id": str(me.task),
-        "messaging.message.conversation_id": str(me.run_id),
-        "messaging.ramify.attempt": me.attempt,
-    }
-    with tracer.start_as_current_span(
-        f"process {handler.kind}",
-        context=propagate.extract(me.headers),
-        kind=otel.SpanKind.CONSUMER,
-        attributes=attributes,
-        record_exception=False,
-        set_status_on_exception=False,
-    ) as span:
-        try:
-            yield
-        except (Defer, Skip, GeneratorExit):
-            # Not an error: it goes on later, or there was nothing to do, or nobody wants the rest of it.
-            raise
-        except BaseException as error:
-            span.record_exception(error)
-            span.set_attribute("error.type", type(error).__qualname__)
-            span.set_status(otel.StatusCode.ERROR, str(error))
-            raise
+def _spans(tracer: otel.Tracer) -> Callable[[Current], Iterator[None]]:
+    """The hook that puts each attempt into a span, with the trace that its call was made in as the parent."""
 
+    def span(me: Current) -> Iterator[None]:
+        attributes: dict[str, str | int] = {
+            "messaging.system": "ramify",
+            "messaging.operation.name": "process",
+            "messaging.operation.type": "process",
+            "messaging.destination.name": me.kind,
+            "messaging.message.id": str(me.task),
+            "messaging.message.conversation_id": str(me.run_id),
+            "messaging.ramify.attempt": me.attempt,
+        }
+        with tracer.start_as_current_span(
+            f"process {me.kind}",
+            context=propagate.extract(me.headers),
+            kind=otel.SpanKind.CONSUMER,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
+        ) as made:
+            try:
+                yield
+            except (Defer, Skip, GeneratorExit):
+                # Not an error: it goes on later, or there was nothing to do, or nobody wants the rest of it.
+                raise
+            except BaseException as error:
+                made.record_exception(error)
+                made.set_attribute("error.type", type(error).__qualname__)
+                made.set_status(otel.StatusCode.ERROR, str(error))
+                raise
 
-def _spanned(handler: Handler, tracer: otel.Tracer) -> Handler:
-    """A handler that is called in the same way, inside a span."""
-    fn = handler.fn
-    if is_own(handler.kind):
-        return handler
-    match handler.calling:
-        case Calling.PLAIN:
-
-            @wraps(fn)
-            def spanned(*args: Any, **kwargs: Any) -> Any:
-                with _span(handler, tracer):
-                    return fn(*args, **kwargs)
-
-        case Calling.GENERATOR:
-
-            @wraps(fn)
-            def spanned(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-                with _span(handler, tracer):
-                    return (yield from fn(*args, **kwargs))
-
-        case Calling.ASYNC:
-
-            @wraps(fn)
-            async def spanned(*args: Any, **kwargs: Any) -> Any:
-                with _span(handler, tracer):
-                    return await fn(*args, **kwargs)
-
-        case Calling.ASYNC_GENERATOR:
-
-            @wraps(fn)
-            async def spanned(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-                with _span(handler, tracer):
-                    async with aclosing(fn(*args, **kwargs)) as made:
-                        async for each in made:
-                            yield each
-
-    return replace(handler, fn=spanned)
+    return span

@@ -79,8 +79,6 @@ class Inside:
         self.work_on_job: Callable[[int, int], None] | None = None
         #: For tests: what is called in place of the functions of tasks, by kind.
         self.stand_ins: Mapping[str, Callable[..., Any]] = {}
-        #: What is put around the functions of tasks, the last one outermost.
-        self.wraps: list[Callable[[Handler], Handler]] = []
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
@@ -103,10 +101,7 @@ class Inside:
 
     def handlers(self) -> dict[str, Handler]:
         """What a kernel needs to run them."""
-        found = handlers_of(self.tasks, self.stand_ins)
-        for wrap in self.wraps:
-            found = {kind: wrap(handler) for kind, handler in found.items()}
-        return found
+        return handlers_of(self.tasks, self.stand_ins)
 
     def keeps(self) -> dict[str, float]:
         """How long results of jobs are kept, by kind, in seconds."""

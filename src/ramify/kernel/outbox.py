@@ -27,8 +27,8 @@ class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
     `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each. `took`
-    are the microseconds of attempts that were not quick, `seconds` is the time of all of them, `attempts` the numbers of
-    those that were not the first; 0 for a task that ended without one.
+    are the microseconds of attempts that were not quick, `seconds` is the time of all of them. `attempts` are the
+    numbers of those that were not the first; 0 for a task that ended without one.
     """
 
     claim: Claim

@@ -18,7 +18,7 @@ from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
-from ramify.model.segment import Segment, unpack
+from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
 from ramify.store.reads import (
     GROUP_SCAN,
