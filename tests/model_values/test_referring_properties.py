@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,6 +148,14 @@ def test_results_are_read_as_arguments_in_the_same_way_as_bytes_and_as_a_tree(
     assert words == other_words
     assert words or difference(long, short, "") is None
     assert list(map(type, short or ())) == list(map(type, long or ()))
+
+
+def test_keys_of_a_result_are_what_their_annotation_says() -> None:
+    def of_paths(sizes: dict[Path, int], more: int) -> None: ...
+
+    signature = Signature.of(of_paths)
+    body, _ = signature.encode_referring((Reference(1), Reference(2)), {})
+    assert read(signature, body, [b'{"a/b":1}', b"2"]) == (({Path("a/b"): 1}, 2), "")
 
 
 def test_a_result_that_looks_like_a_slot_is_a_text() -> None:

@@ -74,7 +74,12 @@ class Wire:
 
     def read_tree(self, tree: object) -> Any:
         """The value of a tree of lists and dicts, as `unescaped` gives it."""
-        return msgspec.convert(tree, self.annotation, dec_hook=_rebuild, str_keys=True)
+        try:
+            # By way of bytes: `convert` leaves keys of dicts as texts, whatever their annotation says.
+            raw = msgspec.json.encode(tree)
+        except (UnicodeEncodeError, OverflowError):
+            return msgspec.convert(tree, self.annotation, dec_hook=_rebuild, str_keys=True)
+        return self.decode(raw)
 
 
 def write(value: object) -> bytes:
