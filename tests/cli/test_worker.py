@@ -15,7 +15,7 @@ from ramify.store.open import open_store
 
 RAMIFY = [sys.executable, "-m", "ramify"]
 #: What no test should ever need.
-LONG = 60.0
+LONG = 240.0
 
 PROGRAM = """
 import pathlib, threading

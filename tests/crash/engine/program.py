@@ -159,9 +159,9 @@ def work_on_tree(seed: int, options: Options) -> None:
 
 
 def serve_tree(seed: int, options: Options) -> None:
-    """Work on a tree as `ramify worker --processes 2 --burst --recycle-tasks 20` does, for as long as some is ready."""
+    """Work on a tree as `ramify worker --processes 2 --burst --recycle-tasks 40` does, for as long as some is ready."""
     inside, run = engine._inside, start_tree(seed)
-    crew = crew_of(inside, 2, Settings(threads=2), Service(burst=True, recycle_tasks=20))
+    crew = crew_of(inside, 2, Settings(threads=2), Service(burst=True, recycle_tasks=40))
     with steered(steering(crew, inside.store, lambda text: None)):
         attend(inside, crew)
     if run.ended:

@@ -72,7 +72,7 @@ def as_a_service(chase: EngineChase) -> None:
     while not chase.has_finished():
         service = chase.program(work="service")
         # Children start often here, which takes long on a busy machine.
-        while not service.ends_within(chase.chance.uniform(0.1, 0.1 + LATE * (2 + chase.kills))):
+        while not service.ends_within(chase.chance.uniform(0.1, 0.1 + LATE * (2 + 1.3**chase.kills))):
             crew = children_of(service.pid)
             if chase.chance.random() < 0.3 and crew:
                 service.send(chase.chance.choice((signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)))
@@ -117,7 +117,7 @@ def test_a_program_with_worker_processes_survives_random_kills(
 def test_a_service_survives_random_kills_of_itself_and_its_children(
     tmp_path: Path, clients: Clients, seed: random.Random, record_property: RecordProperty
 ) -> None:
-    record_property("kills", hunt_until(8, 150, as_a_service, tmp_path, clients, seed))
+    record_property("kills", hunt_until(6, 80, as_a_service, tmp_path, clients, seed))
 
 
 @pytest.mark.full
