@@ -358,6 +358,15 @@ def test_a_group_waits_for_the_job_that_has_the_key_of_one_of_its_members(bench:
     assert sorted(total.result()) == ["Dear ann", "Dear bob"]
 
 
+def test_a_key_of_what_follows_is_kept_like_that_of_any_job(bench: Workbench) -> None:
+    job = engine.enqueue(letter.of("ann"))
+    after = job.then(bundle.of().unique("after"))
+    _, total = engine.enqueue_many([letter.of("bob")], then=bundle.of().unique("total"))
+    bench.drain()
+    assert job.then(bundle.of().unique("after")) == after
+    assert engine.enqueue_many([letter.of("cid")], then=bundle.of().unique("total"))[1] == total
+
+
 # trying again
 
 

@@ -89,6 +89,23 @@ def test_whoever_is_not_answered_at_all_asks_again_under_a_key_and_has_one_job(l
     assert (job.result(), trace) == ("Dear ann", ["ann"])
 
 
+def test_a_key_that_was_given_up_before_the_verb_was_sent_again_is_taken(lose: Lose) -> None:
+    def meanwhile() -> Iterator[Way]:
+        yield from ("answered", "not answered")
+        holders[0].cancel()
+        yield from ("answered", "answered", "not answered")
+        holders[1].cancel()
+
+    lose({"append": meanwhile()})
+    holders = engine.enqueue_many([letter.of("y").unique("k"), bundle.of().unique("k")])
+    parts = engine.enqueue_many([letter.of("x"), letter.of("y").unique("k")])
+    (other,), total = engine.enqueue_many([letter.of("z")], then=bundle.of().unique("k"))
+    assert [job.state for job in holders] == [JobState.CANCELLED] * 2
+    finish()
+    assert [job.result() for job in (*parts, other, total)] == ["Dear x", "Dear y", "Dear z", ["Dear z"]]
+    assert len(list(engine.jobs())) == 6
+
+
 def test_many_that_enqueue_at_once_have_each_job_once_whatever_gets_lost(lose: Lose, seed: random.Random) -> None:
     def some_way() -> Way:
         return seed.choices(("answered", "never sent", "not answered"), (6, 1, 1))[0]

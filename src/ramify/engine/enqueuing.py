@@ -114,8 +114,10 @@ class Enqueuing:
 
     def follow(self, call: Call[Any], jobs: Sequence[int]) -> Job[Any]:
         """Add a job that begins when these have ended."""
-        self._inside.check_known([call])
-        (added,) = self._put(call.group.queue, NewJobs((), then=call, after=jobs))
+        table = self._inside.table()
+        self._inside.check_known([call], table)
+        then = kept(call, _keep_of(table[call.kind]))
+        (added,) = self._put(call.group.queue, NewJobs((), then=then, after=jobs))
         return self._job(added)
 
     def _adding(
@@ -133,7 +135,8 @@ class Enqueuing:
         for place, call in enumerate(given):
             by_queue.setdefault(call.group.queue, []).append(place)
         last = None if then is None else then.group.queue
-        if last is not None:
+        if then is not None and last is not None:
+            then = kept(then, _keep_of(table[then.kind]))
             # What follows all of them is added when all are there.
             by_queue[last] = by_queue.pop(last, [])
         found: dict[int, Job[Any]] = {}
@@ -145,7 +148,9 @@ class Enqueuing:
             for at, one in enumerate(added):
                 while one.task is None:
                     # It was sent again, and had lost its key the first time, to a job that has given it up since.
-                    (one,) = yield queue, NewJobs([chosen[at]], again)
+                    members = [job.id for job in found.values()]
+                    one_more = NewJobs((chosen[at],), again) if at < len(places) else NewJobs((), again, then, members)
+                    (one,) = yield queue, one_more
                 found[places[at] if at < len(places) else len(given)] = self._job(one)
         return [job for _, job in sorted(found.items())]
 

@@ -25,6 +25,7 @@ class Hunt:
     work: str
     verdict: Verdict
     late: float = 0.2
+    threads: tuple[int, ...] = (0, 1, 2)
 
     def begin(self, folder: Path, seed: int = 0, *options: str) -> Client:
         """Let a program begin."""
@@ -49,7 +50,7 @@ class Hunt:
         seed, kills = chance.randrange(1, 2**31), 0
         print(f"{folder.name}: seed {seed}")
         while True:
-            client = self.begin(folder, seed, f"threads={chance.choice((0, 1, 2))}")
+            client = self.begin(folder, seed, f"threads={chance.choice(self.threads)}")
             if client.ends_within(LIMIT if kills == MOST_KILLS else chance.uniform(0.01, self.late)):
                 break
             client.kill()
