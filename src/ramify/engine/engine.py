@@ -39,7 +39,7 @@ from ramify.kernel.signals import Listener
 from ramify.model.call import Call
 from ramify.model.job import JobState
 from ramify.model.run import Follows, Order, RunState
-from ramify.model.task import check_name
+from ramify.model.task import MAX_ID, check_name
 from ramify.shapes.plan import Plan
 from ramify.shapes.start import Ask, Begun, Bounds, How, begin, chain
 from ramify.shapes.table import plan_of
@@ -252,14 +252,19 @@ class Engine(Tasks):
         `older` and `newer` are about how long ago one ended, or, while it has not, was added. `before` is the id of the
         job that an earlier list stopped at.
         """
+        check_task("jobs(before={})", before)
         store = self._inside.store
         wanted = job_filter(store.now(), kind_name(kind), state, queue, key, headers, older, newer)
-        return (Job(self._inside, each.row.id) for each in jobs(store.reads, wanted, before) if each.row is not None)
+        found = jobs(store.reads, wanted, before if before < MAX_ID else 0)
+        return (Job(self._inside, each.row.id) for each in found if each.row is not None)
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
         """Where many jobs stand, by their ids."""
+        asked = list(ids)
+        for id in asked:
+            check_task("job_states([{}])", id)
         standings = Standings(self._inside.store.reads)
-        return {id: standings.of(id).state for id in ids}
+        return {id: standings.of(id).state for id in asked}
 
     def queue(self, name: str, *, max_pending: int | None = None, on_full: OnFull = "refuse") -> Queue:
         """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended.

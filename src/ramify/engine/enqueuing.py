@@ -45,20 +45,22 @@ _LOOK = 1.0
 class Pending:
     """Jobs that somebody wants to add to a queue, and waits for."""
 
-    __slots__ = ("_tell", "added", "error", "leads", "new", "queue")
+    __slots__ = ("added", "error", "has_led", "new", "queue", "tell")
 
     def __init__(self, queue: str, new: NewJobs, tell: Callable[[], None]) -> None:
         self.queue = queue
         self.new = new
         self.added: tuple[Added, ...] | None = None
         self.error: BaseException | None = None
-        #: Whether the one who waits for it is to write next.
-        self.leads = False
-        self._tell = tell
+        #: Whether it was its turn to write.
+        self.has_led = False
+        #: Wakes up who waits: they are answered, or it is their turn to write.
+        self.tell = tell
 
-    def tell(self) -> None:
-        """Wake up who waits."""
-        self._tell()
+    @property
+    def is_answered(self) -> bool:
+        """Whether it is known what became of them."""
+        return self.added is not None or self.error is not None
 
     def answer(self) -> tuple[Added, ...]:
         """What became of them."""
@@ -74,12 +76,18 @@ class Enqueuing:
     def __init__(self, inside: Inside) -> None:
         self._inside = inside
         self._bounds: dict[str, tuple[int, OnFull]] = {}
-        self._lock = threading.Lock()
-        self._pending: list[Pending] = []
-        self._is_writing = False
         #: The last write: when it was over, how long it took, and whether it was for several.
         self._wrote = self._took = 0.0
         self._were_several = False
+        self.orphan()
+
+    def orphan(self) -> None:
+        """In a forked child, and at first: nobody writes here, whoever did in the parent."""
+        self._lock = threading.Lock()
+        #: Those who wait for their turn, those whose jobs are being written, and the one of these who writes.
+        self._pending: list[Pending] = []
+        self._batch: list[Pending] = []
+        self._leader: Pending | None = None
         self._queues: JobQueues | None = None
 
     # what is asked for
@@ -191,10 +199,15 @@ class Enqueuing:
     def _put(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
         told = threading.Event()
         mine = Pending(queue, new, told.set)
-        if not self._is_first(mine):
-            told.wait()
-        if mine.leads:
-            self._write_all()
+        try:
+            self._line_up(mine)
+            while not mine.is_answered and not self._lead(mine):
+                told.wait()
+                told.clear()
+        except BaseException:
+            # Ctrl-C strikes the main thread anywhere, and must not leave others waiting for it.
+            self._step_back(mine)
+            raise
         return mine.answer()
 
     async def _put_async(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
@@ -202,55 +215,76 @@ class Enqueuing:
         told: asyncio.Future[None] = loop.create_future()
 
         def tell() -> None:
-            if mine.leads and mine.added is None and mine.error is None:
-                _beside(self._write_all)
+            if not mine.is_answered:
+                _beside(lambda: self._lead(mine))
                 return
             # Its loop may be closed by now: then nobody waits any more, and the jobs are there.
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_wake, told)
 
         mine = Pending(queue, new, tell)
-        if self._is_first(mine):
-            _beside(self._write_all)
+        try:
+            if self._line_up(mine):
+                tell()
+        except BaseException:
+            self._step_back(mine)
+            raise
         await told
         return mine.answer()
 
-    def _is_first(self, mine: Pending) -> bool:
+    def _line_up(self, mine: Pending) -> bool:
+        """Wait for one's turn from now on; whether it has come."""
         with self._lock:
             self._pending.append(mine)
-            mine.leads = not self._is_writing
-            self._is_writing = True
-            return mine.leads
+            if self._leader is None:
+                self._leader = mine
+            return self._leader is mine
 
-    def _write_all(self) -> None:
-        """Write what waits by now, and let the first of those who came meanwhile go on."""
+    def _lead(self, mine: Pending) -> bool:
+        """Write what waits by now, if it is one's turn, once; whether it was."""
+        with self._lock:
+            if self._leader is not mine or mine.has_led:
+                return False
+            mine.has_led = True
         if self._were_several and time.monotonic() - self._wrote < self._took:
             # Those whose jobs were just written have the next ones in hand: a moment later they come along.
             time.sleep(min(self._took / 2, GATHER))
         with self._lock:
-            batch, self._pending = self._pending, []
+            self._batch, self._pending = self._pending, []
         by_queue: dict[str, list[Pending]] = {}
-        for each in batch:
+        for each in self._batch:
             by_queue.setdefault(each.queue, []).append(each)
         began = time.monotonic()
         try:
             for queue, some in by_queue.items():
                 self._write(queue, some)
         finally:
-            with self._lock:
-                self._wrote = time.monotonic()
-                self._took = self._wrote - began
-                self._were_several = len(batch) > 1
-                after = self._pending[0] if self._pending else None
-                self._is_writing = after is not None
-                if after is not None:
-                    after.leads = True
-            for each in batch:
-                if each.added is None and each.error is None:
-                    each.error = RamifyError("it was interrupted before these jobs were written; try again")
+            self._wrote = time.monotonic()
+            self._took = self._wrote - began
+            self._were_several = len(self._batch) > 1
+            self._step_back(mine)
+        return True
+
+    def _step_back(self, mine: Pending) -> None:
+        """Tell those whose jobs were written, and let the first of the others write, who came meanwhile.
+
+        Interrupted at any point, it can be done again: somebody may be told twice, and looks what for.
+        """
+        if self._leader is mine:
+            while self._batch:
+                each = self._batch[-1]
+                if not each.is_answered:
+                    each.error = RamifyError("it was interrupted while these jobs were written; they may be there")
                 each.tell()
-            if after is not None:
-                after.tell()
+                self._batch.pop()
+        with self._lock:
+            if mine in self._pending:
+                self._pending.remove(mine)
+            if self._leader is mine:
+                after = self._pending[0] if self._pending else None
+                if after is not None:
+                    after.tell()
+                self._leader = after
 
     def _write(self, queue: str, some: Sequence[Pending]) -> None:
         try:
@@ -278,7 +312,7 @@ class Enqueuing:
         return self._inside.reserve_ids(many, above, younger=IN_ORDER)
 
 
-def _beside(write: Callable[[], None]) -> None:
+def _beside(write: Callable[[], object]) -> None:
     """A coroutine is to write, and must not wait for the disk: a thread does it."""
     threading.Thread(target=write, name="ramify-enqueue", daemon=True).start()
 

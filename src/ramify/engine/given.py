@@ -40,6 +40,11 @@ def job_filter(
     for option, age in (("older", older), ("newer", newer)):
         if age is not None and (not isinstance(age, timedelta) or age < timedelta(0)):
             raise ConfigError(f"jobs({option}={age!r}): give a timedelta, such as timedelta(hours=1)")
+    for option, text in (("queue", queue), ("key", key)):
+        if text is not None and not isinstance(text, str):
+            raise ConfigError(f"jobs({option}={text!r}): give a text")
+    if headers is not None and not isinstance(headers, Mapping):
+        raise ConfigError(f"jobs(headers={headers!r}): give a dict, such as {{'tenant': 'ann'}}")
     try:
         wanted = None if state is None else JobState(str(state))
     except ValueError:

@@ -38,6 +38,7 @@ from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
 from ramify.model.stray import instead_of_call
 from ramify.shapes.start import chain, until_answered
+from ramify.store import forks
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
 
@@ -92,6 +93,13 @@ class Inside:
         self._users = 0
         self.enqueuing = Enqueuing(self)
         self._let_go = weakref.finalize(self, _close, self._opened)
+        forks.register(self)
+
+    def orphan(self) -> None:
+        """In a forked child: what another thread of the parent held is free here. The store refuses by itself."""
+        self._lock = threading.RLock()
+        self._ids = None
+        self.enqueuing.orphan()
 
     # its tasks
 
