@@ -23,7 +23,8 @@ def met(figure: Figure) -> bool:
 def test_jobs_of_several_threads_are_all_there_and_their_transactions_counted(tmp_path: Path) -> None:
     report = take(Enqueue(20, threads=4), tmp_path)
     assert report.tasks == 20
-    assert 0 < report.commits <= 22
+    # Ids are reserved anew once a second, and on a busy machine this may take some.
+    assert 0 < report.commits <= 22 + report.seconds
 
 
 def test_jobs_can_be_enqueued_many_at_a_time(tmp_path: Path) -> None:

@@ -76,6 +76,13 @@ def test_a_run_that_is_paused_or_over_stays(state: RunState) -> None:
     assert move(state=state, gated=0, deadline=1) == Stay()
 
 
+def test_an_endless_run_without_a_barrier_begins_without_tasks_unless_it_follows() -> None:
+    assert move(order=Order.ANY, endless=True, round=-1) == Open(0)
+    assert move(order=Order.ANY, endless=True, round=0) == Stay()
+    assert move(order=Order.ANY, endless=True, round=-1, leader=7) == Stay()
+    assert move(order=Order.ROUNDS, endless=True, round=-1) == Stay()
+
+
 @pytest.mark.parametrize("order", list(Order))
 def test_a_new_run_with_a_task_that_waits_for_nothing_begins_at_once(order: Order) -> None:
     assert begins_at(NewRun(1, order=order, endless=True), [NewTasks(2, "walk", [b"[]"])], 100) == 0

@@ -83,6 +83,9 @@ def next_move(at: RunStanding, now: int, awaits_others: Callable[[int], bool]) -
         return Stay()
     if (late := too_late(at.deadline, at.bound_for, now)) is not None:
         return Drain(late)
+    if at.endless and at.round < 0 and at.order is not Order.ROUNDS and at.leader is None:
+        # It has begun before its first task is there: who works off one task after the other would find it unbegun.
+        return Open(0)
     has_barrier = at.order is Order.ROUNDS or at.round < 0
     if not has_barrier and (at.endless or at.lowest is not None):
         return Stay() if at.gated is None else Ungate()

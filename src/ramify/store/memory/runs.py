@@ -52,8 +52,8 @@ def live(tables: Tables, run: int) -> list[MemorySegment]:
 
 
 def begin(tables: Tables, run: RunRow, now: int) -> None:
-    """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
-    if any(row.state in WORKING for row in live(tables, run.new.id)):
+    """Open the next round of a run to which tasks were added, if some are ready or more may come; never an end."""
+    if run.new.endless or any(row.state in WORKING for row in live(tables, run.new.id)):
         advance(tables, run, run.round, now)
 
 

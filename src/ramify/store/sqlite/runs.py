@@ -84,9 +84,9 @@ def look(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, 
 
 
 def begin(db: Db, run: int, now: int) -> Advanced | None:
-    """Open the next round of a run to which tasks were added, if any of them is ready. It never ends here."""
+    """Open the next round of a run to which tasks were added, if some are ready or more may come; never an end."""
     at = standings(db, [run])[run]
-    return _move(db, [(at, _next(db, at, now))], now)[0] if at.lowest is not None else None
+    return _move(db, [(at, _next(db, at, now))], now)[0] if at.endless or at.lowest is not None else None
 
 
 def advance(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...]:

@@ -90,6 +90,17 @@ def a_run_started_empty_takes_tasks_later(house: House) -> None:
 
 
 @case("start")
+def an_endless_run_without_a_barrier_has_begun_before_its_first_task(house: House) -> None:
+    run = house.any_run(endless=True)
+    assert house.store.reads.run(run).round == 0
+    assert house.store.movable(10) == ()
+    house.add(run, tasks := house.tasks(2))
+    with house.nothing_changes():
+        assert not house.store.advance([(run, 0)])[0].moved
+    assert house.offered() == list(tasks.ids)
+
+
+@case("start")
 def a_follower_starts_with_nothing_open(house: House) -> None:
     leader = house.run(house.tasks())
     follower = house.run(house.tasks(kind="copy"), follows=Follows(leader))
