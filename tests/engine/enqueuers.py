@@ -55,7 +55,7 @@ def interrupted() -> None:
     signal.signal(signal.SIGALRM, press)
     pressed = 0
     with beside() as ids:
-        while pressed < 50:
+        while pressed < 20:
             try:
                 signal.setitimer(signal.ITIMER_REAL, 0.003)
                 while True:
@@ -72,13 +72,13 @@ def interrupted() -> None:
 def forked() -> None:
     """A child is forked while others write, and enqueues."""
     with beside() as ids:
-        for _ in range(5):
+        for _ in range(3):
             many = len(ids)
             while len(ids) == many:
                 os.sched_yield()
             child = os.fork()
             if not child:
-                signal.alarm(20)
+                signal.alarm(60)
                 try:
                     engine.enqueue(nothing.of(4))
                 except StoreRefused:
@@ -88,5 +88,5 @@ def forked() -> None:
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(40, exit=True)
+    faulthandler.dump_traceback_later(100, exit=True)
     {"interrupted": interrupted, "forked": forked}[sys.argv[1]]()
