@@ -36,10 +36,10 @@ def test_one_port_tells_what_a_worker_and_its_processes_did(folder: Path, option
     working = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert working.stderr is not None
-        assert working.stderr.readline().startswith("working on ")
         told, address = working.stderr.readline().rstrip().rsplit(" ", 1)
         assert told == "metrics on"
         assert address.startswith("http://127.0.0.1:")
+        assert working.stderr.readline().startswith("working on ")
 
         def scrape() -> str:
             with urllib.request.urlopen(address, timeout=30) as answer:

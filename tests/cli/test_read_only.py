@@ -12,7 +12,7 @@ from tests.cli.conftest import Desk
 from tests.store.sqlite.real import with_own_mounts
 
 READS = (
-    "gates", "health",
+    "gates", "health", "jobs",
     "status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}", "show etl",
 )  # fmt: skip
 CHANGES = (

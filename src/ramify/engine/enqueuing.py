@@ -197,13 +197,14 @@ class Enqueuing:
     # writing
 
     def _put(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
-        told = threading.Event()
-        mine = Pending(queue, new, told.set)
+        # A bare lock: an interrupt inside of an event could leave it shut for whoever wants to tell.
+        told = threading.Lock()
+        told.acquire()
+        mine = Pending(queue, new, lambda: _let_go(told))
         try:
             self._line_up(mine)
             while not mine.is_answered and not self._lead(mine):
-                told.wait()
-                told.clear()
+                told.acquire()
         except BaseException:
             # Ctrl-C strikes the main thread anywhere, and must not leave others waiting for it.
             self._step_back(mine)
@@ -315,6 +316,12 @@ class Enqueuing:
 def _beside(write: Callable[[], object]) -> None:
     """A coroutine is to write, and must not wait for the disk: a thread does it."""
     threading.Thread(target=write, name="ramify-enqueue", daemon=True).start()
+
+
+def _let_go(told: threading.Lock) -> None:
+    # Told twice before it looked: once is enough.
+    with suppress(RuntimeError):
+        told.release()
 
 
 def _wake(told: asyncio.Future[None]) -> None:

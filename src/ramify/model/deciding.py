@@ -46,7 +46,9 @@ def decide(what: What, state: RunState, last: Decision | None, said: Said, now: 
     """What a decision makes of a run; None when it was overtaken, or leads nowhere from where the run is."""
     n = 0 if last is None else last.n
     there = _WAYS[what].get(state)
-    if there is None or said.after not in (None, n):
+    # A reopening is numbered itself and is never late, so it is always noted: what was decided before it is over.
+    compares = what is not What.REOPENED
+    if there is None or (compares and said.after not in (None, n)):
         return None
     return AfterDecision(there, Decision(n + 1, what, storable(said.by), storable(said.reason), now))
 

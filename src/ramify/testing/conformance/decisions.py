@@ -51,6 +51,19 @@ def a_pause_that_arrives_after_the_resume_that_followed_it_changes_nothing(house
 
 
 @case("pause")
+def a_pause_that_came_too_late_for_a_run_does_not_hold_it_up_when_it_is_reopened(house: House) -> None:
+    """A reopening is noted whatever its maker had seen: it is numbered, so it never comes late itself."""
+    run = house.any_run(tasks := house.tasks())
+    house.finish(run)
+    late = Said("holiday", "ann", after=0)
+    assert house.store.pause(run, late).is_end
+    house.worker().reopen(run, tasks.ids, said=Said("again", "bob", after=7))
+    assert _last(house, run).n == 1
+    with house.nothing_changes():
+        assert house.store.pause(run, late) is RunState.OPEN
+
+
+@case("pause")
 def a_resume_overtakes_a_pause_that_has_not_arrived_yet(house: House) -> None:
     """It finds nothing to resume, and is a decision all the same."""
     tasks = house.tasks()
