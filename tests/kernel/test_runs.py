@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ramify.kernel.faults import arm, disarm
+from ramify.kernel.queues import Queues
 from ramify.kernel.signals import Moved, Signals
 from ramify.model.call import Call
 from ramify.model.claim import Want
@@ -80,7 +81,7 @@ def test_a_process_that_is_busy_with_one_run_ends_another_whose_worker_has_gone(
 
     shop.start(shop.task(slow).of())
     call = chain(shop, 0)
-    with shop.working(queues=frozenset({"default"})):
+    with shop.working(queues=Queues.of({"default"})):
         gate.wait_for(1)
         # Somebody does all of it, and is gone before the run is moved on.
         run = shop.start(call.queue("elsewhere"))
