@@ -173,7 +173,9 @@ def test_a_job_whose_worker_is_frozen_is_run_elsewhere_and_what_comes_late_chang
     events = _events(queue_run())
     thaw(client, process)
     assert _events(queue_run()) == events
-    assert (job.state, job.result(), after.state) == (JobState.DONE, f"by {os.getpid()}", JobState.QUEUED)
+    assert (job.state, job.result()) == (JobState.DONE, f"by {os.getpid()}")
+    # The thawed one comes in anew, and may have taken it.
+    assert after.state in (JobState.QUEUED, JobState.RUNNING)
     assert engine.enqueue(held.of("").unique("k")) == after, "the late commit does not give up a key that is another's"
     client.kill()
     assert oracle.check(engine._inside.store) == []

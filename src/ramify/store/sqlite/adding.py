@@ -12,8 +12,9 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Arrival
 from ramify.model.event import Status, Tally
+from ramify.model.key import Hold
 from ramify.model.policy import is_young
-from ramify.model.run import Order, StoredRun
+from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
 from ramify.store.sqlite import bulk, joins, keys, rows
@@ -198,12 +199,14 @@ def _segment(
     )
 
 
-def known(db: Db, run: int, groups: Sequence[NewTasks], now: int) -> Appended:
+def known(db: Db, run: StoredRun, groups: Sequence[NewTasks], now: int) -> Appended:
     """The answer to an append that was applied before: the ids its tasks have, or lost their keys to."""
     ids: list[tuple[int, ...]] = []
     taken: set[tuple[int, int]] = set()
     for g, tasks in enumerate(groups):
-        held = keys.holders(db, tasks.hold, run, tasks.kind, tasks.keys or (), now)
+        # Keys that count only in a run are free once it is forgotten, although they go page by page.
+        is_free = run.state is RunState.FORGOTTEN and tasks.hold is Hold.ONCE
+        held = {} if is_free else keys.holders(db, tasks.hold, run.id, tasks.kind, tasks.keys or (), now)
         task, found = tasks.first, []
         for i in range(len(tasks.bodies)):
             key = tasks.keys[i] if tasks.keys is not None else None

@@ -51,7 +51,7 @@ def append(
 ) -> Appended:
     """Publish tasks in a run that takes them."""
     if applied_before(tasks, lambda first, last: rows.has_any(db, run.id, first, last)):
-        return adding.known(db, run.id, tasks, now)
+        return adding.known(db, run, tasks, now)
     check_takes_tasks(run.id, run.state)
     _check(db, tasks, new, waiters, adding.reserved(db))
     round = run.round + 1 if run.order is Order.ROUNDS else 0

@@ -177,6 +177,18 @@ def its_keys_are_free_at_once(house: House) -> None:
 
 
 @case("forget")
+def what_is_appended_again_to_a_forgotten_run_finds_its_keys_free(house: House) -> None:
+    run = house.queue()
+    house.add(run, house.tasks(3))
+    twice = house.tasks(8, keys=[b"%d" % (n % 4) for n in range(8)], hold=Hold.ONCE)
+    assert house.add(run, twice).ids == ((*twice.ids[:4], *twice.ids[:4]),)
+    house.store.cancel(run)
+    house.settle(run)
+    house.store.forget(run, limit=1)
+    assert house.store.append(run, [twice]).ids == ((*twice.ids[:4], 0, 0, 0, 0),)
+
+
+@case("forget")
 def keys_of_other_runs_stay(house: House) -> None:
     kept = house.any_run(once := house.tasks(keys=[b"k"], hold=Hold.ONCE), endless=True)
     run = house.any_run(house.tasks(keys=[b"k"], hold=Hold.ONCE))
