@@ -304,7 +304,8 @@ class Crew:
             # Nobody waits for it but who hired it.
             return
         lived = self._clock() - member.started
-        if code == NOT_STARTED and any(other.process is not None for other in self._members):
+        others_work = any(other.process is not None for other in self._members)
+        if code == NOT_STARTED and others_work and not member.met_damage:
             # What it needs is not there just now, such as a module that is being replaced; the others work.
             self._say(f"a worker process could not start: {' '.join(member.last_words)}; it is tried again")
             member.last_words.clear()
