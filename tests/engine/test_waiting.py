@@ -15,7 +15,7 @@ import pytest
 
 from ramify import Engine
 from ramify.engine import run as handles
-from ramify.engine import waiting
+from ramify.engine import waiting, watcher
 from ramify.engine.run import Run
 from ramify.engine.waiting import Waiting
 from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, READ_PAUSE
@@ -66,8 +66,8 @@ def counted(engine: Engine) -> Counted:
 @pytest.fixture
 def sleeps_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sleep that nothing ends is as long as if it had no end."""
-    for name in ("LONGEST_REST", "ASYNC_REST"):
-        monkeypatch.setattr(handles, name, FOR_EVER)
+    for room in (handles, waiting, watcher):
+        monkeypatch.setattr(room, "LONGEST_REST", FOR_EVER)
     monkeypatch.setattr(waiting, "DEAF", FOR_EVER)
 
 

@@ -16,7 +16,7 @@ from ramify.model.join import Ends, Rule
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import Failure
 from ramify.model.policy import Backoff
-from tests.kernel.claims import claim, handler, holding
+from tests.kernel.claims import handler, holding
 
 FAILURE = Failure("ValueError", "no")
 STEADY = Backoff(2.0, 2.0, 100.0, jitter=False)
@@ -65,28 +65,26 @@ def statuses(ends: dict[int, Verdict]) -> list[Status]:
 
 def test_a_task_that_was_late_is_judged_as_if_it_had_run_out_of_time_itself() -> None:
     marks = {100: Mark(1, Scope.TASK, 100, Status.RETRYING)}
-    (verdict,) = known_ends(claim(1, marks=marks), handler(timeout=3.0).policy, 0).values()
+    (verdict,) = known_ends(holding(1, handler(timeout=3.0), marks=marks), 0).values()
     assert verdict == Raised(Failure("TimeoutError", "no result after 3 seconds"))
     extra = {100: Details(extra=b'{"timeout":7}')}
-    (verdict,) = known_ends(
-        claim(1, marks=marks, details=extra), handler(give_up_on=(TimeoutError,)).policy, 0
-    ).values()
+    (verdict,) = known_ends(holding(1, handler(give_up_on=(TimeoutError,)), marks=marks, details=extra), 0).values()
     assert verdict == Raised(Failure("TimeoutError", "no result after 7 seconds"), final=True)
 
 
 def test_a_marked_task_ends_as_its_mark_says() -> None:
     mark = Mark(1, Scope.TASK, 101, Status.CANCELLED, "not wanted")
-    ends = known_ends(claim(3, marks={101: mark}), handler().policy, 0)
+    ends = known_ends(holding(3, marks={101: mark}), 0)
     assert ends == {101: EndedUntried(Status.CANCELLED, b'{"reason":"not wanted"}')}
 
 
 def test_a_mark_may_bring_the_result() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.DONE, "by hand", b"7")
-    assert known_ends(claim(1, marks={100: mark}), handler().policy, 0) == {100: EndedUntried(Status.DONE, b"7")}
+    assert known_ends(holding(1, marks={100: mark}), 0) == {100: EndedUntried(Status.DONE, b"7")}
 
 
 def test_a_task_over_which_enough_processes_died_is_quarantined() -> None:
-    ends = known_ends(claim(1, deaths=Deaths(ran=5, apart=True, alone=True)), handler(max_crashes=5).policy, 0)
+    ends = known_ends(holding(1, handler(max_crashes=5), deaths=Deaths(ran=5, apart=True, alone=True)), 0)
     assert statuses(ends) == [Status.QUARANTINED]
 
 
@@ -100,40 +98,38 @@ def test_a_task_over_which_enough_processes_died_is_quarantined() -> None:
     ids=["too-few-deaths", "not-alone", "more-than-one-task"],
 )
 def test_blame_needs_proof(fields: dict[str, Any]) -> None:
-    assert known_ends(claim(**{"tasks": 1, **fields}), handler(max_crashes=5).policy, 0) == {}
+    assert known_ends(holding(by=handler(max_crashes=5), **{"tasks": 1, **fields}), 0) == {}
 
 
 def test_without_max_crashes_nothing_is_quarantined() -> None:
-    assert (
-        known_ends(claim(1, deaths=Deaths(ran=99, apart=True, alone=True)), handler(max_crashes=None).policy, 0) == {}
-    )
+    assert known_ends(holding(1, handler(max_crashes=None), deaths=Deaths(ran=99, apart=True, alone=True)), 0) == {}
 
 
 def test_a_continuation_whose_members_broke_is_skipped() -> None:
-    ends = known_ends(claim(1, details={100: Details(members=Ends(2, failed=1))}), handler().policy, 0)
+    ends = known_ends(holding(1, details={100: Details(members=Ends(2, failed=1))}), 0)
     assert statuses(ends) == [Status.SKIPPED]
 
 
 def test_a_continuation_that_wants_to_run_always_does() -> None:
     details = {100: Details(members=Ends(2, failed=1), rule=Rule.ALWAYS)}
-    assert known_ends(claim(1, details=details), handler().policy, 0) == {}
+    assert known_ends(holding(1, details=details), 0) == {}
 
 
 def test_a_mark_counts_more_than_broken_members() -> None:
     mark = Mark(1, Scope.TASK, 100, Status.CANCELLED)
-    ends = known_ends(claim(1, marks={100: mark}, details={100: Details(members=Ends(failed=1))}), handler().policy, 0)
+    ends = known_ends(holding(1, marks={100: mark}, details={100: Details(members=Ends(failed=1))}), 0)
     assert statuses(ends) == [Status.CANCELLED]
 
 
 def test_a_task_that_expired_before_it_was_begun_is_cancelled() -> None:
     details = {100: Details(extra=Extra(until=1_000).encode())}
-    (verdict,) = known_ends(claim(1, details=details), handler().policy, 1_000).values()
+    (verdict,) = known_ends(holding(1, details=details), 1_000).values()
     assert isinstance(verdict, EndedUntried)
     assert verdict.status is Status.CANCELLED
-    assert known_ends(claim(1, details=details), handler().policy, 999) == {}
+    assert known_ends(holding(1, details=details), 999) == {}
 
 
 @pytest.mark.parametrize("fields", [{"history": {100: History(1, 1)}}, {"deaths": Deaths(ran=1)}])
 def test_a_task_that_was_begun_does_not_expire_any_more(fields: dict[str, Any]) -> None:
     details = {100: Details(extra=Extra(until=1_000).encode())}
-    assert known_ends(claim(1, details=details, **fields), handler().policy, 2_000) == {}
+    assert known_ends(holding(1, details=details, **fields), 2_000) == {}

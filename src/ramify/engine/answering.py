@@ -9,7 +9,6 @@ from __future__ import annotations
 from ramify.engine.keyed import task_with
 from ramify.errors import BadPayload, ConfigError, GateClosed
 from ramify.inspect.gates import how_answered, is_open, open_gates
-from ramify.inspect.live import is_alive
 from ramify.inspect.show import because
 from ramify.model.codec.limits import first_fault
 from ramify.model.codec.wire import tree_in, write
@@ -85,7 +84,7 @@ def _is_held(store: Store, task: int) -> bool:
     segment = store.reads.segment(task)
     if segment is None or segment.state is not SegmentState.CLAIMED:
         return False
-    return any(process.id == segment.owner and is_alive(process) for process in store.reads.processes())
+    return any(process.id == segment.owner and process.is_alive for process in store.reads.processes())
 
 
 def _how(store: Store, task: int, said: Said | None = None) -> str:

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal
 
 from ramify.engine.job import Job
@@ -205,10 +205,10 @@ class Enqueuing:
             self._line_up(mine)
             while not mine.is_answered and not self._lead(mine):
                 told.acquire()
-        except BaseException:
+        finally:
             # Ctrl-C strikes the main thread anywhere, and must not leave others waiting for it.
-            self._step_back(mine)
-            raise
+            if not mine.is_answered or self._leader is mine:
+                self._step_back(mine)
         return mine.answer()
 
     async def _put_async(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
@@ -224,12 +224,11 @@ class Enqueuing:
                 loop.call_soon_threadsafe(_wake, told)
 
         mine = Pending(queue, new, tell)
-        try:
+        with ExitStack() as interrupted:
+            interrupted.callback(self._step_back, mine)
             if self._line_up(mine):
                 tell()
-        except BaseException:
-            self._step_back(mine)
-            raise
+            interrupted.pop_all()
         await told
         return mine.answer()
 

@@ -27,6 +27,7 @@ from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.retention import KEEP_DONE, Janitor
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
 from ramify.engine.telling import Form, Log, Teller, say
+from ramify.engine.watcher import Watcher
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import standing_of
 from ramify.inspect.text import tell
@@ -92,6 +93,7 @@ class Inside:
         self._lock = threading.RLock()
         self._users = 0
         self.enqueuing = Enqueuing(self)
+        self.watcher = Watcher(self)
         self._let_go = weakref.finalize(self, _close, self._opened)
         forks.register(self)
 
@@ -100,6 +102,7 @@ class Inside:
         self._lock = threading.RLock()
         self._ids = None
         self.enqueuing.orphan()
+        self.watcher = Watcher(self)
 
     # its tasks
 

@@ -9,7 +9,6 @@ Does not add jobs: `enqueuing.py` does.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -36,11 +35,6 @@ if TYPE_CHECKING:
 
 R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
-
-#: The longest sleep of one who waits, in seconds.
-LONGEST_REST = 5.0
-#: The same for one who waits in a thread beside an event loop, which can be cancelled in between.
-ASYNC_REST = 1.0
 
 
 class JobProgress(msgspec.Struct, frozen=True):
@@ -82,7 +76,9 @@ class Job(Generic[R_co]):
     @property
     def error(self) -> TaskError | None:
         """Why it failed or was cancelled; None when it did not, or has not ended."""
-        standing = self._standing
+        return self._error(self._standing)
+
+    def _error(self, standing: JobStanding) -> TaskError | None:
         if standing.row is None or standing.ended in (None, Status.DONE):
             return None
         return self._reading().error(standing.row, standing.ended or Status.FAILED, standing.value)
@@ -139,14 +135,7 @@ class Job(Generic[R_co]):
     def wait(self, timeout: float | None = None) -> bool:
         """Sleep until it has ended, at most `timeout` seconds; whether it has."""
         self._inside.lend_a_hand_to_job(self.id)
-        end = float("inf") if timeout is None else time.monotonic() + timeout
-        waiting = Waiting(self._inside)
-        while not waiting.read(lambda: self.ended):
-            left = end - time.monotonic()
-            if left <= 0:
-                return False
-            waiting.rest(min(left, LONGEST_REST))
-        return True
+        return Waiting(self._inside).until(lambda: self.ended, timeout)
 
     def result(self, timeout: float | None = None) -> R_co:
         """What it returned, waiting for it at most `timeout` seconds: TimeoutError.
@@ -155,20 +144,22 @@ class Job(Generic[R_co]):
         """
         if not self.wait(timeout):
             raise TimeoutError(f"job {self.id} has not ended after {timeout:g} seconds; it goes on")
-        return self._outcome()
+        return self._outcome(self._standing)
 
     def __await__(self) -> Generator[Any, None, R_co]:
         return self._result_async().__await__()
 
     async def _result_async(self) -> R_co:
-        await asyncio.to_thread(self._inside.lend_a_hand_to_job, self.id)
-        waiting = await asyncio.to_thread(Waiting, self._inside)
-        while not await asyncio.to_thread(waiting.read, lambda: self.ended):
-            await asyncio.to_thread(waiting.rest, ASYNC_REST)
-        return await asyncio.to_thread(self._outcome)
+        if self._inside.work_on_job is not None:
+            await asyncio.to_thread(self._inside.lend_a_hand_to_job, self.id)
+        return self._outcome(await self._inside.watcher.until(self._ended))
 
-    def _outcome(self) -> R_co:
+    def _ended(self) -> JobStanding | None:
+        """Where it stands, once it has ended."""
         standing = self._standing
+        return standing if standing.state.is_end else None
+
+    def _outcome(self, standing: JobStanding) -> R_co:
         match standing.state:
             case JobState.DONE:
                 assert standing.row is not None
@@ -177,9 +168,11 @@ class Job(Generic[R_co]):
             case JobState.NOT_FOUND:
                 raise LookupError(f"there is no job {self.id}; it never was, or was forgotten")
             case JobState.CANCELLED:
-                raise JobCancelled(f"job {self.id} was cancelled: {self.error}", self.error)
+                error = self._error(standing)
+                raise JobCancelled(f"job {self.id} was cancelled: {error}", error)
             case _:
-                raise JobFailed(f"job {self.id} failed: {self.error}", self.error)
+                error = self._error(standing)
+                raise JobFailed(f"job {self.id} failed: {error}", error)
 
     # steering
 

@@ -10,7 +10,6 @@ Does not work on the run; `engine.run`, `engine.working` and `ramify worker` do.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import chain
@@ -283,24 +282,15 @@ class Run(Generic[R_co]):
         """
         if timeout is None:
             self._inside.lend_a_hand(self)
-        end = float("inf") if timeout is None else time.monotonic() + timeout
-        waiting = Waiting(self._inside)
-        while not waiting.read(lambda: self.ended):
-            left = end - time.monotonic()
-            if left <= 0:
-                return False
-            waiting.rest(min(left, LONGEST_REST))
-        return True
+        return Waiting(self._inside).until(lambda: self.ended, timeout)
 
     def __await__(self) -> Generator[Any, None, Run[R_co]]:
         return self._wait_async().__await__()
 
     async def _wait_async(self) -> Run[R_co]:
-        await asyncio.to_thread(self._inside.lend_a_hand, self)
-        waiting = await asyncio.to_thread(Waiting, self._inside)
-        while not await asyncio.to_thread(waiting.read, lambda: self.ended):
-            await asyncio.to_thread(waiting.rest, ASYNC_REST)
-        return self
+        if self._inside.work_on is not None:
+            await asyncio.to_thread(self._inside.lend_a_hand, self)
+        return await self._inside.watcher.until(lambda: self if self.ended else None)
 
     # steering
 

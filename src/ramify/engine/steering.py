@@ -22,10 +22,10 @@ from contextlib import contextmanager
 
 from ramify.engine.crew import Crew
 from ramify.engine.hearing import hear
+from ramify.errors import RamifyError
 from ramify.inspect.live import rows_of, width
 from ramify.inspect.words import plural
 from ramify.kernel.kernel import Kernel
-from ramify.model.segment import SegmentState
 from ramify.store.contract import Store
 from ramify.store.record import running
 
@@ -46,7 +46,7 @@ def steered(answers: Mapping[int, Callable[[], None]]) -> Iterator[None]:
     def go_on() -> None:
         while (number := heard.get()) is not None:
             # Whoever should be told may be gone, such as a terminal; the next one is answered all the same.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(OSError, ValueError, RamifyError):
                 answers[number]()
 
     threading.Thread(target=go_on, name="ramify-steering", daemon=True).start()
@@ -96,9 +96,8 @@ def at_hand(store: Store, process: int | None) -> str:
     if not process:
         return "it is starting"
     held: Counter[str] = Counter()
-    for row in rows_of(store.reads, None):
-        if row.state is SegmentState.CLAIMED and row.owner == process:
-            held[row.kind] += width(row)
+    for row in rows_of(store.reads, owner=process):
+        held[row.kind] += width(row)
     kinds = ", ".join(f"{many:,} {kind}" for kind, many in held.most_common(NAMED))
     tasks = [] if store.records is None else running(store.records, process)
     named = ", ".join(map(str, tasks[:NAMED])) + (", …" if len(tasks) > NAMED else "")

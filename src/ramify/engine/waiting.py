@@ -14,7 +14,7 @@ from collections.abc import Callable
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, READ_PAUSE
+from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, LONGEST_REST, READ_PAUSE
 
 if TYPE_CHECKING:
     from ramify.engine.inside import Inside
@@ -30,6 +30,16 @@ class Waiting:
         self._inside = inside
         self._seen = inside.store.wait(0, 0)
         self._pause = 0.0
+
+    def until(self, has_come: Callable[[], bool], timeout: float | None) -> bool:
+        """Sleep until it has come, at most `timeout` seconds; whether it has."""
+        end = float("inf") if timeout is None else time.monotonic() + timeout
+        while not self.read(has_come):
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            self.rest(min(left, LONGEST_REST))
+        return True
 
     def read(self, ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Ask the store; the next rest is no shorter than in proportion to how long that took."""

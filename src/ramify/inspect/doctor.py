@@ -19,7 +19,7 @@ from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
 from ramify.inspect.health import SILENT_SECONDS, file_sizes, process_health
 from ramify.inspect.held_up import held_up
-from ramify.inspect.live import ROWS, drained_in_words, is_alive, rows_of, width, workers
+from ramify.inspect.live import ROWS, drained_in_words, rows_of, width, workers
 from ramify.inspect.unknown import unknown_among, unknown_in_words
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
@@ -136,7 +136,7 @@ def _files(store: Description) -> Iterator[Finding]:
 
 def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic: int) -> Iterator[Finding]:
     held = Counter(row.owner for row in rows if row.owner is not None)
-    living = [process for process in processes if is_alive(process)]
+    living = [process for process in processes if process.is_alive]
     for process in living:
         silent = process_health(process, held[process.id], monotonic).beat_age or 0.0
         version = f" of version {process.version}" if process.version else ""
@@ -149,7 +149,7 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
             yield Finding(Weight.FINE, "process", text)
     if not living:
         yield Finding(Weight.FINE, "process", "nobody works on this store")
-    dead = [process for process in processes if not process.reaped and not is_alive(process)]
+    dead = [process for process in processes if not process.reaped and not process.is_alive]
     for process in dead[:NAMED]:
         text = f"pid {process.pid} is dead and was not reaped; it holds {_rows(held[process.id])}"
         yield Finding(Weight.LOOK, "process", text, "the next process that works here offers them again")

@@ -17,7 +17,7 @@ import msgspec
 
 from ramify.inspect.find import title, typed
 from ramify.inspect.held_up import held_up
-from ramify.inspect.live import at_work, in_words, is_alive, width
+from ramify.inspect.live import at_work, in_words, width
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.why import nobody_for, takers
 from ramify.model.policy import SECOND, added_of
@@ -25,7 +25,7 @@ from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun, is_stalled
 from ramify.model.segment import Segment
 from ramify.store.clock import Clock, SystemClock
-from ramify.store.contract import GAP_SHARE, Description, Store
+from ramify.store.contract import GAP_SHARE, KEEPS, Description, Store
 from ramify.store.reads import PAGE_LIMIT, Reads
 
 #: Others may take the work of a process that has not beaten for this long.
@@ -36,13 +36,6 @@ SILENT_SECONDS = DEAD_AFTER / GAP_SHARE
 LOOKED = 100
 #: How long a run that ended without being finished is told of.
 TOLD_SECONDS = 86_400
-
-
-#: What commits survive, the weakest first.
-_KEEPS = {
-    "process": "every commit that returned, except power loss",
-    "power": "every commit that returned, through power loss",
-}
 
 
 class ProcessState(StrEnum):
@@ -192,10 +185,10 @@ def file_sizes(store: Description) -> tuple[int | None, int | None]:
 
 
 def _store(about: Description, processes: Sequence[Process]) -> StoreHealth:
-    chosen = {process.durability for process in processes if is_alive(process)}
-    weakest = next((each for each in _KEEPS if each in chosen), None)
+    chosen = {process.durability for process in processes if process.is_alive}
+    weakest = next((each for each in KEEPS if each in chosen), None)
     # What the store says of itself is how this client has opened it, and others may have chosen otherwise.
-    keeps = about.keeps if weakest is None else _KEEPS[weakest]
+    keeps = about.keeps if weakest is None else KEEPS[weakest]
     return StoreHealth(about.name, about.location, keeps, about.lacks, weakest, *file_sizes(about))
 
 
@@ -272,7 +265,7 @@ def _unserved(
         # They offer what the dead held, and move on what can be moved.
         return
     for process in processes:
-        if not is_alive(process):
+        if not process.is_alive:
             for row in held[process.id]:
                 yield (
                     row.run,

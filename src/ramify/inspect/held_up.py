@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ramify.inspect.live import is_alive
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
 
@@ -30,7 +29,7 @@ class HeldUp(msgspec.Struct, frozen=True):
 def held_up(processes: Iterable[Process], monotonic: int) -> Iterator[HeldUp]:
     """What is in the way of living processes at this moment."""
     for process in processes:
-        if not is_alive(process):
+        if not process.is_alive:
             continue
         if process.writing is not None and monotonic - process.writing > LONG_WRITE * SECOND:
             seconds = (monotonic - process.writing) / SECOND

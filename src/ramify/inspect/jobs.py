@@ -17,7 +17,7 @@ from ramify.model.call import Extra
 from ramify.model.event import Status, fold
 from ramify.model.job import QUEUES, JobState, job_state
 from ramify.model.key import key_bytes
-from ramify.model.policy import PRIORITY_SECONDS, SECOND
+from ramify.model.policy import added_of
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import MAX_ID, Row
@@ -101,7 +101,9 @@ class Standings:
                 return JobStanding(job_state(ended, held=False), row, ended, end.value, end.seq)
             segment = self._reads.segment(row.id)
             if segment is not None:
-                return JobStanding(job_state(None, held=self._is_held(segment)), row, offered=_offered(segment, row))
+                return JobStanding(
+                    job_state(None, held=self._is_held(segment)), row, offered=added_of(segment.rank, row.priority)
+                )
             ended = self._reads.history(row.id).ended
             if ended is Status.CANCELLED:
                 # Its queue was cancelled as a whole, which leaves no event of its own.
@@ -117,12 +119,8 @@ class Standings:
         if segment.state is not SegmentState.CLAIMED or segment.owner is None:
             return False
         if segment.owner not in self._alive:
-            self._alive = {each.id: not each.reaped and each.beat is not None for each in self._reads.processes()}
+            self._alive = {each.id: each.is_alive for each in self._reads.processes()}
         return self._alive.get(segment.owner, False)
-
-
-def _offered(segment: Segment, row: Row) -> int:
-    return segment.rank - row.priority * PRIORITY_SECONDS * SECOND
 
 
 def queues(reads: Reads) -> Iterator[StoredRun]:

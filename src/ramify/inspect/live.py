@@ -58,11 +58,11 @@ class Live(msgspec.Struct, frozen=True):
     complete: bool = True
 
 
-def rows_of(reads: Reads, run: int | None, limit: int = ROWS) -> Iterator[Segment]:
-    """Rows of the segment table, of one run or of all, at most `limit`."""
+def rows_of(reads: Reads, run: int | None = None, *, owner: int | None = None, limit: int = ROWS) -> Iterator[Segment]:
+    """Rows of the segment table, of one run or of all, or those that a process has claimed, at most `limit`."""
     after, more, seen = 0, True, 0
     while more and seen < limit:
-        page = reads.segments(run=run, after=after, limit=min(_PAGE, limit - seen))
+        page = reads.segments(run=run, owner=owner, after=after, limit=min(_PAGE, limit - seen))
         yield from page.rows
         after, more, seen = page.after, page.more, seen + len(page.rows)
 
@@ -99,11 +99,6 @@ def wait_of(row: Segment, now: int) -> str | None:
             return None
 
 
-def is_alive(process: Process) -> bool:
-    """Whether a process may still be at work: not reaped, and its store does not know it to be dead."""
-    return not process.reaped and process.beat is not None
-
-
 def workers(reads: Reads) -> list[Process]:
     """The live processes that may do tasks; one that said it knows no kinds, such as a command, does none."""
     return at_work(reads.processes())
@@ -111,7 +106,7 @@ def workers(reads: Reads) -> list[Process]:
 
 def at_work(processes: Sequence[Process]) -> list[Process]:
     """Those of these that are alive and may do tasks."""
-    return [process for process in processes if is_alive(process) and process.kinds != ()]
+    return [process for process in processes if process.is_alive and process.kinds != ()]
 
 
 def in_words(process: Process) -> str:
@@ -134,7 +129,7 @@ def look(reads: Reads, run: StoredRun, now: int, working: Sequence[Process], lim
     named: list[int] = []
     next_due: int | None = None
     seen = 0
-    for row in rows_of(reads, run.id, limit):
+    for row in rows_of(reads, run.id, limit=limit):
         seen += 1
         wait = wait_of(row, now)
         if wait is None:

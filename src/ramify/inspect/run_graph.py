@@ -30,7 +30,7 @@ from ramify.inspect.graph import (
     trigger_of,
     when_of,
 )
-from ramify.inspect.live import is_alive, rows_of
+from ramify.inspect.live import rows_of
 from ramify.inspect.lives import Commits, Life, lives_of
 from ramify.inspect.show import because, failure_text, key_text, tree_of
 from ramify.model.event import Status
@@ -98,7 +98,7 @@ class _Looking:
 
     def graph(self) -> Graph:
         # What has not ended first: what ends meanwhile is then seen as ended.
-        held = [row for row in rows_of(self._reads, self._run.id, _ROWS) if row.state in LIVE_STATES]
+        held = [row for row in rows_of(self._reads, self._run.id, limit=_ROWS) if row.state in LIVE_STATES]
         rows = [_bare(row) for row in node_rows(self._reads, self._run.id)]
         self._places = {row.task: place for place, row in enumerate(rows)}
         self._note(held, rows[-1].task)
@@ -114,7 +114,7 @@ class _Looking:
 
     def _note(self, held: Sequence[Segment], last: int) -> None:
         """Keep in mind what has not ended, of nodes up to the last one and of what they made."""
-        alive = {process.id for process in self._reads.processes() if is_alive(process)}
+        alive = {process.id for process in self._reads.processes() if process.is_alive}
         for segment in held:
             state, due = self._standing(segment, alive)
             if segment.first <= last:

@@ -16,7 +16,7 @@ from ramify.inspect.find import title, typed
 from ramify.inspect.folding import asking
 from ramify.inspect.gates import answer_line, asks_for, gate_of
 from ramify.inspect.history import task_row
-from ramify.inspect.live import in_words, is_alive, rows_of, width, workers
+from ramify.inspect.live import in_words, rows_of, width, workers
 from ramify.inspect.show import because
 from ramify.model import decision
 from ramify.model.event import Status
@@ -114,7 +114,7 @@ def _why_ended(reads: Reads, task: int) -> str:
 def _held(reads: Reads, task: int, segment: Segment) -> Why:
     owner = next((process for process in reads.processes() if process.id == segment.owner), None)
     neighbours = width(segment)
-    if owner is None or not is_alive(owner):
+    if owner is None or not owner.is_alive:
         name = "a process" if owner is None else in_words(owner)
         return Why(
             task,

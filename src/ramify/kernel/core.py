@@ -96,7 +96,7 @@ class Core:
         for claim in answer.claims:
             holding = self.holdings[claim.token] = Holding(claim, self._handlers[claim.kind])
             self.watch.took(claim.run, claim.round)
-            if verdicts := known_ends(claim, holding.handler.policy, answer.now):
+            if verdicts := known_ends(holding, answer.now):
                 finished = self._finished(holding, now)
                 holding.settle(frozenset(map(holding.position_of, verdicts)))
                 for task, verdict in verdicts.items():

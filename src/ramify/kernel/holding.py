@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.kernel.handler import Handler
-from ramify.model.call import Extra
+from ramify.model.call import NO_EXTRA, Extra
 from ramify.model.claim import Claim
 
 #: Where tasks of several lanes wait together; no lane has this name.
@@ -87,6 +87,10 @@ class Holding:
                 return self.claim.tasks.index(task)
             self._positions = {each: position for position, each in enumerate(self.claim.tasks)}
         return self._positions[task]
+
+    def extra_of(self, task: int) -> Extra:
+        """What the call of a task brought along for itself."""
+        return self.extras.get(self.position_of(task), NO_EXTRA)
 
     def take(self, many: int) -> Sequence[int]:
         """Lease up to `many` positions: those that came back first."""

@@ -113,7 +113,7 @@ DEAF = 0.2
 #: Who waits for a run rests so many times as long as its read took, up to this long: a busy store is worth a read at
 #: every moment, and where many read at once each takes long, so that all of them together leave the core to others.
 READ_PAUSE, LONGEST_READ_PAUSE = 4, 0.05
-#: The longest rest of a coroutine that waits for a run: it keeps one of the few threads that its event loop has.
+#: The longest rest of a coroutine that follows results: it keeps one of the few threads that its event loop has.
 ASYNC_REST = 0.05
 
 # patience with tasks

@@ -11,8 +11,7 @@ import msgspec
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
 from ramify.kernel.work import Dropped, Forgone, Postponed, Raised, Ran
-from ramify.model.call import NO_EXTRA, Extra
-from ramify.model.claim import Claim, Details
+from ramify.model.call import NO_EXTRA
 from ramify.model.event import Status
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
@@ -55,36 +54,31 @@ def verdict_of(
             assert_never(verdict)
 
 
-def known_ends(claim: Claim, policy: Policy, now: int) -> dict[int, Verdict]:
+def known_ends(holding: Holding, now: int) -> dict[int, Verdict]:
     """Tasks of a claim made `now` that need no attempt: marked, quarantined, expired, or their members broke."""
+    claim, policy = holding.claim, holding.handler.policy
     ends: dict[int, Verdict] = {}
     for task, mark in claim.marks.items():
         if mark.status is Status.RETRYING:
             # The process that ran it was killed for it, and could not say so itself.
-            ends[task] = timed_out(
-                policy, Extra.decode(claim.details[task].extra).timeout if task in claim.details else None
-            )
+            ends[task] = timed_out(policy, holding.extra_of(task).timeout)
         else:
             ends[task] = EndedUntried(mark.status, mark.end_value)
     # Blame needs proof: a row of one task, whose process died while it held nothing else.
     if len(claim.tasks) == 1 and claim.deaths.blames(policy.max_crashes):
         (task,) = claim.tasks
         text = f"{claim.deaths.count} processes died over it, the last one while it ran alone"
-        spare = task in claim.details and Extra.decode(claim.details[task].extra).spare
         ended = EndedUntried(Status.QUARANTINED, Failure("Quarantined", text).encode())
-        ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(text)) if spare else ended)
+        spared = EndedUntried(Status.SKIPPED, reason_value(text))
+        ends.setdefault(task, spared if holding.extra_of(task).spare else ended)
     for task, more in claim.details.items():
-        if _has_expired(claim, task, more, now):
+        until = holding.extra_of(task).until
+        # One with events was begun before.
+        if until is not None and until <= now and not claim.deaths.ran and task not in claim.history:
             ends.setdefault(task, EndedUntried(Status.CANCELLED, reason_value("it expired before it was begun")))
         if more.members is not None and not more.rule.allows(more.members):
             ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))
     return ends
-
-
-def _has_expired(claim: Claim, task: int, more: Details, now: int) -> bool:
-    until = None if more.extra is None else Extra.decode(more.extra).until
-    # One with events was begun before.
-    return until is not None and until <= now and not claim.deaths.ran and task not in claim.history
 
 
 def in_time(ran: Ran) -> Ran:

@@ -91,6 +91,11 @@ class Process(msgspec.Struct, frozen=True):
     parent: int | None = None
     durability: str = ""
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether it may still be at work: not reaped, and its store does not know it to be dead."""
+        return not self.reaped and self.beat is not None
+
 
 class Reap(msgspec.Struct, frozen=True):
     """What a reaper did: the processes it buried, the tasks it offered again, and whether it was allowed to look."""

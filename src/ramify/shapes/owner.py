@@ -43,7 +43,7 @@ def is_gone(owner: Owner, sessions: Sequence[Process]) -> bool:
     """Whether that program is certain not to be there any more."""
     if here.sees(owner.host, owner.boot, owner.pids):
         return not _exists(owner.pid) or _began(owner.pid) != (owner.began or None)
-    return not any(_is_of(owner, each) and _is_alive(each) for each in sessions)
+    return not any(_is_of(owner, each) and each.is_alive for each in sessions)
 
 
 def _is_of(owner: Owner, session: Process) -> bool:
@@ -55,13 +55,8 @@ def _is_of(owner: Owner, session: Process) -> bool:
 def is_at_work(session: Process) -> bool:
     """Whether another process may be working on the store: not this one, and not known to be gone."""
     if not here.sees(session.host, session.boot, session.pids):
-        return _is_alive(session)
+        return session.is_alive
     return not session.reaped and session.pid != os.getpid() and _exists(session.pid)
-
-
-def _is_alive(session: Process) -> bool:
-    """Whether the store does not know it to be dead."""
-    return not session.reaped and session.beat is not None
 
 
 def _exists(pid: int) -> bool:

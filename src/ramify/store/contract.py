@@ -66,6 +66,13 @@ LEFT_TO_PARENT = 2.0
 SESSION_SECONDS = 86_400
 
 
+#: What commits survive by the durability that was chosen, the weakest first.
+KEEPS = {
+    "process": "every commit that returned, except power loss",
+    "power": "every commit that returned, through power loss",
+}
+
+
 class Description(msgspec.Struct, frozen=True):
     """The line an engine says at start: which store this is, what it keeps and what it lacks; and what it can do.
 

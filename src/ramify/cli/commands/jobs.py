@@ -10,7 +10,8 @@ import click
 
 from ramify.cli.numbers import AGE, TASK
 from ramify.cli.visit import Visit, on_store
-from ramify.inspect.jobs import JobFilter, JobStanding, Standings
+from ramify.engine.given import job_filter
+from ramify.inspect.jobs import JobStanding, Standings
 from ramify.inspect.jobs import jobs as find_jobs
 from ramify.inspect.show import call_text, key_text, tree_of
 from ramify.inspect.text import Piece
@@ -54,11 +55,7 @@ def jobs(
     the run `jobs/QUEUE`, so `ramify pause jobs/QUEUE` and all that is for runs works for queues.
     """
     reads, now = visit.store.reads, visit.store.now()
-    wanted = JobFilter(
-        kind, None if state is None else JobState(state), queue, key, dict(map(_header, headers)),
-        None if older is None else now - older // timedelta(microseconds=1),
-        None if newer is None else now - newer // timedelta(microseconds=1),
-    )  # fmt: skip
+    wanted = job_filter(now, kind, state, queue, key, dict(map(_header, headers)), older, newer)
     standings = Standings(reads)
     shown: list[JobStanding] = []
     found = find_jobs(reads, wanted, before)

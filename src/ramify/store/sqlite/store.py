@@ -30,7 +30,7 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import KEEPS, Beat, Description, Reopened, Vacuumed
 from ramify.store.sqlite import (
     adding,
     answers,
@@ -97,9 +97,8 @@ class SqliteStore:
 
     def describe(self) -> Description:
         """Say what this store is."""
-        through = "through power loss" if self._durability == "power" else "except power loss"
-        keeps, file = f"every commit that returned, {through}", str(self._link.path)
-        return Description("sqlite", file, keeps, "other machines", shared=True, file=file, sql=True)
+        file = str(self._link.path)
+        return Description("sqlite", file, KEEPS[self._durability], "other machines", shared=True, file=file, sql=True)
 
     def close(self) -> None:
         """Let go of the file and of the locks; claims of processes that did not leave look like a death."""
