@@ -10,8 +10,7 @@ from functools import partial
 
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_race import rate
-from bench.frontier_turn import Bare, Nodes
+from bench.frontier_turn import Bare, Nodes, rate
 from bench.scratch import KEEPS
 
 NAME = "dag/chain-1k"

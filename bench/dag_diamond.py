@@ -13,8 +13,7 @@ from functools import partial
 from bench import dag_rivals, rivals
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_race import rate
-from bench.frontier_turn import Nodes
+from bench.frontier_turn import Nodes, rate
 from bench.scratch import KEEPS
 
 NAME = "dag/diamond-1k"

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_race import rate
-from bench.frontier_turn import FanIn, Grow, Report, levels, take
+from bench.frontier_turn import FanIn, Grow, Report, levels, rate
 from bench.scratch import KEEPS
 
 NAME = "dag/fan-in-1m"
@@ -30,7 +28,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     items = setting.sized(ITEMS, least=1_000)
     reports: list[Report] = []
     contenders: dict[str, Contender] = {
-        FAN_IN: partial(_kept, FanIn(items), setting.folder, reports),
+        FAN_IN: partial(rate, FanIn(items), setting.folder, reports),
         ONE: partial(rate, Grow(levels(setting.scale)), setting.folder),
     }
     rates = hold(contenders, setting.turns(REPEAT))
@@ -47,11 +45,6 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
         bar=Bar(f"peak memory under {MOST_MB:g} MB", peak < MOST_MB),
         more={"items": items, "items_per_s": significant(rates.middle(FAN_IN))},
     )
-
-
-def _kept(turn: FanIn, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
 
 
 SUITE = Suite({NAME: "a map over a million items whose results are added up from a stream: peak memory"}, measure)

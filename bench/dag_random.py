@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Grow, Nodes, Report, Turns, levels, take
+from bench.frontier_turn import Grow, Nodes, Report, Turns, levels, rate
 from bench.graph import EDGES
 from bench.scratch import KEEPS
 
@@ -40,7 +39,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
 def _begun(setting: Setting, nodes: int, wanted: frozenset[str]) -> Iterator[Figure]:
     reports: dict[str, list[Report]] = {ALL: [], TENTH: []}
     contenders: dict[str, Contender] = {
-        name: partial(_kept, Nodes("layers", count, starts=True), setting.folder, reports[name])
+        name: partial(rate, Nodes("layers", count, starts=True), setting.folder, reports[name])
         for name, count in ((ALL, nodes), (TENTH, nodes // 10))
     }
     started = hold(contenders, setting.turns(REPEAT))
@@ -91,7 +90,7 @@ def _run(setting: Setting, nodes: int) -> Figure:
     }
     reports: dict[str, list[Report]] = {name: [] for name in turns}
     contenders: dict[str, Contender] = {
-        name: partial(_kept, turn, setting.folder, reports[name]) for name, turn in turns.items()
+        name: partial(rate, turn, setting.folder, reports[name]) for name, turn in turns.items()
     }
     rates = hold(contenders, setting.turns(REPEAT))
     share, flat = rates.ratio(ALL, ONE), rates.ratio(ALL, TENTH)
@@ -116,13 +115,8 @@ def _run(setting: Setting, nodes: int) -> Figure:
     )
 
 
-def _rates(reports: dict[str, list[Report]], rate: Callable[[Report], float]) -> Rates:
-    return Rates({name: [rate(report) for report in found] for name, found in reports.items()})
-
-
-def _kept(turn: Turns, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
+def _rates(reports: dict[str, list[Report]], speed: Callable[[Report], float]) -> Rates:
+    return Rates({name: [speed(report) for report in found] for name, found in reports.items()})
 
 
 SUITE = Suite(

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, Rates, Ratio, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Grow, Nap, Turned, levels, take
+from bench.frontier_turn import Grow, Nap, Turned, levels, rate
 from bench.scratch import KEEPS
 
 NAME = "frontier/adapt"
@@ -71,21 +70,21 @@ def against_best(rates: Rates) -> tuple[str, Ratio]:
 
 def _no_ops(setting: Setting) -> dict[str, Contender]:
     depth = levels(setting.scale * NO_OP_SHARE)
-    return {_name(threads): partial(_rate, Grow(depth, threads=threads), setting.folder) for threads in (None, *SIZES)}
+    return {_name(threads): partial(rate, Grow(depth, threads=threads), setting.folder) for threads in (None, *SIZES)}
 
 
 def _waits(setting: Setting) -> dict[str, Contender]:
     count = setting.sized(WAITS, least=640)
     most = max(SIZES)
     return {
-        _name(threads): partial(_rate, Nap(count * (threads or most) // most, WAIT_MS, threads=threads), setting.folder)
+        _name(threads): partial(rate, Nap(count * (threads or most) // most, WAIT_MS, threads=threads), setting.folder)
         for threads in (None, *SIZES)
     }
 
 
 def _turned(setting: Setting) -> dict[str, Contender]:
     count = setting.sized(CALLS, least=200)
-    return {name: partial(_rate, Turned(count, defers=name == DEFERS), setting.folder) for name in (DEFERS, RETRIES)}
+    return {name: partial(rate, Turned(count, defers=name == DEFERS), setting.folder) for name in (DEFERS, RETRIES)}
 
 
 def _name(threads: int | None) -> str:
@@ -96,10 +95,6 @@ def _name(threads: int | None) -> str:
             return "1 thread"
         case _:
             return f"{threads} threads"
-
-
-def _rate(turn: Grow | Nap | Turned, folder: Path) -> float:
-    return take(turn, folder).rate
 
 
 SUITE = Suite(

@@ -12,8 +12,7 @@ from functools import partial
 
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_race import rate
-from bench.frontier_turn import Forks, Grow, levels
+from bench.frontier_turn import Forks, Grow, levels, rate
 from bench.scratch import KEEPS
 
 NAME = "frontier/fork-join"

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from bench.contest import Rates, say
+from bench.contest import Rates
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Chain, Report, Turns, Widen, take
+from bench.frontier_turn import Chain, Report, Turns, Widen, take_all
 from bench.growth import chains, fifths
 from bench.scratch import KEEPS
 
@@ -36,11 +36,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
 
 
 def _turns(setting: Setting, name: str, turn: Turns) -> list[Report]:
-    repeat, reports = setting.turns(REPEAT), []
-    for number in range(1, repeat + 1):
-        say(f"{name} ({number} of {repeat})")
-        reports.append(take(turn, setting.folder))
-    return reports
+    return take_all(turn, setting.folder, setting.turns(REPEAT), name)
 
 
 def shares(report: Report, width: int) -> list[float]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Lanes, take
+from bench.frontier_turn import Lanes, rate
 from bench.scratch import KEEPS
 
 NAME = "frontier/lanes"
@@ -28,9 +27,9 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """The three in turns."""
     count = setting.sized(COUNT, least=500)
     contenders: dict[str, Contender] = {
-        NONE: partial(_rate, Lanes(count, own=False), setting.folder),
-        OWN: partial(_rate, Lanes(count, own=True), setting.folder),
-        LIMITED: partial(_rate, Lanes(count, own=True, limited=True), setting.folder),
+        NONE: partial(rate, Lanes(count, own=False), setting.folder),
+        OWN: partial(rate, Lanes(count, own=True), setting.folder),
+        LIMITED: partial(rate, Lanes(count, own=True, limited=True), setting.folder),
     }
     rates = hold(contenders, setting.turns(REPEAT))
     own = rates.ratio(OWN, NONE)
@@ -45,10 +44,6 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
         bar=Bar(f"at least {SHARE} of the same without lanes", own.median >= SHARE),
         more={"tasks": count, "rates": {name: significant(rates.middle(name)) for name in rates.turns}},
     )
-
-
-def _rate(turn: Lanes, folder: Path) -> float:
-    return take(turn, folder).rate
 
 
 SUITE = Suite({NAME: "tasks in a lane of their own each, against the same without lanes"}, measure)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import ceil
 
-from bench.contest import say
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Ping, Report, take
+from bench.frontier_turn import Ping, Report, take_all
 from bench.scratch import KEEPS
 
 NAME = "frontier/latency"
@@ -27,10 +26,8 @@ def percentile(samples: Sequence[float], share: float) -> float:
 
 def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """Send pings, and then wait."""
-    turn, repeat, reports = Ping(setting.sized(SAMPLES, least=20), IDLE), setting.turns(REPEAT), []
-    for number in range(1, repeat + 1):
-        say(f"latency ({number} of {repeat})")
-        reports.append(take(turn, setting.folder))
+    turn = Ping(setting.sized(SAMPLES, least=20), IDLE)
+    reports = take_all(turn, setting.folder, setting.turns(REPEAT), "latency")
     yield _figure(setting, reports)
 
 

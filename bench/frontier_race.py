@@ -12,12 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
 from bench.frontier_rivals import SETTINGS, Huey, at_its_best
-from bench.frontier_turn import Compute, Deque, Grow, Pool, Turns, levels, take
+from bench.frontier_turn import Compute, Deque, Grow, Pool, Turns, levels, rate
 from bench.rivals import Missing
 from bench.scratch import KEEPS
 from bench.tree import Tree
@@ -27,11 +26,6 @@ ONE, TWO, CPU = "frontier/one-process", "frontier/two-processes", "frontier/two-
 HUEY_SHARE = 0.01
 CPU_TASKS = 20_000
 LIKE_OURS = "huey, default"
-
-
-def rate(turn: Turns, folder: Path) -> float:
-    """Tasks a second of one turn."""
-    return take(turn, folder).rate
 
 
 def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:

@@ -15,11 +15,12 @@ import msgspec
 
 from bench import rivals
 from bench.contest import say
+from bench.huey_jobs import WorkerType
 from bench.huey_tree import Job
 from bench.scratch import folder_in
 from bench.tree import Tree
 
-WORKERS = ((1, "thread"), (4, "thread"), (2, "process"))
+WORKERS: tuple[tuple[int, WorkerType], ...] = ((1, "thread"), (4, "thread"), (2, "process"))
 TRIAL = Tree(3)
 PATIENCE = 1200.0
 
@@ -42,7 +43,7 @@ class Huey:
 
     fsync: bool | None
     workers: int
-    worker_type: str
+    worker_type: WorkerType
 
     @property
     def crew(self) -> str:

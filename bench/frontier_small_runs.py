@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Bare, Grow, Report, Small, Turns, levels, take
+from bench.frontier_turn import Bare, Grow, Report, Small, levels, rate
 from bench.scratch import KEEPS
 
 NAME = "frontier/small-runs"
@@ -33,10 +32,10 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     reports: list[Report] = []
     mixed: list[Report] = []
     contenders: dict[str, Contender] = {
-        STEPPING: partial(_kept, Small(runs, STEPS), setting.folder, reports),
-        MIXED: partial(_kept, Small(runs, STEPS, mixed=True), setting.folder, mixed),
-        ONE: partial(_rate, Grow(levels(setting.scale)), setting.folder),
-        BARE: partial(_rate, Bare(runs), setting.folder),
+        STEPPING: partial(rate, Small(runs, STEPS), setting.folder, reports),
+        MIXED: partial(rate, Small(runs, STEPS, mixed=True), setting.folder, mixed),
+        ONE: partial(rate, Grow(levels(setting.scale)), setting.folder),
+        BARE: partial(rate, Bare(runs), setting.folder),
     }
     turns = hold(contenders, setting.turns(REPEAT)).turns
     starts = {STARTING: reports, MIXED_STARTING: mixed}
@@ -71,15 +70,6 @@ def figure(setting: Setting, rates: Rates, runs: int) -> Figure:
             "one_process": significant(rates.middle(ONE)),
         },
     )
-
-
-def _rate(turn: Turns, folder: Path) -> float:
-    return take(turn, folder).rate
-
-
-def _kept(turn: Small, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
 
 
 SUITE = Suite({NAME: "5,000 runs of five steps each: steps, and starts against bare transactions"}, measure)

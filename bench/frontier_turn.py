@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 
+from bench.contest import say
 from bench.scratch import folder_in
 from bench.tree import DEPTH
 
@@ -247,6 +248,23 @@ def take(turn: Turns, folder: Path) -> Report:
     if done.returncode:
         raise RuntimeError(f"{turn} ended with exit code {done.returncode}")
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Report)
+
+
+def take_all(turn: Turns, folder: Path, repeat: int, what: str) -> list[Report]:
+    """Play it a few times; whoever watches is told of each."""
+    reports = []
+    for number in range(1, repeat + 1):
+        say(f"{what} ({number} of {repeat})")
+        reports.append(take(turn, folder))
+    return reports
+
+
+def rate(turn: Turns, folder: Path, reports: list[Report] | None = None) -> float:
+    """How fast one turn went; its report is added to `reports`."""
+    report = take(turn, folder)
+    if reports is not None:
+        reports.append(report)
+    return report.rate
 
 
 def environment() -> dict[str, str]:

@@ -14,11 +14,13 @@ import sys
 import time
 from collections.abc import Sequence
 from importlib import import_module
+from multiprocessing.synchronize import Event
 from typing import Any, Literal
 
 import msgspec
 
 PATIENCE = 900.0
+WorkerType = Literal["thread", "process"]
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -26,7 +28,7 @@ class Job(msgspec.Struct, frozen=True):
 
     count: int
     workers: int
-    worker_type: Literal["thread", "process"]
+    worker_type: WorkerType
 
 
 def main(argv: Sequence[str]) -> None:
@@ -46,9 +48,17 @@ def main(argv: Sequence[str]) -> None:
     task = queue.task()(nothing)
     for number in range(job.count):
         task(number)
+    finished, seconds = work_off(queue, job.workers, job.worker_type, all_done)
+    if not finished or done.value != job.count or len(queue):
+        raise AssertionError(f"huey ran {done.value} jobs of {job.count}, and {len(queue)} are left")
+    print(job.count / seconds)
+
+
+def work_off(queue: Any, workers: int, worker_type: WorkerType, all_done: Event) -> tuple[bool, float]:
+    """Let huey's consumer work until all is done; whether it is, and after how many seconds."""
     consumer = queue.create_consumer(
-        workers=job.workers,
-        worker_type=job.worker_type,
+        workers=workers,
+        worker_type=worker_type,
         periodic=False,
         initial_delay=0.01,
         max_delay=0.01,
@@ -59,9 +69,7 @@ def main(argv: Sequence[str]) -> None:
     finished = all_done.wait(PATIENCE)
     seconds = time.monotonic() - began
     consumer.stop(graceful=True)
-    if not finished or done.value != job.count or len(queue):
-        raise AssertionError(f"huey ran {done.value} jobs of {job.count}, and {len(queue)} are left")
-    print(job.count / seconds)
+    return finished, seconds
 
 
 if __name__ == "__main__":

@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-import time
 from collections.abc import Sequence
 from importlib import import_module
 
 import msgspec
 
+from bench.huey_jobs import WorkerType, work_off
 from bench.tree import Tree
-
-PATIENCE = 900.0
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -33,7 +31,7 @@ class Job(msgspec.Struct, frozen=True):
     file: str
     fsync: bool | None
     workers: int
-    worker_type: str
+    worker_type: WorkerType
 
 
 def main(argv: Sequence[str]) -> None:
@@ -55,19 +53,7 @@ def main(argv: Sequence[str]) -> None:
 
     enqueue = queue.task()(node)
     enqueue(*job.tree.root)
-    consumer = queue.create_consumer(
-        workers=job.workers,
-        worker_type=job.worker_type,
-        periodic=False,
-        initial_delay=0.01,
-        max_delay=0.01,
-        backoff=1.0,
-    )
-    began = time.monotonic()
-    consumer.start()
-    finished = all_done.wait(PATIENCE)
-    seconds = time.monotonic() - began
-    consumer.stop(graceful=True)
+    finished, seconds = work_off(queue, job.workers, job.worker_type, all_done)
     if not finished or done.value != wanted:
         raise AssertionError(f"huey ran {done.value} tasks of {wanted} in {seconds:.0f} s")
     print(wanted / seconds)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
 from bench import rivals
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Drain, Report, take
+from bench.frontier_turn import Drain, Report, rate
 from bench.jobs_rivals import RIVALS, TRIAL
 from bench.rivals import Rival
 from bench.scratch import KEEPS
@@ -32,7 +31,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """All in turns, or ours alone where the rivals cannot be installed."""
     jobs, fewer = setting.sized(JOBS, least=1_000), setting.sized(RIVAL_JOBS, least=100)
     reports: list[Report] = []
-    contenders: dict[str, Contender] = {OURS: partial(_kept, Drain(jobs), setting.folder, reports)}
+    contenders: dict[str, Contender] = {OURS: partial(rate, Drain(jobs), setting.folder, reports)}
     found: dict[str, Rival] = {}
     missing: tuple[str, ...] = ()
     try:
@@ -76,11 +75,6 @@ def figure(
         },
         missing=missing,
     )
-
-
-def _kept(turn: Drain, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
 
 
 SUITE = Suite({NAME: "500,000 jobs that do nothing, worked off, against Huey, RQ and Dramatiq"}, measure)

@@ -9,13 +9,13 @@ What is inside the clock is said in `jobs_play.py`. The write-ahead log is warm 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
+from typing import Any
 
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Bare, Enqueue, Report, Turns, take
+from bench.frontier_turn import Bare, Enqueue, Report, rate
 from bench.race import sqlite_core
 from bench.scratch import KEEPS
 from bench.tree import tree
@@ -36,15 +36,15 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     crowd: list[Report] = []
     contenders: dict[str, Contender] = {}
     if wanted & {ONE, THREADS}:
-        contenders[ALONE] = partial(_rate, Enqueue(single), setting.folder, [])
+        contenders[ALONE] = partial(rate, Enqueue(single), setting.folder)
     if ONE in wanted:
-        contenders[BARE] = partial(_rate, Bare(single, warm=True), setting.folder, [])
+        contenders[BARE] = partial(rate, Bare(single, warm=True), setting.folder)
     if THREADS in wanted:
         turn = Enqueue(CREW * setting.sized(EACH, least=50), threads=CREW)
-        contenders[CROWD] = partial(_rate, turn, setting.folder, crowd)
+        contenders[CROWD] = partial(rate, turn, setting.folder, crowd)
     if MANY in wanted:
         batch = Enqueue(setting.sized(TOGETHER, least=1_000), many=setting.sized(AT_ONCE, least=500))
-        contenders[BATCH] = partial(_rate, batch, setting.folder, [])
+        contenders[BATCH] = partial(rate, batch, setting.folder)
         contenders[CORE] = partial(sqlite_core, tree(setting.scale), setting.folder)
     rates = hold(contenders, repeat)
     if ONE in wanted:
@@ -58,63 +58,49 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
 def one(setting: Setting, rates: Rates, jobs: int) -> Figure:
     """One thread against bare transactions."""
     share = rates.ratio(ALONE, BARE)
-    return Figure(
-        name=ONE,
-        value=rates.middle(ALONE),
-        unit="jobs/s",
-        ratios={BARE: share},
-        durability=dict.fromkeys((ALONE, BARE), KEEPS["power"]),
-        scale=setting.scale,
-        repeat=len(rates.turns[ALONE]),
-        bar=Bar(f"at least {LEAST_ONE} of bare transactions (aim {AIM_ONE})", share.median >= LEAST_ONE),
-        more={"jobs": jobs, "bare_per_s": significant(rates.middle(BARE))},
-    )
+    bar = Bar(f"at least {LEAST_ONE} of bare transactions (aim {AIM_ONE})", share.median >= LEAST_ONE)
+    return _figure(setting, rates, ONE, ALONE, BARE, bar, {"jobs": jobs, "bare_per_s": significant(rates.middle(BARE))})
 
 
 def threads(setting: Setting, rates: Rates, reports: list[Report]) -> Figure:
     """Eight threads against one; the turn with the most transactions counts."""
     gain = rates.ratio(CROWD, ALONE)
     per_commit = min(report.tasks / report.commits for report in reports)
-    return Figure(
-        name=THREADS,
-        value=rates.middle(CROWD),
-        unit="jobs/s",
-        ratios={ALONE: gain},
-        durability=dict.fromkeys((CROWD, ALONE), KEEPS["power"]),
-        scale=setting.scale,
-        repeat=len(reports),
-        bar=Bar(
-            f"at most one commit for {PER_COMMIT} jobs, and at least {LEAST_GAIN} x one thread",
-            per_commit >= PER_COMMIT and gain.median >= LEAST_GAIN,
-        ),
-        more={
-            "jobs": reports[0].tasks,
-            "jobs_a_commit": significant(per_commit),
-            "commits": [report.commits for report in reports],
-            "one_thread": significant(rates.middle(ALONE)),
-        },
+    bar = Bar(
+        f"at most one commit for {PER_COMMIT} jobs, and at least {LEAST_GAIN} x one thread",
+        per_commit >= PER_COMMIT and gain.median >= LEAST_GAIN,
     )
+    more = {
+        "jobs": reports[0].tasks,
+        "jobs_a_commit": significant(per_commit),
+        "commits": [report.commits for report in reports],
+        "one_thread": significant(rates.middle(ALONE)),
+    }
+    return _figure(setting, rates, THREADS, CROWD, ALONE, bar, more)
 
 
 def many(setting: Setting, rates: Rates, turn: Enqueue) -> Figure:
     """Many in a call against the store's own loop."""
     share = rates.ratio(BATCH, CORE)
+    bar = Bar(f"at least {LEAST_MANY} of store/sqlite-core", share.median >= LEAST_MANY)
+    more = {"jobs": turn.count, "jobs_a_call": turn.many, "sqlite_core": significant(rates.middle(CORE))}
+    return _figure(setting, rates, MANY, BATCH, CORE, bar, more)
+
+
+def _figure(
+    setting: Setting, rates: Rates, name: str, ours: str, other: str, bar: Bar, more: Mapping[str, Any]
+) -> Figure:
     return Figure(
-        name=MANY,
-        value=rates.middle(BATCH),
+        name=name,
+        value=rates.middle(ours),
         unit="jobs/s",
-        ratios={CORE: share},
-        durability=dict.fromkeys((BATCH, CORE), KEEPS["power"]),
+        ratios={other: rates.ratio(ours, other)},
+        durability=dict.fromkeys((ours, other), KEEPS["power"]),
         scale=setting.scale,
-        repeat=len(rates.turns[BATCH]),
-        bar=Bar(f"at least {LEAST_MANY} of store/sqlite-core", share.median >= LEAST_MANY),
-        more={"jobs": turn.count, "jobs_a_call": turn.many, "sqlite_core": significant(rates.middle(CORE))},
+        repeat=len(rates.turns[ours]),
+        bar=bar,
+        more=more,
     )
-
-
-def _rate(turn: Turns, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
 
 
 SUITE = Suite(

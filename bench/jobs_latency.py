@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.contest import say
 from bench.figure import Bar, Figure, Setting, Suite, significant
 from bench.frontier_latency import percentile
-from bench.frontier_turn import Ping, Report, take
+from bench.frontier_turn import Ping, Report, take_all
 from bench.scratch import KEEPS
 
 NAME = "jobs/latency"
@@ -24,11 +23,8 @@ MOST_SAME, MOST_OTHER = 5, 10
 
 def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """Enqueue pings."""
-    turn, repeat = Ping(setting.sized(SAMPLES, least=20), IDLE, jobs=True), setting.turns(REPEAT)
-    reports = []
-    for number in range(1, repeat + 1):
-        say(f"latency of jobs ({number} of {repeat})")
-        reports.append(take(turn, setting.folder))
+    turn = Ping(setting.sized(SAMPLES, least=20), IDLE, jobs=True)
+    reports = take_all(turn, setting.folder, setting.turns(REPEAT), "latency of jobs")
     yield figure(setting, reports)
 
 

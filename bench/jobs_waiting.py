@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from statistics import median
 
-from bench.contest import Rates, say
+from bench.contest import Rates
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Report, Waiting, take
+from bench.frontier_turn import Report, Waiting, take_all
 from bench.scratch import KEEPS
 
 NAME = "jobs/1m-waiting"
@@ -25,11 +25,8 @@ JUDGED, TOLD = ("claim", "enqueue"), "commit"
 
 def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """Fill one queue, and sample it and an empty one."""
-    turn, repeat = Waiting(setting.sized(JOBS, least=1_000), setting.sized(SAMPLES, least=20)), setting.turns(REPEAT)
-    reports = []
-    for number in range(1, repeat + 1):
-        say(f"jobs that wait ({number} of {repeat})")
-        reports.append(take(turn, setting.folder))
+    turn = Waiting(setting.sized(JOBS, least=1_000), setting.sized(SAMPLES, least=20))
+    reports = take_all(turn, setting.folder, setting.turns(REPEAT), "jobs that wait")
     yield figure(setting, reports)
 
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 from bench.contest import Contender, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Expand, Grow, Report, Turns, levels, take
+from bench.frontier_turn import Expand, Grow, Report, Turns, levels, rate
 from bench.scratch import KEEPS
 
 NAME = "pipeline/expand-100k"
@@ -36,7 +35,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     }
     reports: dict[str, list[Report]] = {name: [] for name in turns}
     contenders: dict[str, Contender] = {
-        name: partial(_kept, turn, setting.folder, reports[name]) for name, turn in turns.items()
+        name: partial(rate, turn, setting.folder, reports[name]) for name, turn in turns.items()
     }
     rates = hold(contenders, setting.turns(REPEAT))
     share = rates.ratio(EXPANSION, ONE)
@@ -55,11 +54,6 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
             "peak_mb": significant(max(report.peak_mb for report in reports[EXPANSION])),
         },
     )
-
-
-def _kept(turn: Turns, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
 
 
 SUITE = Suite({NAME: "a pipeline over 100,000 elements, against the tree of one process"}, measure)

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bench.contest import say
 from bench.figure import Bar, Figure, Setting, Suite, significant
 from bench.frontier_latency import percentile
-from bench.frontier_turn import Gates, Report, take
+from bench.frontier_turn import Gates, Report, take_all
 from bench.scratch import KEEPS
 
 NAME = "pipeline/gates"
@@ -28,10 +27,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """Wait, and then answer."""
     samples = setting.sized(SAMPLES, least=20)
     turn = Gates(setting.sized(RUNS, least=2 * samples), samples, IDLE)
-    repeat, reports = setting.turns(REPEAT), []
-    for number in range(1, repeat + 1):
-        say(f"gates ({number} of {repeat})")
-        reports.append(take(turn, setting.folder))
+    reports = take_all(turn, setting.folder, setting.turns(REPEAT), "gates")
     yield figure(setting, reports, turn.runs)
 
 

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from pathlib import Path
 
 from bench import rivals
 from bench.contest import Contender, Rates, hold
 from bench.figure import Bar, Figure, Setting, Suite, significant
-from bench.frontier_turn import Report, Steps, take
+from bench.frontier_turn import Report, Steps, rate
 from bench.pipeline_rivals import RIVALS, TRIAL
 from bench.pipeline_tasks import STEPS
 from bench.rivals import Rival
@@ -33,7 +32,7 @@ def measure(setting: Setting, wanted: frozenset[str]) -> Iterator[Figure]:
     """All in turns, or ours alone where the rivals cannot be installed."""
     runs, fewer = setting.sized(RUNS, least=20), setting.sized(RIVAL_RUNS, least=20)
     reports: list[Report] = []
-    contenders: dict[str, Contender] = {OURS: partial(_kept, Steps(runs), setting.folder, reports)}
+    contenders: dict[str, Contender] = {OURS: partial(rate, Steps(runs), setting.folder, reports)}
     found: dict[str, Rival] = {}
     missing: tuple[str, ...] = ()
     try:
@@ -74,11 +73,6 @@ def figure(
         },
         missing=missing,
     )
-
-
-def _kept(turn: Steps, folder: Path, reports: list[Report]) -> float:
-    reports.append(take(turn, folder))
-    return reports[-1].rate
 
 
 SUITE = Suite({NAME: "10,000 runs of five steps, worked off, against DBOS and chains on Procrastinate"}, measure)
