@@ -25,6 +25,7 @@ from bench.figure import Bar, Figure, Setting, Suite, significant
 from bench.scratch import KEEPS, sqlite_store
 from bench.store_loop import Ids, Session
 from bench.tree import encode
+from ramify.model.addition import Addition
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.event import Status
@@ -66,7 +67,8 @@ class Producer:
             due = self._store.now() + round((48 if ahead else -1) * HOUR * chance.uniform(0.5, 1.0))
         first = (self._timed if timed else self._plain[level]).take(1)
         self._made += 1
-        self._store.append(self._run, [NewTasks(first, KIND, [encode((self._made, 0))], priority=level, due=due)])
+        new = NewTasks(first, KIND, [encode((self._made, 0))], priority=level, due=due)
+        self._store.append([Addition(self._run, [new])])
 
 
 class Queue:

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Literal
 
 from ramify.errors import Reaped, StoreUnavailable
+from ramify.model.addition import Addition
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.process import NewProcess, Stamp, new_process_id
@@ -77,7 +78,7 @@ def append_singly(store: Store, witness: Witness) -> None:
         first = begun[number] if number < len(begun) else store.reserve(1)
         if number >= len(begun):
             witness.say(Said.APPEND_BEGIN, 0, seq=first)
-        store.append(run, [NewTasks(first, "single", [b"%d" % number])])
+        store.append([Addition(run, [NewTasks(first, "single", [b"%d" % number])])])
         witness.say(Said.APPEND_ACK, 0, seq=first)
     witness.say(Said.FINISHED, 0)
 

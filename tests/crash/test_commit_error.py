@@ -19,6 +19,7 @@ import pytest
 from msgspec.structs import replace
 
 from ramify.errors import StaleStamp, StoreUnavailable
+from ramify.model.addition import Addition
 from ramify.model.claim import Claim, Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.event import Status
@@ -185,7 +186,7 @@ def test_a_commit_that_failed_may_be_resolved_while_others_write(scene: Scene) -
         scene.verb("commit")(scene.store)
     scene.disk.fault = let
     first = other.reserve(1)
-    other.append(scene.run, [NewTasks(first, "work", [b"4"])])
+    other.append([Addition(scene.run, [NewTasks(first, "work", [b"4"])])])
     answer = scene.verb("commit")(scene.store)
     check_applied_once(scene, "commit", answer, before)
     other.close()
@@ -296,7 +297,7 @@ def test_an_append_that_was_in_doubt_and_is_answered_survives_a_power_cut(
         first = store.reserve(3)
         store.start(NewRun(first, "r", endless=True))
         disk.fault = failing_syncs(failures, power, forgetful=forgetful)
-        send(lambda store: store.append(first, [NewTasks(first + 1, "work", [b"1"])]), store)
+        send(lambda store: store.append([Addition(first, [NewTasks(first + 1, "work", [b"1"])])]), store)
         disk.dead = True
         store.close()
     for left in cuts(power, tmp_path, seed):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.death import NOBODYS_FAULT
@@ -53,7 +54,7 @@ def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]
     yield "reserve", reserve
     run = first
     yield "start", lambda: store.start(NewRun(run, "r"), [NewTasks(first + 1, "work", [b"1", b"2", b"3"])])
-    yield "append", lambda: store.append(run, [NewTasks(first + 10, "work", [b"4"])])
+    yield "append", lambda: store.append([Addition(run, [NewTasks(first + 10, "work", [b"4"])])])
     yield "claim", lambda: claim(1)
     yield "stage", lambda: store.stage(Stamp(process, 2), token, [NewTasks(first + 20, "work", [b"5"])])
     yield "release", lambda: store.release(Stamp(process, 3), token)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from ramify import Call, ConfigError, Engine, Job, JobState, QueueFull, RunEnded, Stream, Tasks
+from ramify import BadPayload, Call, ConfigError, Engine, Job, JobState, QueueFull, RunEnded, Stream, Tasks
 from ramify.engine.enqueuing import Enqueuing, Pending
-from ramify.model.task import MAX_PAYLOAD
+from ramify.model.addition import Addition
+from ramify.model.task import MAX_PAYLOAD, Appended
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 from tests.engine.conftest import Make
@@ -53,11 +54,11 @@ class Slow:
         self.began, self.go, self.sizes = threading.Event(), threading.Event(), list[int]()
         write = Enqueuing._write
 
-        def slowly(enqueuing: Enqueuing, queue: str, some: Sequence[Pending]) -> None:
+        def slowly(enqueuing: Enqueuing, some: Sequence[Pending]) -> None:
             self.sizes.append(len(some))
             self.began.set()
             assert self.go.wait(30)
-            write(enqueuing, queue, some)
+            write(enqueuing, some)
 
         monkeypatch.setattr(Enqueuing, "_write", slowly)
 
@@ -167,6 +168,27 @@ def test_many_of_several_queues_come_in_the_order_of_the_calls(engine: Engine) -
     with engine.working(threads=1):
         assert [job.result(30) for job in jobs] == [2, 2, 4, 4, 1]
     assert engine.enqueue_many([]) == []
+
+
+def test_what_comes_together_for_several_queues_is_there_together_or_not_at_all(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.enqueue_many([add.of(0), elsewhere.of(0)])
+    sent: list[int] = []
+    store = engine._inside.store
+    append = store.append
+
+    def noted(additions: Sequence[Addition]) -> Sequence[Appended]:
+        sent.append(len(additions))
+        return append(additions)
+
+    monkeypatch.setattr(store, "append", noted)
+    engine.enqueue_many([add.of(1), elsewhere.of(2), add.of(3)], then=total.of())
+    assert sent == [3]
+    monkeypatch.setattr("ramify.model.task.MAX_KEY", 4)
+    with pytest.raises(BadPayload, match="is over 4 bytes"):
+        engine.enqueue_many([add.of(1), elsewhere.of(2).key("k" * 8)])
+    assert len(list(engine.jobs())) == 6
 
 
 def test_a_group_over_several_queues_is_followed_by_one_job(engine: Engine) -> None:

@@ -67,7 +67,7 @@ def test_a_second_kind_is_told_at_once(house: House) -> None:
     run = house.run(house.tasks(3))
     watcher = Watcher(house)
     assert watcher.after(0, Took(0)) == 1
-    house.store.append(run, [house.tasks(5, kind="sum")])
+    house.add(run, house.tasks(5, kind="sum"))
     assert watcher.after(IDLE, Took(0)) == 2
     assert watcher.told[-1] == NobodyKnows((("sum", 5), ("walk", 3)))
 

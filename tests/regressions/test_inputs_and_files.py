@@ -9,6 +9,7 @@ import pytest
 from ramify import BadPayload, Run
 from ramify.errors import RamifyError, StoreError
 from ramify.kernel.settings import Settings
+from ramify.model.addition import Addition
 from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.model.task import NewTasks
@@ -42,7 +43,7 @@ def test_r9_an_empty_name_is_no_name(engine: ToldEngine) -> None:
 def test_r10_one_bad_task_does_not_strand_those_it_was_claimed_with(engine: ToldEngine) -> None:
     run = engine.start([leaf.of(number) for number in range(49)])
     first = engine._inside.store.reserve(1)
-    engine._inside.store.append(run.id, [NewTasks(first, "leaf", [b'{"not": "arguments"}'])])
+    engine._inside.store.append([Addition(run.id, [NewTasks(first, "leaf", [b'{"not": "arguments"}'])])])
     work(engine, run)
     assert run.state is RunState.FAILED
     assert (run.counts.done, run.counts.failures) == (49, 1)

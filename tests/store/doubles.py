@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
@@ -411,8 +412,11 @@ class ForgetsTheHolder(Damaged):
 class Appending(Damaged):
     """An append that goes wrong in the first group."""
 
-    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
-        return super().append(run, [self.bend(run, group) for group in tasks], *rest, **more)
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
+        return super().append([self._bent(each) for each in additions])
+
+    def _bent(self, new: Addition) -> Addition:
+        return msgspec.structs.replace(new, tasks=[self.bend(new.run, group) for group in new.tasks])
 
     def bend(self, run: int, group: NewTasks) -> NewTasks:
         """What is appended instead."""
@@ -431,6 +435,14 @@ class AppendsTwice(Appending):
         return msgspec.structs.replace(group, first=self.reserve(len(group.bodies))) if known else group
 
 
+@caught_by("append: when one run takes nothing no other does")
+class AppendsOneByOne(Damaged):
+    """Has written the first of several additions when it comes to one that it refuses."""
+
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
+        return [super(AppendsOneByOne, self).append([each])[0] for each in additions]
+
+
 @caught_by("append: an ended run refuses tasks")
 class EndedRunsTakeTasks(Appending):
     """Lets an ended run grow."""
@@ -446,11 +458,13 @@ class EndedRunsTakeTasks(Appending):
 class GrowsOpenRounds(Appending):
     """Appends to the round that is open."""
 
-    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
-        self._tables.runs[run].round -= 1
-        answer = super().append(run, tasks, *rest, **more)
-        self._tables.runs[run].round += 1
-        return answer
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
+        for each in additions:
+            self._tables.runs[each.run].round -= 1
+        answers = super().append(additions)
+        for each in additions:
+            self._tables.runs[each.run].round += 1
+        return answers
 
 
 @caught_by(
@@ -476,15 +490,15 @@ class ExtendsWhateverIsThere(Appending):
 class ExtendsClaimedRows(Appending):
     """Adds tasks to a row that somebody holds."""
 
-    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         with self.bent(self.rows(SegmentState.CLAIMED), "state", SegmentState.READY):
-            return super().append(run, tasks, *rest, **more)
+            return super().append(additions)
 
 
 @caught_by("append: five hundred single appends make one row")
 class NeverExtends(Appending):
     """Adds a row for every single task."""
 
-    def append(self, run: int, tasks: Sequence[NewTasks], *rest: Any, **more: Any) -> Appended:
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         with self.bent(self.rows(), "attempt", 1):
-            return super().append(run, tasks, *rest, **more)
+            return super().append(additions)

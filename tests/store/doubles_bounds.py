@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.decision import UNSAID, Said
@@ -115,15 +116,9 @@ class HaltsAtTheLast(Bending):
 class AppendsWithoutEnd(Bending):
     """Appends whatever comes."""
 
-    def append(
-        self,
-        run: int,
-        tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
-    ) -> Appended:
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         with self.believing(max_tasks=None):
-            return super().append(run, tasks, joins, waiters)
+            return super().append(additions)
 
 
 @caught_by("advance: a run that is open past its deadline fails and says so")

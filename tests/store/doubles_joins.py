@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ramify.model.addition import Addition
 from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
@@ -194,11 +195,11 @@ class NothingEverBreaks(Committing):
 class WaitsForTheEnded(Damaged):
     """Waits for the end of a task that is long over."""
 
-    def append(
-        self, run: int, tasks: Sequence[NewTasks], joins: Sequence[NewJoins] = (), waiters: Sequence[NewWaiters] = ()
-    ) -> Appended:
-        alive = [w for w in waiters if fold(self._tables.events.get(w.tasks[0], ())).ended is None]
-        return super().append(run, tasks, joins, alive)
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
+        return super().append([msgspec.structs.replace(each, waiters=self._alive(each)) for each in additions])
+
+    def _alive(self, new: Addition) -> list[NewWaiters]:
+        return [some for some in new.waiters if fold(self._tables.events.get(some.tasks[0], ())).ended is None]
 
 
 @caught_by("joins: a member that lives again arrives once")

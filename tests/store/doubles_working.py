@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Claim, Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NO_DEATHS
@@ -261,7 +262,7 @@ class WritesChildrenOfRefusedParts(Committing):
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
         for part in parts:
             if part.token in answer.refused and part.children:
-                self.append(max(self._tables.runs), part.children)
+                self.append([Addition(max(self._tables.runs), part.children)])
 
 
 @caught_by(

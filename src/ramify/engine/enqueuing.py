@@ -15,6 +15,7 @@ import asyncio
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Literal
@@ -43,12 +44,11 @@ _LOOK = 1.0
 
 
 class Pending:
-    """Jobs that somebody wants to add to a queue, and waits for."""
+    """Jobs that somebody wants to add, and waits for."""
 
-    __slots__ = ("added", "error", "has_led", "new", "queue", "tell")
+    __slots__ = ("added", "error", "has_led", "new", "tell")
 
-    def __init__(self, queue: str, new: NewJobs, tell: Callable[[], None]) -> None:
-        self.queue = queue
+    def __init__(self, new: NewJobs, tell: Callable[[], None]) -> None:
         self.new = new
         self.added: tuple[Added, ...] | None = None
         self.error: BaseException | None = None
@@ -95,14 +95,14 @@ class Enqueuing:
     def enqueue(
         self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
     ) -> list[Job[Any]]:
-        """Add jobs, those of a queue together; the last one is that of `then`, if it is given."""
+        """Add jobs, all of them together; the last one is that of `then`, if it is given."""
         _warn_on_loop()
         adding = self._adding(calls, again, then)
         try:
-            queue, new = next(adding)
+            new = next(adding)
             while True:
-                self._wait_for_room(queue, new.size)
-                queue, new = adding.send(self._put(queue, new))
+                self._wait_for_room(new)
+                new = adding.send(self._put(new))
         except StopIteration as end:
             return _jobs_of(end)
 
@@ -112,11 +112,11 @@ class Enqueuing:
         """The same from a coroutine; others go on meanwhile."""
         adding = self._adding(calls, again, then)
         try:
-            queue, new = next(adding)
+            new = next(adding)
             while True:
-                if queue in self._bounds:
-                    await asyncio.to_thread(self._wait_for_room, queue, new.size)
-                queue, new = adding.send(await self._put_async(queue, new))
+                if self._bounds:
+                    await asyncio.to_thread(self._wait_for_room, new)
+                new = adding.send(await self._put_async(new))
         except StopIteration as end:
             return _jobs_of(end)
 
@@ -125,13 +125,13 @@ class Enqueuing:
         table = self._inside.table()
         self._inside.check_known([call], table)
         then = kept(call, _keep_of(table[call.kind]))
-        (added,) = self._put(call.group.queue, NewJobs((), then=then, after=jobs))
+        (added,) = self._put(NewJobs((), then=then, after=jobs))
         return self._job(added)
 
     def _adding(
         self, calls: Iterable[Call[Any]], again: bool, then: Call[Any] | None
-    ) -> Generator[tuple[str, NewJobs], tuple[Added, ...], list[Job[Any]]]:
-        """What is to be added to which queue, one after the other; what became of it comes back."""
+    ) -> Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]:
+        """What is to be added, one after the other; what became of it comes back."""
         table = self._inside.table()
         given = list(calls)
         both = given if then is None else [*given, then]
@@ -139,28 +139,18 @@ class Enqueuing:
             if type(call) is not Call:
                 raise ConfigError(f"what is enqueued is a call, and was given {instead_of_call(call)}")
         self._inside.check_known(both, table)
-        by_queue: dict[str, list[int]] = {}
-        for place, call in enumerate(given):
-            by_queue.setdefault(call.group.queue, []).append(place)
-        last = None if then is None else then.group.queue
-        if then is not None and last is not None:
-            then = kept(then, _keep_of(table[then.kind]))
-            # What follows all of them is added when all are there.
-            by_queue[last] = by_queue.pop(last, [])
-        found: dict[int, Job[Any]] = {}
-        for queue, places in by_queue.items():
-            chosen = [kept(given[place], _keep_of(table[given[place].kind])) for place in places]
-            before = [job.id for job in found.values()]
-            new = NewJobs(chosen, again, then, before) if queue == last else NewJobs(chosen, again)
-            added = yield queue, new
-            for at, one in enumerate(added):
-                while one.task is None:
-                    # It was sent again, and had lost its key the first time, to a job that has given it up since.
-                    members = [job.id for job in found.values()]
-                    one_more = NewJobs((chosen[at],), again) if at < len(places) else NewJobs((), again, then, members)
-                    (one,) = yield queue, one_more
-                found[places[at] if at < len(places) else len(given)] = self._job(one)
-        return [job for _, job in sorted(found.items())]
+        if not both:
+            return []
+        both = [kept(call, _keep_of(table[call.kind])) for call in both]
+        chosen, then = both[: len(given)], None if then is None else both[-1]
+        found: list[Job[Any]] = []
+        for at, one in enumerate((yield NewJobs(chosen, again, then))):
+            while one.task is None:
+                # It was sent again, and had lost its key the first time, to a job that has given it up since.
+                members = [job.id for job in found]
+                (one,) = yield NewJobs((both[at],), again) if at < len(chosen) else NewJobs((), again, then, members)
+            found.append(self._job(one))
+        return found
 
     def _job(self, added: Added) -> Job[Any]:
         assert added.task is not None
@@ -179,9 +169,14 @@ class Enqueuing:
             return 0
         return sum(counts_of(self._inside.store.reads, run.id).values(), Counts()).pending
 
-    def _wait_for_room(self, queue: str, many: int) -> None:
-        if queue not in self._bounds:
+    def _wait_for_room(self, new: NewJobs) -> None:
+        if not self._bounds:
             return
+        wanted = Counter(call.group.queue for call in new.all if call.group.queue in self._bounds)
+        for queue, many in wanted.items():
+            self._wait_for(queue, many)
+
+    def _wait_for(self, queue: str, many: int) -> None:
         most, on_full = self._bounds[queue]
         if on_full == "block" and many > most:
             raise QueueFull(f"queue {queue!r} takes {most:,} jobs, and {many:,} were to be added together; add fewer")
@@ -196,11 +191,11 @@ class Enqueuing:
 
     # writing
 
-    def _put(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
+    def _put(self, new: NewJobs) -> tuple[Added, ...]:
         # A bare lock: an interrupt inside of an event could leave it shut for whoever wants to tell.
         told = threading.Lock()
         told.acquire()
-        mine = Pending(queue, new, lambda: _let_go(told))
+        mine = Pending(new, lambda: _let_go(told))
         try:
             self._line_up(mine)
             while not mine.is_answered and not self._lead(mine):
@@ -211,7 +206,7 @@ class Enqueuing:
                 self._step_back(mine)
         return mine.answer()
 
-    async def _put_async(self, queue: str, new: NewJobs) -> tuple[Added, ...]:
+    async def _put_async(self, new: NewJobs) -> tuple[Added, ...]:
         loop = asyncio.get_running_loop()
         told: asyncio.Future[None] = loop.create_future()
 
@@ -223,7 +218,7 @@ class Enqueuing:
             with suppress(RuntimeError):
                 loop.call_soon_threadsafe(_wake, told)
 
-        mine = Pending(queue, new, tell)
+        mine = Pending(new, tell)
         with ExitStack() as interrupted:
             interrupted.callback(self._step_back, mine)
             if self._line_up(mine):
@@ -251,13 +246,9 @@ class Enqueuing:
             time.sleep(min(self._took / 2, GATHER))
         with self._lock:
             self._batch, self._pending = self._pending, []
-        by_queue: dict[str, list[Pending]] = {}
-        for each in self._batch:
-            by_queue.setdefault(each.queue, []).append(each)
         began = time.monotonic()
         try:
-            for queue, some in by_queue.items():
-                self._write(queue, some)
+            self._write(self._batch)
         finally:
             self._wrote = time.monotonic()
             self._took = self._wrote - began
@@ -286,9 +277,9 @@ class Enqueuing:
                     after.tell()
                 self._leader = after
 
-    def _write(self, queue: str, some: Sequence[Pending]) -> None:
+    def _write(self, some: Sequence[Pending]) -> None:
         try:
-            answers = self._there().add(queue, [each.new for each in some])
+            answers = self._there().add([each.new for each in some])
         except Exception as error:  # noqa: BLE001  whatever it is, the one who asked is told
             if len(some) == 1 or isinstance(error, StoreUnavailable):
                 for each in some:
@@ -296,7 +287,7 @@ class Enqueuing:
                 return
             # Something is wrong with one of them: each by itself, so that the others are written.
             for each in some:
-                self._write(queue, [each])
+                self._write([each])
             return
         for each, answer in zip(some, answers, strict=True):
             each.added = answer

@@ -9,7 +9,7 @@ The values here are checked once, at the seam to a store, so that every store re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -132,20 +132,6 @@ def check_apart(groups: Sequence[NewTasks]) -> None:
     for (_, last), (first, _) in pairwise(ranges):
         if first <= last:
             raise BadPayload(f"id {first} is in two groups of one call; reserve a range for each")
-
-
-def applied_before(groups: Sequence[NewTasks], in_log: Callable[[int, int], bool]) -> bool:
-    """Whether these groups are in the log already; `in_log(first, last)` tells if any id of a range is.
-
-    A group without holds is there whole or not at all. Of a group that takes keys perhaps nothing was kept: then the
-    next group tells; if none does, adding them once more drops the same tasks again.
-    """
-    for tasks in groups:
-        if in_log(tasks.first, tasks.last):
-            return True
-        if tasks.keys is None or tasks.hold is Hold.LABEL:
-            return False
-    return False
 
 
 def check_outside(tasks: Sequence[NewTasks]) -> None:

@@ -62,7 +62,7 @@ def _write(store: Store, handler: Handler, run: int, id: int, entry: Entry, afte
     group = Group(handler.kind, handler.signature, handler=handler)
     call: Call[Any] = Call(group, handler.signature.encode((entry,), {})).once(str(after))
     new = laid_out([call], id, store.now())
-    if until_answered(lambda: store.append(run, new.tasks)).taken:
+    if until_answered(lambda: store.append([new.into(run)]))[0].taken:
         return False
     # CRASH: an entry that is still to be run -> whoever serves the store runs it, and that does nothing.
     until_answered(lambda: store.settle(run, id, Status.DONE))

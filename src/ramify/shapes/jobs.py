@@ -1,21 +1,21 @@
 """Jobs: tasks that come one by one, from whoever has something to do. A queue of them is an endless run.
 
-Promises: a queue is made by its first job, once, whoever comes first. What is added to a queue together is there
-together or not at all, with what follows it. A queue that was cancelled has ended with all its jobs, and the next job
-begins it anew, as its next generation.
+Promises: a queue is made by its first job, once, whoever comes first. What is added together is there together or not
+at all, with what follows it, whichever queues it is for. A queue that was cancelled has ended with all its jobs, and
+the next job begins it anew, as its next generation.
 
 Does not wait for jobs, and does not read what became of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from ramify.errors import ConfigError, RunEnded
 from ramify.kernel.continuations import reads_results
@@ -38,7 +38,7 @@ Reserve = Callable[[int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class NewJobs:
-    """Calls that are to be jobs of one queue together, and what follows when all of them have ended.
+    """Calls that are to be jobs together, each in its queue, and what follows when all of them have ended.
 
     With `again`, one with the key of a job that has ended takes its place. `after` are tasks that are there already and
     that `then` waits for as well.
@@ -50,9 +50,9 @@ class NewJobs:
     after: Sequence[int] = ()
 
     @property
-    def size(self) -> int:
-        """How many tasks they are."""
-        return len(self.calls) + (self.then is not None)
+    def all(self) -> Sequence[Call[Any]]:
+        """The calls, and at the end what follows."""
+        return self.calls if self.then is None else [*self.calls, self.then]
 
 
 def kept(call: Call[Any], keep: int) -> Call[Any]:
@@ -80,23 +80,32 @@ class JobQueues:
         self._reserve = reserve
         self._known: dict[str, StoredRun] = {}
 
-    def add(self, queue: str, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
-        """Add jobs to a queue, all of them in one transaction, and say what became of each."""
+    def add(self, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
+        """Add jobs, all of them in one transaction, and say what became of each."""
+        queues = dict.fromkeys(call.group.queue for each in new for call in each.all)
         while True:
-            run = self._known.get(queue) or self._opened(queue)
+            runs = {queue: self._known.get(queue) or self._opened(queue) for queue in queues}
             try:
-                return self._add(run.id, new)
+                return self._add(runs, new)
             except RunEnded:
-                # Somebody cancelled it, and perhaps nobody works who would see to its end. It has none while jobs run.
-                self._known.pop(queue, None)
-                if not until_answered(partial(self.store.advance, [(run.id, run.round)]))[0].state.is_end:
+                # Somebody cancelled one, and perhaps nobody works who would see to its end. It has none while jobs run.
+                for queue in queues:
+                    self._known.pop(queue, None)
+                asked = [(run.id, run.round) for run in runs.values()]
+                if not any(each.state.is_end for each in until_answered(partial(self.store.advance, asked))):
                     raise
 
-    def _add(self, run: int, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
-        beginning = _laid_out(new, self._reserve(sum(each.size for each in new), run), self.store.now())
-        answer = until_answered(partial(self.store.append, run, beginning.tasks, beginning.joins, beginning.waiters))
-        added = iter(beginning.added(answer))
-        return [tuple(next(added) for _ in range(each.size)) for each in new]
+    def _add(self, runs: Mapping[str, StoredRun], new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
+        size = sum(len(each.all) for each in new)
+        first = self._reserve(size, max(run.id for run in runs.values()))
+        rows = _laid_out(new, first, self.store.now())
+        additions = [row.into(runs[queue].id) for queue, row in rows]
+        answers = until_answered(partial(self.store.append, additions))
+        became: dict[int, Added] = {}
+        for (_, row), answer in zip(rows, answers, strict=True):
+            became.update(zip(sorted(row.order), row.added(answer), strict=True))
+        places = count()
+        return [tuple(became[next(places)] for _ in each.all) for each in new]
 
     def _opened(self, queue: str) -> StoredRun:
         """The run that a queue is, begun if there is none, or if the last one has ended."""
@@ -120,51 +129,63 @@ class JobQueues:
         return until_answered(partial(self.store.start, run)).run
 
 
-def _laid_out(new: Sequence[NewJobs], first: int, now: int) -> Beginning:
+#: Rows of a queue.
+_Rows = tuple[str, Beginning]
+#: A call and its place among all.
+_Placed = tuple[int, Call[Any]]
+
+
+def _laid_out(new: Sequence[NewJobs], first: int, now: int) -> list[_Rows]:
     """All of them as columns. Those that nobody waits for and that take no key over share rows."""
-    places = count()
-    plain: list[tuple[int, Call[Any]]] = []
-    ids = count(first)
-    rows: list[tuple[Beginning, Sequence[int]]] = []
+    places, ids = count(), count(first)
+    plain: list[_Placed] = []
+    rows: list[_Rows] = []
     for each in new:
         mine = [(next(places), call) for call in each.calls]
         if each.again or each.then is not None:
-            rows.append(_apart(each, mine, next(places) if each.then is not None else None, ids, now))
+            rows += _apart(each, mine, places, ids, now)
         else:
             plain += mine
-    if plain:
-        rows.append(_together(plain, ids, now))
-    tasks = [row for beginning, _ in rows for row in beginning.tasks]
-    joins = [row for beginning, _ in rows for row in beginning.joins]
-    waiters = [row for beginning, _ in rows for row in beginning.waiters]
-    return Beginning(tasks, joins, waiters, [place for _, order in rows for place in order])
+    return rows + _by_queue(plain, ids, now)
 
 
-def _together(placed: Sequence[tuple[int, Call[Any]]], ids: Iterator[int], now: int) -> tuple[Beginning, Sequence[int]]:
-    """Calls as rows, and the place of each task among all."""
-    mine = [next(ids) for _ in placed]
-    laid = laid_out([call for _, call in placed], mine[0], now)
-    return laid, [placed[at][0] for at in laid.order]
+def _by_queue(placed: Sequence[_Placed], ids: Iterator[int], now: int) -> list[_Rows]:
+    """Calls as rows, those of a queue together."""
+    queues: dict[str, list[_Placed]] = {}
+    for place, call in placed:
+        queues.setdefault(call.group.queue, []).append((place, call))
+    rows: list[_Rows] = []
+    for queue, mine in queues.items():
+        first, *_ = islice(ids, len(mine))
+        laid = laid_out([call for _, call in mine], first, now)
+        rows.append((queue, replace(laid, order=[mine[at][0] for at in laid.order])))
+    return rows
 
 
-def _apart(
-    new: NewJobs, placed: Sequence[tuple[int, Call[Any]]], place: int | None, ids: Iterator[int], now: int
-) -> tuple[Beginning, Sequence[int]]:
+def _apart(new: NewJobs, placed: Sequence[_Placed], places: Iterator[int], ids: Iterator[int], now: int) -> list[_Rows]:
     """Calls as rows of their own, with what follows them."""
-    laid, order = _together(placed, ids, now) if placed else (Beginning(()), ())
-    tasks = [msgspec.structs.replace(row, again=new.again, awaited=new.then is not None) for row in laid.tasks]
-    if new.then is None or place is None:
-        return Beginning(tasks), order
-    given = dict(zip(laid.order, (id for row in tasks for id in row.ids), strict=True))
-    members = [*new.after, *(given[position] for position in range(len(placed)))]
-    join = next(ids)
-    tasks.append(_continuation(new.then, join, now))
-    joins = NewJoins((join,), (len(members),), Extra.decode(new.then.extra).rule, brings=reads_results(new.then.group))
+    is_awaited = new.then is not None
+    rows: list[_Rows] = []
+    for queue, laid in _by_queue(placed, ids, now):
+        tasks = [structs.replace(row, again=new.again, awaited=is_awaited) for row in laid.tasks]
+        rows.append((queue, replace(laid, tasks=tasks)))
+    if new.then is not None:
+        given: dict[int, int] = {}
+        for _, laid in rows:
+            given.update(zip(laid.order, (id for row in laid.tasks for id in row.ids), strict=True))
+        members = [*new.after, *(given[place] for place, _ in placed)]
+        rows.append((new.then.group.queue, _following(new.then, members, next(places), next(ids), now)))
+    return rows
+
+
+def _following(then: Call[Any], members: Sequence[int], place: int, join: int, now: int) -> Beginning:
+    """A call that waits for tasks."""
+    joins = NewJoins((join,), (len(members),), Extra.decode(then.extra).rule, brings=reads_results(then.group))
     waiters = NewWaiters(members, [join] * len(members), range(len(members)))
-    return Beginning(tasks, [joins], [waiters]), [*order, place]
+    return Beginning([_continuation(then, join, now)], [joins], [waiters], [place])
 
 
 def _continuation(then: Call[Any], join: int, now: int) -> NewTasks:
     brood = Brood()
     brood.add(0, then)
-    return msgspec.structs.replace(new_tasks(then.group, join, brood, now, waits=True), parents=None)
+    return structs.replace(new_tasks(then.group, join, brood, now, waits=True), parents=None)

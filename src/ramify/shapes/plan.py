@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ramify.kernel.offspring import Brood, new_tasks, sorted_out
+from ramify.model.addition import Addition
 from ramify.model.call import Call, Group
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.run import Order, RunState
@@ -48,6 +49,10 @@ class Beginning:
     joins: Sequence[NewJoins] = ()
     waiters: Sequence[NewWaiters] = ()
     order: Sequence[int] = ()
+
+    def into(self, run: int) -> Addition:
+        """The same for a run that is there."""
+        return Addition(run, self.tasks, self.joins, self.waiters)
 
     def added(self, appended: Appended) -> tuple[Added, ...]:
         """What became of each call, in the order of the calls; nothing when that is not known."""

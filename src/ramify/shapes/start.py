@@ -174,7 +174,8 @@ def add(store: Store, run: int, calls: Sequence[Call[Any]], reserve: Callable[[i
     if stray := next((call for call in calls if type(call) is not Call), None):
         raise ConfigError(f"what is added to a run is a call, and was {instead_of_call(stray)}")
     new = laid_out(calls, reserve(len(calls), run), store.now())
-    return new.added(until_answered(lambda: store.append(run, new.tasks, new.joins, new.waiters)))
+    (appended,) = until_answered(lambda: store.append([new.into(run)]))
+    return new.added(appended)
 
 
 def chain(store: Store, run: StoredRun) -> list[StoredRun]:

@@ -44,6 +44,7 @@ from typing import Protocol
 
 import msgspec
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
@@ -220,20 +221,15 @@ class Store(Protocol):
         generation, exists, answer with that run and change nothing. `since` of the run is the head of the log.
         """
 
-    def append(
-        self,
-        run: int,
-        tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
-    ) -> Appended:
-        """Publish tasks from outside. Idempotent by the first id: appended again, it answers `already`.
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
+        """Publish tasks from outside: all of the additions, or none.
 
-        In an open run with rounds they go to the round after the present one. An ended run refuses them. A key that is
-        taken drops its task and answers with the one that holds it. A single task whose id follows the last of an
-        unclaimed row with the same run, kind, queue, lane and priority extends that row instead of adding one, while
-        the row is a few seconds young and of maskable width. A run that has more than its `max_tasks` then is drained
-        into HALTED.
+        Idempotent by their first ids: appended again, they answer `already`. In an open run with rounds the tasks
+        go to the round after the present one. An ended run refuses them. A key that is taken drops its task and answers
+        with the one that holds it. A single task whose id follows the last of an unclaimed row with the same run, kind,
+        queue, lane and priority extends that row instead of adding one, while the row is a few seconds young and of
+        maskable width. A run that has more than its `max_tasks` then is drained into HALTED. Joins and waiters may name
+        tasks of any of the additions; where one lost its key, its holder is waited for.
         """
 
     # working

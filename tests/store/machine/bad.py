@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import structs
 
+from ramify.model.addition import Addition
 from ramify.model.commit import Later, Part
 from ramify.model.context import SetValue
 from ramify.model.event import Status
@@ -52,7 +53,8 @@ def bad_calls(scene: Scene, worker: Worker, run: int) -> Iterator[Call]:
     free = scene.front.ask("reserve", 3)
     strangers = [task for other in scene.runs() if other.id != run for task in scene.tasks(other.id)]
     for args in _appends(free):
-        yield scene.front, "append", (run, *args), {}
+        yield scene.front, "append", ([Addition(run, *args)],), {}
+        yield scene.front, "append", ([Addition(run, [NewTasks(free, "walk", [b"1"])]), Addition(run, *args)],), {}
     for new in _runs(free):
         yield scene.front, "start", (new,), {}
     for into in (RunState.DONE, RunState.PAUSED):
@@ -70,8 +72,9 @@ def bad_calls(scene: Scene, worker: Worker, run: int) -> Iterator[Call]:
 
 def lost_calls(scene: Scene, worker: Worker) -> Iterator[Call]:
     """Verbs about a run that is not there."""
-    for verb, *args in (("cancel",), ("cancel", 1), ("pause",), ("resume",), ("append", [])):
+    for verb, *args in (("cancel",), ("cancel", 1), ("pause",), ("resume",)):
         yield scene.front, verb, (FAR, *args), {}
+    yield scene.front, "append", ([*(Addition(run.id, []) for run in scene.open_runs()), Addition(FAR, [])],), {}
     yield scene.front, "advance", ([*((run.id, run.round) for run in scene.open_runs()), (FAR, 0)],), {}
     yield scene.front, "start", (NewRun(scene.front.ask("reserve", 1), follows=Follows(FAR)),), {}
     yield worker.client, "reopen", (Stamp(worker.process, worker.n + 1), FAR, []), {}

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from msgspec import structs
 
 from ramify.errors import RunEnded
+from ramify.model.addition import Addition
 from ramify.model.claim import Want
 from ramify.model.decision import Said
 from ramify.model.event import Status
@@ -232,28 +233,39 @@ class WorkMachine(RuleBasedStateMachine):
     def append_to_any_run(self, choose: Choices) -> None:
         self._append_work(choose, choose.one(self.scene.runs()).id)
 
+    def append_to_several_runs(self, choose: Choices) -> None:
+        """All together, also when one of the runs has ended and takes nothing."""
+        runs = [choose.one(self.scene.runs()).id for _ in range(choose.number(2, 3))]
+        self._append(*(self._work(choose, run) for run in runs))
+
     def _append_work(self, choose: Choices, run: int) -> None:
+        self._append(self._work(choose, run))
+
+    def _work(self, choose: Choices, run: int) -> Addition:
         work = self.shop.some_work(choose)
-        self._append(run, work.groups, work.joins, work.waiters)
+        return Addition(run, work.groups, work.joins, work.waiters)
 
     def append_singles(self, choose: Choices) -> None:
         run = choose.one(self.scene.growing_runs())
         tasks = self.shop.group(choose, self.shop.next_single(choose), 1)
-        self._append(run.id, [tasks])
+        self._append(Addition(run.id, [tasks]))
         for _ in range(choose.number(0, 3)):
-            self._append(run.id, [self.shop.next_to(choose, tasks)])
+            self._append(Addition(run.id, [self.shop.next_to(choose, tasks)]))
 
     def append_across_runs(self, choose: Choices) -> None:
-        """A join in one run, of members in another."""
+        """A join in one run, of members in another that come later or with it."""
         one, other = choose.one(self.scene.growing_runs()), choose.one(self.scene.growing_runs())
         work, count = Work(), choose.number(1, 4)
         self.shop.gather(choose, work, self.shop.ids(choose, 1), count)
-        if self._append(one.id, work.groups, work.joins):
-            join = work.joins[0].ids[0]
-            self._append(other.id, [self.shop.group(choose, self.shop.ids(choose, count), count, join=join)])
+        members = self.shop.group(choose, self.shop.ids(choose, count), count, join=work.joins[0].ids[0])
+        join, joined = Addition(one.id, work.groups, work.joins), Addition(other.id, [members])
+        if choose.one((True, False)):
+            self._append(*choose.one(((join, joined), (joined, join))))
+        elif self._append(join):
+            self._append(joined)
 
-    def _append(self, *args: Any) -> bool:
-        sent = self.scene.front.send("append", *args)
+    def _append(self, *additions: Addition) -> bool:
+        sent = self.scene.front.send("append", additions)
         if sent.reference == Refused(RunEnded):
             return False
         assert not isinstance(sent.reference, Refused)
@@ -263,7 +275,7 @@ class WorkMachine(RuleBasedStateMachine):
     def append_again(self, choose: Choices) -> None:
         sent = choose.one(self.scene.appends)
         again = self.scene.front.ask(sent.verb, *sent.args)
-        if not isinstance(again, Refused) and again.already:
+        if not isinstance(again, Refused) and all(each.already for each in again):
             self.before = self.now
 
     # processes

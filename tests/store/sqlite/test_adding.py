@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from ramify.errors import BadPayload
+from ramify.model.addition import Addition
 from ramify.model.key import Hold
 from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
@@ -53,7 +54,7 @@ def test_groups_added_together_are_as_if_added_one_by_one(
         store.start(NewRun(run, endless=True))
         found = groups(store)
         for batch in [found] if name == "together" else [[group] for group in found]:
-            store.append(run, batch)
+            store.append([Addition(run, batch)])
         left.append(rows(tmp_path / name / "walk.db"))
         store.close()
     assert left[0] == left[1]

@@ -9,6 +9,7 @@ from typing import Any
 import apsw
 import pytest
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Claim, Want
 from ramify.model.commit import Later, Part
 from ramify.model.decision import Said
@@ -67,10 +68,16 @@ class Shop:
         self.waited = groups[3].first
         outer = self.store.reserve(1)
         self.store.append(
-            self.run,
-            [NewTasks(outer, "walk", [b"[]"], lane="outer", waits=True)],
-            [NewJoins.one(outer, 1)],
-            [NewWaiters.one(self.waited, outer, 0)] if self.is_waited_for else [NewWaiters.one(inner, outer, 0)],
+            [
+                Addition(
+                    self.run,
+                    [NewTasks(outer, "walk", [b"[]"], lane="outer", waits=True)],
+                    [NewJoins.one(outer, 1)],
+                    [NewWaiters.one(self.waited, outer, 0)]
+                    if self.is_waited_for
+                    else [NewWaiters.one(inner, outer, 0)],
+                )
+            ]
         )
         return self.claim()
 

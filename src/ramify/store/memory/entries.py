@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ramify.errors import BadPayload
+from ramify.model.addition import Addition, applied_before
 from ramify.model.arrivals import Arrivals
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.run import NewRun, Order, Started, check_takes_tasks
-from ramify.model.task import Appended, NewTasks, applied_before, check_outside
+from ramify.model.task import Appended, NewTasks, check_outside
 from ramify.store.memory import adding, joins, runs
 from ramify.store.memory.tables import RunRow, Tables
+
+#: A run, what comes into it, and the round that it comes into.
+_Into = tuple[RunRow, Addition, int]
 
 
 def start(
@@ -31,56 +35,63 @@ def start(
         return Started(runs.as_run(tables.runs[known]), created=False)
     if not 0 < run.id < tables.next_id:
         raise BadPayload(f"run id {run.id} was not reserved from this store")
-    _check(tables, tasks, new, waiters)
+    first = Addition(run.id, tasks, new, waiters)
+    _check(tables, [first])
     row = runs.create(tables, run, now)
-    added = _add(tables, row, tasks, new, waiters, 0, now)
+    (added,) = _add(tables, [(row, first, 0)], now)
     runs.begin(tables, row, now)
     return Started(runs.as_run(row), created=True, added=added)
 
 
-def append(
-    tables: Tables,
-    row: RunRow,
-    tasks: Sequence[NewTasks],
-    new: Sequence[NewJoins],
-    waiters: Sequence[NewWaiters],
-    now: int,
-) -> Appended:
-    """Publish tasks in a run that takes them."""
-    run = row.new.id
-    if applied_before(tasks, lambda first, last: tables.has_any(run, first, last)):
-        return adding.known(tables, run, tasks, now)
-    check_takes_tasks(run, row.state)
-    _check(tables, tasks, new, waiters)
-    added = _add(tables, row, tasks, new, waiters, row.round + 1 if row.new.order is Order.ROUNDS else 0, now)
-    runs.hold_to_caps(tables, [run], now)
+def append(tables: Tables, additions: Sequence[Addition], now: int) -> list[Appended]:
+    """Publish tasks in runs that take them."""
+    into = [tables.run(each.run) for each in additions]
+    if applied_before(additions, tables.has_any):
+        return [adding.known(tables, each.run, each.tasks, now) for each in additions]
+    for row in into:
+        check_takes_tasks(row.new.id, row.state)
+    # Before anything is written, because here nothing can be taken back.
+    _check(tables, additions)
+    rounds = [row.round + 1 if row.new.order is Order.ROUNDS else 0 for row in into]
+    added = _add(tables, list(zip(into, additions, rounds, strict=True)), now)
+    runs.hold_to_caps(tables, {each.run for each in additions}, now)
     return added
 
 
-def _check(tables: Tables, tasks: Sequence[NewTasks], new: Sequence[NewJoins], waiters: Sequence[NewWaiters]) -> None:
+def _check(tables: Tables, new: Sequence[Addition]) -> None:
+    tasks = [group for each in new for group in each.tasks]
     check_outside(tasks)
     adding.check_room(tables, tasks)
-    joins.check(tables, tasks, new, waiters)
+    links = [some for each in new for some in each.joins], [some for each in new for some in each.waiters]
+    joins.check(tables, tasks, *links)
 
 
-def _add(
-    tables: Tables,
-    row: RunRow,
-    tasks: Sequence[NewTasks],
-    new: Sequence[NewJoins],
-    waiters: Sequence[NewWaiters],
-    round: int,
-    now: int,
-) -> Appended:
-    run = row.new.id
-    is_alone = len(tasks) == 1 and not new and not waiters
-    if is_alone and adding.extend_tail(tables, row, tasks[0], round, 0, now):
-        return Appended(((tasks[0].first,),))
-    empty = joins.create(tables, run, new, round)
-    added = [adding.add(tables, row, group, round, 0, now) for group in tasks]
-    arrivals = [arrival for group in added for arrival in group.arrivals]
-    became = {given: task for g, group in enumerate(added) for given, task in group.moved(tasks[g]).items()}
-    arrivals += joins.wait(tables, waiters, became)
-    joins.arrive(tables, [Arrivals(run, round, arrivals)], empty, now)
+def _add(tables: Tables, new: Sequence[_Into], now: int) -> list[Appended]:
+    """Write them: first their joins, then their tasks, then who waits for them, so that each may name any other."""
+    empty: dict[int, tuple[int, int]] = {}
+    for row, each, round in new:
+        empty |= joins.create(tables, row.new.id, each.joins, round)
+    added = [_tasks(tables, row, each, round, now) for row, each, round in new]
+    became: dict[int, int] = {}
+    for (_, each, _), mine in zip(new, added, strict=True):
+        for tasks, group in zip(each.tasks, mine, strict=True):
+            became |= group.moved(tasks)
+    arrivals: list[Arrivals] = []
+    for (row, each, round), mine in zip(new, added, strict=True):
+        arrived = [arrival for group in mine for arrival in group.arrivals]
+        arrived += joins.wait(tables, each.waiters, became)
+        arrivals.append(Arrivals(row.new.id, round, arrived))
+    joins.arrive(tables, arrivals, empty, now)
+    return [_answer(mine) for mine in added]
+
+
+def _answer(added: Sequence[adding.MemoryAdded]) -> Appended:
     taken = frozenset((g, i) for g, group in enumerate(added) for i in group.taken)
     return Appended(tuple(group.ids for group in added), taken)
+
+
+def _tasks(tables: Tables, row: RunRow, new: Addition, round: int, now: int) -> Sequence[adding.MemoryAdded]:
+    is_single = len(new.tasks) == 1 and not new.joins and not new.waiters
+    if is_single and adding.extend_tail(tables, row, new.tasks[0], round, 0, now):
+        return [adding.MemoryAdded((new.tasks[0].first,), (), [])]
+    return [adding.add(tables, row, group, round, 0, now) for group in new.tasks]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 from ramify.errors import BadPayload, Reaped, StoreRefused
+from ramify.model.addition import Addition
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -158,19 +159,13 @@ class MemoryStore:
                 self._tables.wake()
             return answer
 
-    def append(
-        self,
-        run: int,
-        tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
-    ) -> Appended:
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         """Publish tasks from outside."""
         with self._tables.lock:
-            answer = entries.append(self._tables, self._tables.run(run), tasks, joins, waiters, self.now())
-            if not answer.already:
+            answers = entries.append(self._tables, additions, self.now())
+            if not all(answer.already for answer in answers):
                 self._tables.wake()
-            return answer
+            return answers
 
     def claim(self, stamp: Stamp, want: Want) -> Claimed:
         """Take segments."""

@@ -53,6 +53,8 @@ class SqliteAdded:
 
     def moved(self) -> dict[int, int]:
         """The tasks of the group that have another id than it gave them: dropped for another, or closer in rank."""
+        if self._tasks.keys is None:
+            return {}
         return {given: task for given, task in zip(self._tasks.ids, self.ids, strict=True) if given != task}
 
 

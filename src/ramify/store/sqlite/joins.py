@@ -220,6 +220,8 @@ def wait_for(db: Db, task: int, join: int, slot: int) -> list[Arrival]:
 
 def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became: Mapping[int, int]) -> list[Arrival]:
     """Make the ends of tasks arrivals; those of tasks that have ended, which `new` ones cannot have, are the answer."""
+    if not waiters:
+        return []
     older = older_tasks(new, waiters) | set(became.values())
     ended = arriving(db, {task: status for task in older if (status := ending(db, task)) is not None})
     arrivals: list[Arrival] = []

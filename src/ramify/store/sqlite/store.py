@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from ramify.errors import Reaped
+from ramify.model.addition import Addition
 from ramify.model.claim import Claimed, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import NOBODYS_FAULT, Death
@@ -189,16 +190,10 @@ class SqliteStore:
         with self._link.write() as db:
             return entries.start(db, run, tasks, joins, waiters, self.now())
 
-    def append(
-        self,
-        run: int,
-        tasks: Sequence[NewTasks],
-        joins: Sequence[NewJoins] = (),
-        waiters: Sequence[NewWaiters] = (),
-    ) -> Appended:
+    def append(self, additions: Sequence[Addition]) -> Sequence[Appended]:
         """Publish tasks from outside."""
         with self._link.write() as db:
-            return entries.append(db, rows.run_row(db, run), tasks, joins, waiters, self.now())
+            return entries.append(db, additions, self.now())
 
     # working
 

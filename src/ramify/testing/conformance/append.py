@@ -9,8 +9,9 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from ramify.errors import BadPayload, RunEnded, UnknownRun
+from ramify.model.addition import Addition
 from ramify.model.event import Tally
-from ramify.model.join import NewJoins
+from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
 from ramify.model.run import Order, RunState
 from ramify.model.task import NewTasks
@@ -65,7 +66,7 @@ def appended_again_it_answers_already_and_nothing_changes(house: House) -> None:
     groups = house.tasks(3), house.tasks(2, kind="copy")
     first = house.add(run, *groups)
     with house.nothing_changes():
-        again = house.client().append(run, groups)
+        (again,) = house.client().append([Addition(run, groups)])
     assert again.already
     assert again.ids == first.ids
 
@@ -260,3 +261,48 @@ def one_bad_group_and_nothing_is_written(house: House) -> None:
     with house.nothing_changes(), refused(BadPayload):
         house.add(run, house.tasks(keys=[b"a"], hold=Hold.UNIQUE), house.tasks(queue="\0"))
     assert not house.add(run, house.tasks(keys=[b"a"], hold=Hold.UNIQUE)).taken
+
+
+@case("append")
+def additions_of_several_runs_come_together(house: House) -> None:
+    one, other = house.queue(), house.queue()
+    mine, theirs = house.tasks(2), house.tasks(1, kind="copy")
+    sent = [Addition(one, [mine]), Addition(other, [theirs])]
+    assert [answer.ids for answer in house.store.append(sent)] == [(tuple(mine.ids),), (tuple(theirs.ids),)]
+    assert [house.count(one, Tally.ADDED), house.count(other, Tally.ADDED, "copy")] == [2, 1]
+    with house.nothing_changes():
+        assert [answer.already for answer in house.client().append(sent)] == [True, True]
+
+
+@case("append")
+def when_one_run_takes_nothing_no_other_does(house: House) -> None:
+    open_run, ended = house.queue(), house.run(house.tasks())
+    house.finish(ended)
+    for wrong in (Addition(ended, [house.tasks()]), Addition(open_run, [house.tasks(queue="\0")])):
+        for sent in ([Addition(open_run, [house.tasks()]), wrong], [wrong, Addition(open_run, [house.tasks()])]):
+            with house.nothing_changes(), refused(RunEnded, BadPayload):
+                house.store.append(sent)
+
+
+@case("append")
+def a_join_may_wait_for_tasks_that_come_with_it_into_other_runs(house: House) -> None:
+    one, other = house.queue(), house.queue()
+    held = house.tasks(keys=[b"a"], hold=Hold.UNIQUE)
+    house.add(other, held)
+    waiting, member, lost = (
+        house.tasks(waits=True),
+        house.tasks(),
+        house.tasks(keys=[b"a"], hold=Hold.UNIQUE, awaited=True),
+    )
+    first = Addition(
+        one,
+        [waiting],
+        [NewJoins.one(waiting.first, 2)],
+        [NewWaiters.one(member.first, waiting.first, 0), NewWaiters.one(lost.first, waiting.first, 1)],
+    )
+    _, answer = house.store.append([first, Addition(other, [member, lost])])
+    assert answer.ids == ((member.first,), (held.first,))
+    worker = house.worker()
+    for claim in worker.claim():
+        worker.done(claim)
+    assert house.offered() == [waiting.first]

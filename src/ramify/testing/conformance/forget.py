@@ -185,7 +185,7 @@ def what_is_appended_again_to_a_forgotten_run_finds_its_keys_free(house: House) 
     house.store.cancel(run)
     house.settle(run)
     house.store.forget(run, limit=1)
-    assert house.store.append(run, [twice]).ids == ((*twice.ids[:4], 0, 0, 0, 0),)
+    assert house.add(run, twice).ids == ((*twice.ids[:4], 0, 0, 0, 0),)
 
 
 @case("forget")

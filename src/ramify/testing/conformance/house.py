@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
+from ramify.model.addition import Addition
 from ramify.model.claim import Claim, Claimed, Details, Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Death
@@ -238,7 +239,8 @@ class House:
         self, run: int, *groups: NewTasks, joins: Sequence[NewJoins] = (), waiters: Sequence[NewWaiters] = ()
     ) -> Appended:
         """`append`."""
-        return self.store.append(run, groups, joins, waiters)
+        (answer,) = self.store.append([Addition(run, groups, joins, waiters)])
+        return answer
 
     # what goes on
 

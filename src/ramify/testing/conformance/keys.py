@@ -106,7 +106,7 @@ def who_comes_again_replaces_what_has_ended_and_nothing_else(house: House) -> No
     assert house.add(other, _keyed(house, Hold.UNIQUE)).ids == ((first.first,),)
     two = house.tasks(2, keys=[b"k", b"k"], hold=Hold.UNIQUE, keep=3_600 * SECOND, again=True)
     assert house.add(other, two).ids == ((two.first, two.first),)
-    assert house.store.append(other, [two]).ids == ((two.first, two.first),)
+    assert house.add(other, two).ids == ((two.first, two.first),)
     assert house.add(run, _keyed(house, Hold.UNIQUE, again=True)).ids == ((two.first,),)
     worker = house.worker()
     assert worker.reopen(run, [first.first]).superseded == ((first.first, two.first),)
