@@ -204,7 +204,7 @@ class Engine(Tasks):
         self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S]
     ) -> tuple[list[Job[R]], Job[S]]: ...
     def enqueue_many(self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None) -> Any:
-        """Add many jobs; those of one queue in one transaction.
+        """Add many jobs, all of them in one transaction.
 
         With `then`, also a job that begins when all of them were done; a parameter of it that is a `Stream` gets their
         results. It comes beside the others: `parts, total = engine.enqueue_many(calls, then=add_up.of())`.
