@@ -174,7 +174,7 @@ class Crew:
 
     def _say(self, text: str) -> None:
         # Whoever should be told may be gone; that is no reason to look after nobody any more.
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(OSError, ValueError):
             self._tell(text)
 
     def _dismiss(self, members: list[Member]) -> None:
