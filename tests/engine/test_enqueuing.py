@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -69,19 +70,27 @@ def waiting(engine: Engine, many: int) -> None:
         threading.Event().wait(0.001)
 
 
+def join(threads: Sequence[threading.Thread]) -> None:
+    """Wait until they have ended, for all of them together no longer than half a minute."""
+    end = time.monotonic() + 30
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+
+
 def test_who_comes_while_another_writes_is_written_with_all_who_wait(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow, found = Slow(monkeypatch), list[Job[int]]()
-    threads = [threading.Thread(target=lambda n=n: found.append(engine.enqueue(add.of(n)))) for n in range(9)]
+    threads = [
+        threading.Thread(target=lambda n=n: found.append(engine.enqueue(add.of(n))), daemon=True) for n in range(9)
+    ]
     threads[0].start()
     assert slow.began.wait(30)
     for thread in threads[1:]:
         thread.start()
     waiting(engine, 8)
     slow.go.set()
-    for thread in threads:
-        thread.join(30)
+    join(threads)
     assert slow.sizes == [1, 8]
     assert len({job.id for job in found}) == 9
     assert set(engine.job_states(job.id for job in found).values()) == {JobState.QUEUED}
@@ -122,8 +131,7 @@ def test_one_that_cannot_be_stored_keeps_no_other_from_being_stored(
         thread.start()
     waiting(engine, 3)
     slow.go.set()
-    for thread in threads:
-        thread.join(30)
+    join(threads)
     assert len(found) == 3
     assert "is over 4 bytes" in str(refused[0])
 
