@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from functools import wraps
 from typing import Any
 
+from ramify import Defer
 from tests.contrib.django_here import framework
 
 task = framework.task
@@ -53,6 +54,14 @@ async def later(n: int) -> dict[str, int]:
 def told(context: Any, word: str) -> list[Any]:
     result = context.task_result
     return [word, context.attempt, result.id, result.status, result.args, result.worker_ids]
+
+
+@task
+def put_off() -> str:
+    ran.append("put off")
+    if len(ran) == 1:
+        raise Defer(0)
+    return "done"
 
 
 @task
