@@ -46,6 +46,11 @@ def now() -> datetime:
 
 
 @task
+def huge() -> str:
+    return "x" * 2_000_000
+
+
+@task
 async def later(n: int) -> dict[str, int]:
     return {"n": n}
 

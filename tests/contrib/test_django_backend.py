@@ -64,6 +64,23 @@ def backend(configure: Configure) -> RamifyBackend:
     return configure()
 
 
+@pytest.fixture
+def heard() -> Iterator[list[tuple[str, Any, str]]]:
+    """What was told by signals: which, by whom, and where the result stood."""
+    told: list[tuple[str, Any, str]] = []
+
+    def receiver(name: str) -> Callable[..., None]:
+        return lambda sender, task_result, **rest: told.append((name, sender, str(task_result.status)))
+
+    # Held here, because signals hold receivers weakly.
+    receivers = {name: receiver(name) for name in ("task_enqueued", "task_started", "task_finished")}
+    for name, each in receivers.items():
+        getattr(signals, name).connect(each)
+    yield told
+    for name, each in receivers.items():
+        getattr(signals, name).disconnect(each)
+
+
 def work_off(backend: RamifyBackend) -> None:
     """One worker does what is ready, one after the other, until nothing is."""
     inside = backend.depot.engine._inside
@@ -238,12 +255,15 @@ def test_a_task_that_raised_has_failed_and_is_not_tried_again(
     assert record.exc_info[0] is LookupError
 
 
-@pytest.mark.parametrize(("name", "error"), [("now", TypeError), ("leave", SystemExit)])
-def test_what_returns_no_json_or_leaves_has_failed(backend: RamifyBackend, name: str, error: type) -> None:
+@pytest.mark.parametrize(("name", "error"), [("now", TypeError), ("leave", SystemExit), ("huge", BadPayload)])
+def test_what_returns_no_json_or_too_much_or_leaves_has_failed(
+    backend: RamifyBackend, heard: list[tuple[str, Any, str]], name: str, error: type
+) -> None:
     result = getattr(goods, name).enqueue()
     work_off(backend)
     result.refresh()
     assert (result.status, [each.exception_class for each in result.errors]) == (FAILED, [error])
+    assert heard[-1] == ("task_finished", RamifyBackend, "FAILED")
 
 
 def test_a_task_can_take_its_context(backend: RamifyBackend) -> None:
@@ -282,9 +302,14 @@ def test_without_time_zones_a_time_is_one_of_the_settings(configure: Configure) 
         result = goods.add.using(run_after=datetime(2100, 1, 1)).enqueue(1)
         (job,) = backend.depot.engine.jobs()
         segment = backend.depot.engine._inside.store.reads.segment(job.id)
-    assert segment is not None
-    assert segment.due == int(datetime(2099, 12, 31, 15, tzinfo=UTC).timestamp()) * 1_000_000
-    assert result.task.run_after == datetime(2100, 1, 1)
+        assert segment is not None
+        assert segment.due == int(datetime(2099, 12, 31, 15, tzinfo=UTC).timestamp()) * 1_000_000
+        assert backend.get_result(result.id).task.run_after == result.task.run_after == datetime(2100, 1, 1)
+        before = datetime.now()
+        done = goods.add.enqueue(2)
+        work_off(backend)
+        done.refresh()
+        assert before <= done.enqueued_at <= done.started_at <= done.finished_at <= datetime.now()
 
 
 def test_each_attempt_opens_a_connection_and_leaves_none(backend: RamifyBackend) -> None:
@@ -376,23 +401,6 @@ def test_what_a_person_resolved_a_task_with_is_what_it_returned(
 
 
 # signals
-
-
-@pytest.fixture
-def heard() -> Iterator[list[tuple[str, Any, str]]]:
-    """What was told by signals: which, by whom, and where the result stood."""
-    told: list[tuple[str, Any, str]] = []
-
-    def receiver(name: str) -> Callable[..., None]:
-        return lambda sender, task_result, **rest: told.append((name, sender, str(task_result.status)))
-
-    # Held here, because signals hold receivers weakly.
-    receivers = {name: receiver(name) for name in ("task_enqueued", "task_started", "task_finished")}
-    for name, each in receivers.items():
-        getattr(signals, name).connect(each)
-    yield told
-    for name, each in receivers.items():
-        getattr(signals, name).disconnect(each)
 
 
 def test_signals_tell_of_each_step_with_the_result(backend: RamifyBackend, heard: list[tuple[str, Any, str]]) -> None:

@@ -34,7 +34,7 @@ from ramify.contrib.django.framework import (
     task_enqueued,
 )
 from ramify.contrib.django.story import put
-from ramify.contrib.django.ticket import Ticket
+from ramify.contrib.django.ticket import Ticket, by_settings
 from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call
 from ramify.model.task import check_name
@@ -105,7 +105,7 @@ class RamifyBackend(BaseTaskBackend):
 
     def _add(self, result: TaskResult[Any], ticket: Ticket, call: Call[Any]) -> None:
         self.depot.engine.enqueue(call)
-        put(result, enqueued_at=ticket.enqueued)
+        put(result, enqueued_at=by_settings(ticket.enqueued))
         task_enqueued.send(type(self), task_result=result)
 
 

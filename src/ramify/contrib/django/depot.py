@@ -41,6 +41,10 @@ class Depot:
         call = self._run.of(ticket).key(id).queue(ticket.queue).priority(-STEP * ticket.priority)
         return call if ticket.run_after is None else call.at(ticket.run_after)
 
+    def check(self, value: str) -> None:
+        """BadPayload for what a task returned and cannot be stored, while it can still be told that it failed."""
+        self._run.group.signature.encode_result(value)
+
     def result(self, id: str) -> TaskResult[Any] | None:
         """The result with this id, as it is now; None when there is none, or it was forgotten."""
         try:

@@ -50,6 +50,7 @@ def run(ticket: Ticket) -> Any:
     try:
         task_started.send(type(backend), task_result=result)
         value = _call(result)
+        backend.depot.check(value)
     except Defer:
         raise
     except BaseException as error:

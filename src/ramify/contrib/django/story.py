@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ramify.contrib.django.framework import TaskError, TaskResult, TaskResultStatus
+from ramify.contrib.django.ticket import by_settings
 from ramify.errors import JobCancelled, JobFailed
 from ramify.inspect.jobs import JobStanding
 from ramify.inspect.lives import Commits
@@ -120,4 +121,4 @@ def _path(error: type[Exception]) -> str:
 
 
 def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
+    return by_settings(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds))

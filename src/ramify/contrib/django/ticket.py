@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+from django.conf import settings  # type: ignore[import-untyped]
 from django.utils import timezone  # type: ignore[import-untyped]
 from django.utils.module_loading import import_string  # type: ignore[import-untyped]
 
@@ -41,20 +42,21 @@ class Ticket(msgspec.Struct, frozen=True):
             task.queue_name,
             task.priority,
             _aware(task.run_after),
-            timezone.now(),
+            datetime.now(UTC),
         )
 
     def result(self, id: str) -> TaskResult[Any]:
         """The result of one that was not begun."""
         args, kwargs = json.loads(self.given)
+        after = None if self.run_after is None else by_settings(self.run_after)
         task = find_task(self.task).using(
-            priority=self.priority, queue_name=self.queue, run_after=self.run_after, backend=self.backend
+            priority=self.priority, queue_name=self.queue, run_after=after, backend=self.backend
         )
         return TaskResult(
             task=task,
             id=id,
             status=TaskResultStatus("READY"),
-            enqueued_at=self.enqueued,
+            enqueued_at=by_settings(self.enqueued),
             started_at=None,
             finished_at=None,
             last_attempted_at=None,
@@ -81,6 +83,10 @@ def find_task(path: str) -> Task[..., Any]:
     return found
 
 
+def by_settings(moment: datetime) -> datetime:
+    """A moment as Django has it: with USE_TZ=False without a zone, in that of the settings."""
+    return moment if settings.USE_TZ else timezone.make_naive(moment)
+
+
 def _aware(moment: datetime | None) -> datetime | None:
-    # With USE_TZ=False Django's times have no zone, and mean that of the settings.
     return timezone.make_aware(moment) if moment is not None and timezone.is_naive(moment) else moment
