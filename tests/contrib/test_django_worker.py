@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django import VERSION  # type: ignore[import-untyped]
+
+from ramify import Engine
+from tests.crash.clients import wait_until
 
 README = Path(__file__).parents[2] / "README.md"
 FRAMEWORK = "django.tasks" if VERSION >= (6, 0) else "django_tasks"
@@ -86,13 +88,6 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path / "site")
 
 
-def until(fact: Callable[[], bool], what: str) -> None:
-    for _ in range(60):
-        if fact():
-            return
-    raise AssertionError(f"{what}: not after 60 looks")
-
-
 @pytest.mark.parametrize("processes", [(), ("--processes", "2")], ids=["in itself", "in processes"])
 def test_the_project_of_the_readme_runs_its_tasks(site: Site, processes: tuple[str, ...]) -> None:
     site.manage("check")
@@ -107,24 +102,30 @@ def test_the_project_of_the_readme_runs_its_tasks(site: Site, processes: tuple[s
 def test_a_task_whose_worker_was_killed_is_run_by_the_next_one_and_recorded_once(site: Site) -> None:
     os.mkfifo(site.folder / "go")
     id = site.ask("slow.enqueue().id")
-    look = f"(lambda r: [r.status, r.attempts, len(r.errors)])(slow.get_result({id!r}))"
-    worker = site.start_worker()
+    engine = Engine(site.folder / "tasks.db")
+    (job,) = engine.jobs(key=id)
+    (run,) = engine.runs()
+    first = site.start_worker()
     try:
-        until(lambda: site.ask(look) == ["RUNNING", 1, 0], "the worker runs it")
+        # Its first line in the log is that it begins.
+        reads = engine._inside.store.reads
+        wait_until(lambda: reads.logs(run.id, task=job.id).rows, "the first worker runs it")
+        assert job.state == "running"
     finally:
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-    assert site.ask(look) == ["READY", 1, 0]
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert job.state == "queued"
     second = site.start_worker()
     try:
-        # Opens when somebody is there to read.
+        # It opens when somebody is there to read.
         (site.folder / "go").write_text("go")
-        until(lambda: site.ask(look)[0] != "RUNNING", "the second worker ends it")
+        assert job.wait(60)
     finally:
         second.terminate()
         second.wait()
-    assert site.ask(look) == ["SUCCESSFUL", 2, 0]
-    assert site.ask(f"slow.get_result({id!r}).return_value") == 2
+    engine.close()
+    look = "(lambda r: [r.status, r.return_value, r.attempts, len(set(r.worker_ids)), r.errors])"
+    assert site.ask(f"{look}(slow.get_result({id!r}))") == ["SUCCESSFUL", 2, 2, 2, []]
     assert (site.folder / "witness").read_text().splitlines() == ["begins 1", "begins 2", "ends 2"]
 
 
