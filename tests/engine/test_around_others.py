@@ -95,21 +95,15 @@ def frames_of(event: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.fixture
 def django(tmp_path: Path) -> Iterator[Any]:
     """Django's connections, to a database in a file."""
-    from django import setup  # type: ignore[import-untyped]
-    from django.conf import settings  # type: ignore[import-untyped]
-    from django.db import connections  # type: ignore[import-untyped]
+    from tests.contrib.django_here import databases_in
 
-    if not settings.configured:
-        database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ""}
-        settings.configure(DATABASES={"default": database}, LOGGING_CONFIG=None)
-        setup()
-    connections.settings["default"]["NAME"] = str(tmp_path / "django.db")
+    connections = databases_in(tmp_path)
     yield connections
     connections.close_all()
 
 
 def test_django_opens_a_connection_for_each_attempt_and_none_is_left_open(django: Any) -> None:
-    from django.db import close_old_connections
+    from django.db import close_old_connections  # type: ignore[import-untyped]
 
     engine = Engine("memory:")
     opened.clear()

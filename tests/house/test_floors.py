@@ -34,6 +34,8 @@ SOUND = {
     "signals": "from ramify.kernel import loop",
     "contrib/__init__": "",
     "contrib/prometheus": "import prometheus_client\nfrom opentelemetry import trace\nfrom ramify.engine import A",
+    "contrib/django/__init__": "from django.db import connections\nimport django_tasks",
+    "contrib/django/management/commands/ramify_worker": "from ramify.cli import main",
     "testing/__init__": "",
     "testing/kit": "from ramify.store.open import open",
     "testing/conformance/__init__": "from ramify.store.contract import A",
@@ -57,6 +59,7 @@ OPEN = "Only store/open.py names the backends"
 APART = "Backends do not know each other"
 REACH = "The contract and the conformance suite reach no backend at all"
 WATCHES = "What watches tasks from outside stays in contrib"
+DJANGO = "Django stays in its room of contrib"
 APSW = "apsw stays in its backend"
 SQLITE3 = "The standard library's sqlite3 is used nowhere"
 VALUES = "The model is values: no drivers, threads, processes or network"
@@ -83,6 +86,9 @@ PLANTED = [
     (FLOORS, "contrib/__init__", "from ramify.cli import main"),
     (WATCHES, "cli/main", "import prometheus_client"),
     (WATCHES, "kernel/loop", "def f():\n    from opentelemetry import trace"),
+    (FLOORS, "contrib/django/backend", "from ramify.cli import main"),
+    (DJANGO, "contrib/prometheus", "import prometheus_client\nfrom opentelemetry import trace\nimport django"),
+    (DJANGO, "cli/main", "def f():\n    import django_tasks"),
     (APSW, "store/open", "import apsw"),
     (APSW, "testing/kit", "def f():\n    from apsw import VFS"),
     (SQLITE3, "store/sqlite/link", "import apsw\nimport sqlite3"),

@@ -165,6 +165,11 @@ class Current:
         return self._chunk.attempts.get(self._position, 1)
 
     @property
+    def process(self) -> int:
+        """The number of the process that runs it; commands show it in hexadecimal."""
+        return self._surroundings.sender.process
+
+    @property
     def idempotency_key(self) -> str:
         """The same in every try of this task, for effects outside; another only when it runs again after a success."""
         revivals = self._revivals

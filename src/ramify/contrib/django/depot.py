@@ -1,0 +1,86 @@
+"""The depot of a backend: an engine with the one task that runs any Django task, so that none must be registered.
+
+There is one for each store in a process, however many threads have a backend of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from ramify.contrib.django.framework import TaskResult
+from ramify.contrib.django.running import connected, run
+from ramify.contrib.django.story import Try, put, returned, tell, tries_of
+from ramify.contrib.django.ticket import Ticket
+from ramify.engine.engine import Engine
+from ramify.engine.reading import Reading
+from ramify.errors import RunForgotten
+from ramify.inspect.jobs import JobStanding, queues, standing_of
+from ramify.model.call import Call
+from ramify.model.job import JobState
+from ramify.model.key import key_bytes
+from ramify.model.task import Row
+
+KIND = "django.task"
+#: Django's priorities go from -100 to 100, ours ten times as far: so much of a head start is a step of theirs.
+STEP = 10
+
+
+class Depot:
+    """Where the tasks of a backend are kept. `keep` is how long results stay."""
+
+    def __init__(self, store: str | os.PathLike[str], keep: float | timedelta | None = None) -> None:
+        self.engine = Engine(store)
+        self.engine.around(connected)
+        self._run = self.engine.task(name=KIND, retries=0, keep=keep)(run)
+
+    def call(self, id: str, ticket: Ticket) -> Call[Any]:
+        """A ticket as a call, which has the id of its result as its key; BadPayload for what cannot be stored."""
+        call = self._run.of(ticket).key(id).queue(ticket.queue).priority(-STEP * ticket.priority)
+        return call if ticket.run_after is None else call.at(ticket.run_after)
+
+    def check(self, value: str) -> None:
+        """BadPayload for what a task returned and cannot be stored, while it can still be told that it failed."""
+        self._run.group.signature.encode_result(value)
+
+    def result(self, id: str) -> TaskResult[Any] | None:
+        """The result with this id, as it is now; None when there is none, or it was forgotten."""
+        try:
+            standing = self._standing(id)
+            return None if standing is None or standing.row is None else self._told(id, standing, standing.row)
+        except RunForgotten:
+            return None
+
+    def tries(self, run: int, task: int) -> Sequence[Try]:
+        """The tries of a task, as far as they are known."""
+        return tries_of(self.engine._inside.store.reads, run, task)
+
+    def _told(self, id: str, standing: JobStanding, row: Row) -> TaskResult[Any]:
+        reads = self.engine._inside.store.reads
+        reading = Reading(reads, self.engine._inside.handlers())
+        (ticket,), _ = reading.arguments(KIND, row.body)
+        result: TaskResult[Any] = ticket.result(id)
+        tell(result, reads, standing)
+        if standing.state is JobState.DONE:
+            put(result, _return_value=returned(reading.result(KIND, standing.value)))
+        return result
+
+    def _standing(self, id: str) -> JobStanding | None:
+        reads = self.engine._inside.store.reads
+        for queue in queues(reads):
+            found = reads.find_tasks(queue.id, KIND, key_bytes(id), limit=1)
+            if found:
+                return standing_of(reads, found[0])
+        return None
+
+
+#: Those of this process. Several threads may ask at once: the first one that is here counts, before any is opened.
+_depots: dict[tuple[str, float | timedelta | None], Depot] = {}
+
+
+def depot_on(store: str | os.PathLike[str], keep: float | timedelta | None) -> Depot:
+    """The depot of this process on a store."""
+    where = (os.fspath(store), keep)
+    return _depots.get(where) or _depots.setdefault(where, Depot(store, keep))

@@ -1,0 +1,1 @@
+"""One file a command; its name is that of the command."""

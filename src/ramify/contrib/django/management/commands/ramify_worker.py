@@ -1,0 +1,71 @@
+"""`manage.py ramify_worker`: the same as `ramify worker`, with Django's settings saying what for.
+
+It has the options of that command, taken from there, but for the store, which the settings name.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from typing import Any
+
+import click
+from django.core.management.base import BaseCommand, CommandError  # type: ignore[import-untyped]
+
+from ramify.cli.commands.worker import worker
+from ramify.cli.main import Commands
+from ramify.contrib.django.backend import RamifyBackend
+from ramify.contrib.django.framework import task_backends
+
+_OPTIONS = [each for each in worker.params if isinstance(each, click.Option) and each.name != "url"]
+
+
+class _Manage(Commands):
+    """`ramify` with this one command: what goes wrong is told in the same way, under the name that was typed."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        return worker
+
+
+class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
+    """Hands what was typed on to the command line of Ramify."""
+
+    help = "Run the tasks of a Ramify backend, until stopped."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """The options of `ramify worker`, as texts: that command reads them."""
+        parser.add_argument("--backend", default="default", help="Which one of TASKS; else default.")
+        for each in _OPTIONS:
+            how: dict[str, Any] = {"dest": each.name, "help": (each.help or "").replace("%", "%%")}
+            if each.is_flag:
+                how["action"] = "store_true"
+            else:
+                how |= {
+                    "action": "append" if each.multiple else "store",
+                    "metavar": each.metavar or each.opts[-1][2:].upper(),
+                }
+            parser.add_argument(*each.opts, **how)
+
+    def handle(self, *args: object, backend: str, **options: Any) -> None:
+        """Work until stopped; the exit code is that of `ramify worker`."""
+        ours = sorted(alias for alias in task_backends if isinstance(task_backends[alias], RamifyBackend))
+        if backend not in ours:
+            there = f"there is {', '.join(ours)}" if ours else "TASKS names none"
+            raise CommandError(f"--backend {backend}: no RamifyBackend; {there}")
+        typed = ["ramify_worker", f"ramify.contrib.django.worker:{backend}", *_typed(options)]
+        code = _Manage().main(typed, prog_name="manage.py", standalone_mode=False)
+        if code:
+            sys.exit(code)
+
+
+def _typed(options: dict[str, Any]) -> Iterator[str]:
+    """What was given, as it is typed for `ramify worker`."""
+    for each in _OPTIONS:
+        given = options.get(each.name or "")
+        if each.is_flag:
+            yield from [each.opts[-1]] if given else []
+        elif given is not None:
+            # Who calls the command from a program may give numbers.
+            for one in given if isinstance(given, list) else [given]:
+                yield from (each.opts[-1], str(one))

@@ -1,0 +1,124 @@
+"""The story of a Django task, told from what the store has: when it was tried and where, how it ended, what it raised.
+
+Promises: how it ended is told with all that belongs to it as soon as it is saved. Of a try that was killed it is known
+that it was begun if it went on for about a second; so is a try that still goes on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ramify.contrib.django.framework import TaskError, TaskResult, TaskResultStatus
+from ramify.contrib.django.ticket import by_settings
+from ramify.errors import JobCancelled, JobFailed
+from ramify.inspect.jobs import JobStanding
+from ramify.inspect.lives import Commits
+from ramify.model.event import Event, Status
+from ramify.model.job import JobState
+from ramify.model.mark import reason_text
+from ramify.model.outcome import Failure
+from ramify.store.reads import PAGE_LIMIT, Reads
+
+#: What the line says that a try leaves in the log of its task when it begins: which logger made it.
+BEGINS = "ramify.django.begins"
+
+#: One try: the number of the process, and when it began.
+Try = tuple[int, datetime]
+
+_STATUSES = {
+    JobState.QUEUED: TaskResultStatus.READY,
+    JobState.RUNNING: TaskResultStatus.RUNNING,
+    JobState.DONE: TaskResultStatus.SUCCESSFUL,
+    JobState.FAILED: TaskResultStatus.FAILED,
+    JobState.CANCELLED: TaskResultStatus.FAILED,
+}
+_BAD_ENDS = (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED)
+
+
+def tell(result: TaskResult[Any], reads: Reads, standing: JobStanding) -> None:
+    """Bring the result of a task up to where it stands, but for what it returned."""
+    assert standing.row is not None
+    task = standing.row.id
+    events, commits = reads.events(task, task), Commits(reads)
+    tries = list(tries_of(reads, standing.row.run, task))
+    put(result, status=_STATUSES[standing.state])
+    result.errors.extend(_error_of_event(event) for event in events if event.status in _BAD_ENDS)
+    if standing.ended is not None and standing.seq is None:
+        result.errors.append(error_of(Failure("Cancelled", "its queue was cancelled"), _path(JobCancelled)))
+    commit = None if standing.seq is None else commits.at(standing.seq)
+    if commit is not None:
+        put(result, finished_at=_moment(commit.at))
+        last = events[-1]
+        was_tried = last.status in (Status.DONE, Status.FAILED)
+        if was_tried and (not tries or tries[-1][0] != commit.process):
+            # Its line is not there yet, or was never kept.
+            tries.append((commit.process, _moment(commit.at - (last.took or 0))))
+    begun(result, tries)
+
+
+def tries_of(reads: Reads, run: int, task: int) -> Sequence[Try]:
+    """The tries of a task that left a line in its log, as all do that went on for a while."""
+    found: list[Try] = []
+    after, more = 0, True
+    while more:
+        page = reads.logs(run, task=task, after=after, limit=PAGE_LIMIT)
+        found += [(each.process, _moment(each.line.at)) for each in page.rows if each.line.logger == BEGINS]
+        after, more = page.after, page.more
+    return found
+
+
+def begun(result: TaskResult[Any], tries: Sequence[Try]) -> None:
+    """Let a result know of its tries."""
+    if tries:
+        put(result, started_at=tries[0][1], last_attempted_at=tries[-1][1])
+        result.worker_ids.extend(f"{process:x}" for process, _ in tries)
+
+
+def returned(value: Any) -> Any:
+    """What a task returned, from the JSON text that is stored; what a person resolved it with is taken as it is."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def error_of(failure: Failure, path: str | None = None) -> TaskError:
+    """A failure as Django has it: the import path of the exception, and a text like that of a traceback."""
+    lines = ["Traceback (most recent call last):"]
+    if failure.more_frames:
+        lines.append(f"  ... {failure.more_frames} frames more")
+    for frame in failure.frames:
+        where, _, name = frame.rpartition(" in ")
+        file, _, number = where.rpartition(":")
+        lines.append(f'  File "{file}", line {number}, in {name}')
+    said = ": ".join(filter(None, (failure.type, failure.text)))
+    text = "\n".join([*(lines if failure.frames else ()), said, ""])
+    kind = failure.type if "." in failure.type else f"builtins.{failure.type}"
+    return TaskError(exception_class_path=path or kind, traceback=text)
+
+
+def put(result: TaskResult[Any], **values: Any) -> None:
+    """Write into a result, which is frozen for everybody else."""
+    for name, value in values.items():
+        object.__setattr__(result, name, value)
+
+
+def _error_of_event(event: Event) -> TaskError:
+    match event.status:
+        case Status.FAILED:
+            return error_of(Failure.decode(event.value))
+        case Status.QUARANTINED:
+            return error_of(Failure.decode(event.value), _path(JobFailed))
+        case _:
+            return error_of(Failure(event.status.name.title(), reason_text(event.value)), _path(JobCancelled))
+
+
+def _path(error: type[Exception]) -> str:
+    return f"{error.__module__}.{error.__qualname__}"
+
+
+def _moment(microseconds: int) -> datetime:
+    return by_settings(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds))

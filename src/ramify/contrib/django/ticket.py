@@ -1,0 +1,92 @@
+"""A ticket: a Django task as it was enqueued, as the argument of the one Ramify task that runs all of them.
+
+Promises: arguments come back as they do from `json.dumps` and `json.loads`. What a ticket names is run only if it is a
+task of Django's framework, under its own name, at the top of a module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from django.conf import settings  # type: ignore[import-untyped]
+from django.utils import timezone  # type: ignore[import-untyped]
+from django.utils.module_loading import import_string  # type: ignore[import-untyped]
+
+from ramify.contrib.django.framework import InvalidTask, Task, TaskResult, TaskResultStatus, normalize_json
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """Which task, by its import path, with what, from which backend; `given` is its arguments as JSON text."""
+
+    task: str
+    given: str
+    backend: str
+    queue: str
+    priority: int
+    run_after: datetime | None
+    enqueued: datetime
+
+    @classmethod
+    def of(cls, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], backend: str) -> Ticket:
+        """The ticket for a task that is about to be enqueued; InvalidTask when no worker could find it."""
+        if find_task(task.module_path).func is not task.func:
+            raise InvalidTask(f"{task.module_path!r} is another task; workers find a task by its function's own name")
+        return cls(
+            task.module_path,
+            json.dumps(normalize_json([args, kwargs])),
+            backend,
+            task.queue_name,
+            task.priority,
+            _aware(task.run_after),
+            datetime.now(UTC),
+        )
+
+    def result(self, id: str) -> TaskResult[Any]:
+        """The result of one that was not begun."""
+        args, kwargs = json.loads(self.given)
+        after = None if self.run_after is None else by_settings(self.run_after)
+        task = find_task(self.task).using(
+            priority=self.priority, queue_name=self.queue, run_after=after, backend=self.backend
+        )
+        return TaskResult(
+            task=task,
+            id=id,
+            status=TaskResultStatus("READY"),
+            enqueued_at=by_settings(self.enqueued),
+            started_at=None,
+            finished_at=None,
+            last_attempted_at=None,
+            args=args,
+            kwargs=kwargs,
+            backend=self.backend,
+            errors=[],
+            worker_ids=[],
+        )
+
+
+def find_task(path: str) -> Task[..., Any]:
+    """The Django task at an import path; InvalidTask for anything else that is there."""
+    if path.startswith("__main__."):
+        raise InvalidTask(f"{path!r} is in the program that was started, where workers cannot import it from")
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        raise InvalidTask(f"there is no task {path!r} that a worker could import: {error}") from error
+    if not isinstance(found, Task):
+        raise InvalidTask(
+            f"{path!r} is a {type(found).__name__} and no task; put @task on the function, and keep its name"
+        )
+    return found
+
+
+def by_settings(moment: datetime) -> datetime:
+    """A moment as Django has it: with USE_TZ=False without a zone, in that of the settings."""
+    return moment if settings.USE_TZ else timezone.make_naive(moment)
+
+
+def _aware(moment: datetime | None) -> datetime | None:
+    return timezone.make_aware(moment) if moment is not None and timezone.is_naive(moment) else moment
