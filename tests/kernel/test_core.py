@@ -264,7 +264,7 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
     made.claimed(Claimed((claim(8, first=200),)), 0.0)
     made.heard(Beat(marks=(mark,)), 0.0)
     assert made.lease(False, 0.0) is not None
-    assert made.cancelled_tasks == {101}
+    assert made.cancelled_tasks == {101: mark}
 
 
 def test_a_claim_under_way_while_a_mark_is_heard_of_is_put_back_at_the_next_beat() -> None:

@@ -18,7 +18,7 @@ from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.call import Call
 from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.mark import Settled
+from ramify.model.mark import Mark, Scope, Settled, reason_value
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import RunState
 from tests.kernel.claims import claim
@@ -216,9 +216,10 @@ def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop
     with shop.working(run):
         gate.wait_for(1)
         (task,) = shop.tasks(run)
-        assert shop.open().cancel(run, task) is Settled.REQUESTED
+        assert shop.open().cancel(run, task, said=Said("too dear", "ann")) is Settled.REQUESTED
         wait_until(lambda: shop.state(run).is_end)
-    assert shop.statuses(task) == [Status.CANCELLED]
+    (event,) = shop.store.reads.events(task, task)
+    assert (event.status, event.value) == (Status.CANCELLED, reason_value("too dear", "ann"))
     assert saw == [True]
 
 
@@ -232,9 +233,11 @@ def test_an_async_task_of_a_cancelled_run_is_interrupted(shop: Shop) -> None:
     run = shop.start(shop.task(slow).of())
     with shop.working(run):
         gate.wait_for(1)
-        shop.open().cancel(run)
+        (task,) = shop.tasks(run)
+        shop.open().cancel(run, said=Said("too late"))
         wait_until(lambda: shop.state(run) is RunState.CANCELLED)
-    assert shop.count(run, Status.CANCELLED) == 1
+    (event,) = shop.store.reads.events(task, task)
+    assert (event.status, event.value) == (Status.CANCELLED, reason_value("too late"))
 
 
 def test_an_async_task_whose_own_await_was_cancelled_has_failed(quick: Shop) -> None:
@@ -341,7 +344,7 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
     async def work(n: int) -> int:
         return n
 
-    kernel, cancelled = quick.kernel(), set[int]()
+    kernel, cancelled = quick.kernel(), dict[int, Mark]()
     chunk = Chunk(claim(3, kind="work"), quick.task(work).handler, range(3), {})
     waiting, came, over = [chunk], list[Ran](), threading.Event()
 
@@ -352,7 +355,7 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
 
     def fill_and_cancel() -> None:
         coroutines._fill()
-        cancelled.add(chunk.claim.run)
+        cancelled[chunk.claim.run] = Mark(chunk.claim.run, Scope.RUN, None, Status.CANCELLED)
         coroutines._cancel_marked()
 
     place = replace(kernel._surroundings, cancelled_runs=cancelled)

@@ -302,7 +302,8 @@ def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
     inside = asyncio.current_task()
     if inside is not None and not inside.cancelling():
         return verdict_on(error, chunk.handler)
-    return Dropped("cancelled while it ran") if current.cancelled else Interrupted()
+    mark = current._mark
+    return Interrupted() if mark is None else Dropped(mark.reason or "cancelled while it ran", mark.by)
 
 
 async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current: Current, ran: Ran) -> None:
