@@ -202,7 +202,8 @@ def test_an_async_task_that_is_settled_while_it_runs_goes_on_and_its_own_result_
     assert shop.statuses(task) == [Status.DONE]
 
 
-def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop) -> None:
+@pytest.mark.parametrize("threads", [None, 0], ids=["on the event loop", "in the thread of the kernel"])
+def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop, threads: int | None) -> None:
     gate, saw = Gate(), []
 
     async def slow() -> None:
@@ -213,7 +214,7 @@ def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop
             saw.append(current().cancelled)
 
     run = shop.start(shop.task(slow).of())
-    with shop.working(run):
+    with shop.working(run, threads=threads):
         gate.wait_for(1)
         (task,) = shop.tasks(run)
         assert shop.open().cancel(run, task, said=Said("too dear", "ann")) is Settled.REQUESTED
@@ -250,6 +251,22 @@ def test_an_async_task_whose_own_await_was_cancelled_has_failed(quick: Shop) -> 
     (task,) = quick.tasks(run)
     assert quick.statuses(task) == [Status.RETRYING, Status.FAILED]
     assert "CancelledError" in quick.failure(task).type
+
+
+def test_what_runs_in_the_thread_of_the_kernel_sees_that_its_task_was_cancelled(shop: Shop) -> None:
+    gate = Gate()
+
+    def patient() -> str:
+        gate.arrive()
+        wait_until(lambda: current().cancelled)
+        return "stopped early"
+
+    run = shop.start(shop.task(patient).of())
+    with shop.working(run, threads=0):
+        gate.wait_for(1)
+        shop.open().cancel(run, shop.tasks(run)[0])
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.results(run) == ["stopped early"]
 
 
 def test_a_thread_sees_that_its_task_or_its_run_was_cancelled(shop: Shop) -> None:
@@ -365,6 +382,20 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
     assert over.wait(LONG), "nobody says what became of them"
     coroutines.stop()
     assert [verdict for ran in came for verdict in ran.others] == [(n, Interrupted()) for n in range(100, 103)]
+
+
+def test_it_comes_back_in_the_thread_of_the_kernel_too(quick: Shop) -> None:
+    async def work(n: int) -> int:
+        return n
+
+    kernel = quick.kernel()
+    chunk = Chunk(claim(1, kind="work"), quick.task(work).handler, range(1), {})
+    unwanted = Mark(chunk.claim.run, Scope.RUN, None, Status.CANCELLED)
+    place = replace(kernel._surroundings, cancelled_runs={unwanted.run: unwanted})
+    coroutines = Coroutines(place, lambda: None, lambda rans, chunks: None)
+    coroutines.mind_cancels()
+    assert coroutines.run_here(chunk).others == [(100, Interrupted())]
+    coroutines.close_here()
 
 
 def test_what_a_handler_left_running_may_not_end_the_event_loop(quick: Shop) -> None:
