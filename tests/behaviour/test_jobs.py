@@ -244,6 +244,8 @@ def test_a_coroutine_is_stopped_by_the_cancel_of_its_job(bench: Workbench) -> No
         assert (job.state, job.cancel("morning")) == (RUNNING, Settled.REQUESTED)
         wait_until(lambda: job.ended, "the job to end")
     assert job.state is CANCELLED
+    with pytest.raises(JobCancelled, match="morning"):
+        job.result()
 
 
 def test_a_queue_that_was_cancelled_begins_anew_with_the_next_job(bench: Workbench) -> None:

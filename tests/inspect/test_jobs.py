@@ -104,6 +104,20 @@ def test_a_job_that_a_dead_process_holds_is_not_running(tmp_path: Path) -> None:
     engine.close()
 
 
+def test_jobs_that_ended_with_their_queue_ended_when_it_was_cancelled(bench: Workbench) -> None:
+    engine = bench.engine
+    ann, bob = engine.enqueue_many([mail.of("ann"), mail.of("bob")])
+    run = engine.queue("default").run
+    assert run is not None
+    bench.advance(3_600)
+    run.cancel("no longer needed")
+    bench.drain()
+    bench.advance(60)
+    assert engine.job_states([bob.id, ann.id]) == {bob.id: JobState.CANCELLED, ann.id: JobState.CANCELLED}
+    assert list(engine.jobs(newer=timedelta(minutes=30))) == [bob, ann]
+    assert list(engine.jobs(older=timedelta(minutes=30))) == []
+
+
 def test_jobs_of_a_queue_that_was_forgotten_are_not_found(bench: Workbench) -> None:
     engine = bench.engine
     job = engine.enqueue(mail.of("ann"))

@@ -13,10 +13,10 @@ from ramify.model.death import Deaths
 from tests.kernel.claims import claim, core, handler
 
 
-def test_a_process_that_holds_nothing_wants_a_little_more_than_it_has_workers() -> None:
+def test_a_process_that_holds_nothing_wants_as_many_as_it_has_workers() -> None:
     want = core(threads=4).appetite.want(0.0)
     assert want is not None
-    assert (want.limit, want.kinds) == (8, frozenset({"work"}))
+    assert (want.limit, want.kinds) == (4, frozenset({"work"}))
 
 
 def test_a_process_that_holds_enough_wants_nothing() -> None:
@@ -144,7 +144,7 @@ def test_a_lane_that_is_held_back_is_left_alone_and_the_others_are_not() -> None
 
 
 def test_claims_are_smaller_while_memory_is_scarce() -> None:
-    made = core(threads=8)
+    made = core(threads=16)
     made.appetite.scarce = True
     want = made.appetite.want(0.0)
     assert want is not None

@@ -345,10 +345,10 @@ def test_a_kernel_whose_loop_broke_starts_nothing_more(quick: Shop) -> None:
         raise RuntimeError("planted")
 
     arm("before-commit", oops)
-    # One at a time goes to a worker, however quick they seem.
-    task = quick.task(work, concurrency=4)
+    # All are held, and two may run.
+    task = quick.task(work, concurrency=2)
     quick.start(*(task.of(n) for n in range(4)))
-    kernel = quick.kernel(threads=2)
+    kernel = quick.kernel(threads=4)
     kernel.start()
     with pytest.raises(RuntimeError, match="planted"):
         kernel.join(LONG)

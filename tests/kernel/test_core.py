@@ -264,11 +264,11 @@ def test_a_mark_puts_back_what_is_held_of_its_run_once() -> None:
     made.claimed(Claimed((claim(8, first=200),)), 0.0)
     made.heard(Beat(marks=(mark,)), 0.0)
     assert made.lease(False, 0.0) is not None
-    assert made.cancelled_tasks == {101}
+    assert made.cancelled_tasks == {101: mark}
 
 
 def test_a_claim_under_way_while_a_mark_is_heard_of_is_put_back_at_the_next_beat() -> None:
-    made = core(threads=1)
+    made = core(threads=2)
     made.claimed(Claimed((claim(1),), ready=1), 0.0)
     assert isinstance(made.step(0.0), ClaimWork)
     mark = Mark(1, Scope.RUN, None, Status.CANCELLED)
@@ -295,7 +295,8 @@ def test_a_task_whose_time_is_up_is_taken_away_and_its_late_result_refused() -> 
     made = core(handler(timeout=2.0, backoff=STEADY), threads=1)
     made.claimed(Claimed((claim(2),)), 0.0)
     chunk = lease(made)
-    (finished,) = flush(made.step(2.0))
+    made.step(2.0)
+    (finished,) = flush(made.step(2.1))
     assert (finished.tasks, finished.statuses) == ([100], [Status.RETRYING])
     assert chunk.lost
     assert made.lease(False, 2.0) is not None

@@ -14,14 +14,14 @@ def test_a_mark_is_new_once() -> None:
     marks = Marks()
     assert marks.heard([TASK, RUN]) == {1, 2}
     assert marks.heard([TASK, RUN]) == set()
-    assert (marks.tasks, marks.runs) == ({7}, {2})
+    assert (marks.tasks, marks.runs) == ({7: TASK}, {2: RUN})
 
 
 def test_a_mark_that_went_away_and_came_back_is_new_again() -> None:
     marks = Marks()
     marks.heard([TASK])
     assert marks.heard([]) == set()
-    assert marks.tasks == set()
+    assert marks.tasks == {}
     assert marks.heard([TASK]) == {1}
 
 
@@ -53,12 +53,19 @@ def test_a_run_whose_cancel_went_away_is_wanted_again() -> None:
     marks = Marks()
     marks.heard([RUN])
     marks.heard([])
-    assert marks.runs == set()
+    assert marks.runs == {}
 
 
 def test_a_task_that_was_settled_is_not_taken_for_a_cancelled_one() -> None:
     marks = Marks()
     assert marks.heard([Mark(1, Scope.TASK, 7, Status.DONE, value=b"1")]) == {1}
-    assert marks.tasks == set()
+    assert marks.tasks == {}
     assert marks.heard([TASK]) == {1}
-    assert marks.tasks == {7}
+    assert marks.tasks == {7: TASK}
+
+
+def test_why_a_run_drains_is_known_from_its_mark_whoever_told_of_it_first() -> None:
+    marks, why = Marks(), Mark(2, Scope.RUN, None, Status.CANCELLED, "enough")
+    assert marks.drained(2) == {2}
+    assert marks.heard([why]) == set()
+    assert marks.runs == {2: why}

@@ -18,7 +18,7 @@ from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.call import Call
 from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.mark import Settled
+from ramify.model.mark import Mark, Scope, Settled, reason_value
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import RunState
 from tests.kernel.claims import claim
@@ -202,7 +202,8 @@ def test_an_async_task_that_is_settled_while_it_runs_goes_on_and_its_own_result_
     assert shop.statuses(task) == [Status.DONE]
 
 
-def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop) -> None:
+@pytest.mark.parametrize("threads", [None, 0], ids=["on the event loop", "in the thread of the kernel"])
+def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop, threads: int | None) -> None:
     gate, saw = Gate(), []
 
     async def slow() -> None:
@@ -213,12 +214,13 @@ def test_an_async_task_that_is_cancelled_while_it_runs_is_interrupted(shop: Shop
             saw.append(current().cancelled)
 
     run = shop.start(shop.task(slow).of())
-    with shop.working(run):
+    with shop.working(run, threads=threads):
         gate.wait_for(1)
         (task,) = shop.tasks(run)
-        assert shop.open().cancel(run, task) is Settled.REQUESTED
+        assert shop.open().cancel(run, task, said=Said("too dear", "ann")) is Settled.REQUESTED
         wait_until(lambda: shop.state(run).is_end)
-    assert shop.statuses(task) == [Status.CANCELLED]
+    (event,) = shop.store.reads.events(task, task)
+    assert (event.status, event.value) == (Status.CANCELLED, reason_value("too dear", "ann"))
     assert saw == [True]
 
 
@@ -232,9 +234,11 @@ def test_an_async_task_of_a_cancelled_run_is_interrupted(shop: Shop) -> None:
     run = shop.start(shop.task(slow).of())
     with shop.working(run):
         gate.wait_for(1)
-        shop.open().cancel(run)
+        (task,) = shop.tasks(run)
+        shop.open().cancel(run, said=Said("too late"))
         wait_until(lambda: shop.state(run) is RunState.CANCELLED)
-    assert shop.count(run, Status.CANCELLED) == 1
+    (event,) = shop.store.reads.events(task, task)
+    assert (event.status, event.value) == (Status.CANCELLED, reason_value("too late"))
 
 
 def test_an_async_task_whose_own_await_was_cancelled_has_failed(quick: Shop) -> None:
@@ -247,6 +251,22 @@ def test_an_async_task_whose_own_await_was_cancelled_has_failed(quick: Shop) -> 
     (task,) = quick.tasks(run)
     assert quick.statuses(task) == [Status.RETRYING, Status.FAILED]
     assert "CancelledError" in quick.failure(task).type
+
+
+def test_what_runs_in_the_thread_of_the_kernel_sees_that_its_task_was_cancelled(shop: Shop) -> None:
+    gate = Gate()
+
+    def patient() -> str:
+        gate.arrive()
+        wait_until(lambda: current().cancelled)
+        return "stopped early"
+
+    run = shop.start(shop.task(patient).of())
+    with shop.working(run, threads=0):
+        gate.wait_for(1)
+        shop.open().cancel(run, shop.tasks(run)[0])
+        wait_until(lambda: shop.state(run).is_end)
+    assert shop.results(run) == ["stopped early"]
 
 
 def test_a_thread_sees_that_its_task_or_its_run_was_cancelled(shop: Shop) -> None:
@@ -341,7 +361,7 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
     async def work(n: int) -> int:
         return n
 
-    kernel, cancelled = quick.kernel(), set[int]()
+    kernel, cancelled = quick.kernel(), dict[int, Mark]()
     chunk = Chunk(claim(3, kind="work"), quick.task(work).handler, range(3), {})
     waiting, came, over = [chunk], list[Ran](), threading.Event()
 
@@ -352,7 +372,7 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
 
     def fill_and_cancel() -> None:
         coroutines._fill()
-        cancelled.add(chunk.claim.run)
+        cancelled[chunk.claim.run] = Mark(chunk.claim.run, Scope.RUN, None, Status.CANCELLED)
         coroutines._cancel_marked()
 
     place = replace(kernel._surroundings, cancelled_runs=cancelled)
@@ -362,6 +382,20 @@ def test_an_async_task_that_is_cancelled_before_its_first_step_comes_back(quick:
     assert over.wait(LONG), "nobody says what became of them"
     coroutines.stop()
     assert [verdict for ran in came for verdict in ran.others] == [(n, Interrupted()) for n in range(100, 103)]
+
+
+def test_it_comes_back_in_the_thread_of_the_kernel_too(quick: Shop) -> None:
+    async def work(n: int) -> int:
+        return n
+
+    kernel = quick.kernel()
+    chunk = Chunk(claim(1, kind="work"), quick.task(work).handler, range(1), {})
+    unwanted = Mark(chunk.claim.run, Scope.RUN, None, Status.CANCELLED)
+    place = replace(kernel._surroundings, cancelled_runs={unwanted.run: unwanted})
+    coroutines = Coroutines(place, lambda: None, lambda rans, chunks: None)
+    coroutines.mind_cancels()
+    assert coroutines.run_here(chunk).others == [(100, Interrupted())]
+    coroutines.close_here()
 
 
 def test_what_a_handler_left_running_may_not_end_the_event_loop(quick: Shop) -> None:

@@ -80,7 +80,7 @@ class Ticks:
 def test_one_look_at_the_clock_says_whether_a_task_may_begin_and_how_long_the_one_before_took() -> None:
     chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
     clock = Ticks(9.0, 1.0, 0.0004, 0.002, 0.0009, 0.0, 0.25)
-    ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), frozenset(), frozenset(), clock=clock))
+    ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), {}, {}, clock=clock))
     first, second, *_, last = chunk.claim.tasks
     assert ran.times == {second: 2_000, last: 250_000}
     assert first not in ran.times

@@ -16,7 +16,7 @@ from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.memory.tables import RunRow
-from ramify.store.reads import ErrorSummary, Page, Result, Tail
+from ramify.store.reads import ErrorSummary, Page, Result, Tail, TaskStanding
 from tests.store.doubles import Damaged, caught_by
 
 replace = msgspec.structs.replace
@@ -269,6 +269,38 @@ class ShowsRowsByTheirRange(Misreading):
     class misreads(MemoryReads):
         def segment(self, task: int) -> Segment | None:
             return next((row for row in super().segments().rows if row.first <= task <= row.last), None)
+
+
+@caught_by("reads: what ends together is told together")
+class AsksOneByOne(Misreading):
+    """Tells where tasks stand as it was when it came to each of them."""
+
+    class misreads(MemoryReads):
+        def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
+            told = dict(super().standings(tasks[:20]))
+            with self._tables.changed:
+                self._tables.changed.wait(0.1)
+            return told | dict(super().standings(tasks[20:]))
+
+
+@caught_by("reads: a task that was swept stands cancelled until it is reopened")
+class OverlooksSweeps(Misreading):
+    """Knows of ends by events only."""
+
+    class misreads(MemoryReads):
+        def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
+            told, known = super().standings(tasks), self._tables.events
+            return {task: where if task in known else replace(where, ended=None) for task, where in told.items()}
+
+
+@caught_by("reads: only published tasks stand anywhere", "reads: a task that was forgotten stands nowhere")
+class SeesTasksEverywhere(Misreading):
+    """Tells of tasks that nobody published, and of those that go with their run."""
+
+    class misreads(MemoryReads):
+        def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
+            self._tables.kept = self._tables.span_of  # type: ignore[method-assign]
+            return super().standings(tasks)
 
 
 @caught_by("reads: children are paged by id")

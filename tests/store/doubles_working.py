@@ -109,6 +109,15 @@ class OldestRunFirst(Wanting):
         return want if want.runs is not None or not ready else replace(want, runs=frozenset([ready[0].run]))
 
 
+@caught_by("claim: a run that comes after one was served alone is next")
+class ForgetsWhoHadTheTurn(Damaged):
+    """Begins each time with the oldest run."""
+
+    def claim(self, stamp: Stamp, want: Want) -> Claimed:
+        self._turn = 0
+        return super().claim(stamp, want)
+
+
 @caught_by("claim: nothing is given before it is due", "claim: a parked task is never due")
 class ClaimsTheFuture(Damaged):
     """Does not look at due times."""

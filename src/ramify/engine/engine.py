@@ -259,12 +259,11 @@ class Engine(Tasks):
         return (Job(self._inside, each.row.id) for each in found if each.row is not None)
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
-        """Where many jobs stand, by their ids."""
+        """Where many jobs stand at one moment, by their ids."""
         asked = list(ids)
         for id in asked:
             check_task("job_states([{}])", id)
-        standings = Standings(self._inside.store.reads)
-        return {id: standings.of(id).state for id in asked}
+        return {id: found.state for id, found in Standings(self._inside.store.reads).of(asked).items()}
 
     def queue(self, name: str, *, max_pending: int | None = None, on_full: OnFull = "refuse") -> Queue:
         """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended.

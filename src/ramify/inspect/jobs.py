@@ -1,27 +1,29 @@
 """Jobs as people see them: where each stands, and lists of them from the newest back.
 
-Promises: what is told of one job was true at one moment. A list reads a page at a time, however many it leaves out.
+Promises: what is told of jobs that are asked for together was true at one moment. A list reads a page at a time,
+however many it leaves out.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 
 import msgspec
 
 from ramify.errors import RunForgotten
 from ramify.inspect.lives import Commits
 from ramify.model.call import Extra
-from ramify.model.event import Status, fold
+from ramify.model.event import Status
 from ramify.model.job import QUEUES, JobState, job_state
 from ramify.model.key import key_bytes
 from ramify.model.policy import added_of
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
-from ramify.model.task import MAX_ID, Row
-from ramify.store.reads import Reads
+from ramify.model.task import Row
+from ramify.store.reads import Reads, TaskStanding
 
 _PAGE = 200
 
@@ -72,7 +74,7 @@ class JobFilter(msgspec.Struct, frozen=True):
 
 def standing_of(reads: Reads, task: int) -> JobStanding:
     """Where a job stands; also one that never was."""
-    return Standings(reads).of(task)
+    return Standings(reads).of([task])[task]
 
 
 class Standings:
@@ -83,33 +85,17 @@ class Standings:
         self._commits = Commits(reads)
         self._alive: dict[int, bool] = {}
 
-    def of(self, task: int) -> JobStanding:
-        """One job."""
-        try:
-            row = self._reads.task(task) if 0 < task < MAX_ID else None
-            return JobStanding(JobState.NOT_FOUND) if row is None else self.of_row(row)
-        except RunForgotten:
-            return JobStanding(JobState.NOT_FOUND)
+    def of(self, tasks: Sequence[int]) -> dict[int, JobStanding]:
+        """All of these jobs, at one moment."""
+        found = self._reads.standings(tasks)
+        return {task: self._of(found.get(task)) for task in tasks}
 
-    def of_row(self, row: Row) -> JobStanding:
-        """The same for one whose row is known."""
-        while True:
-            events = list(self._reads.events(row.id, row.id))
-            ended = fold(events).ended
-            if ended is not None:
-                end = next(event for event in reversed(events) if event.status.is_end)
-                return JobStanding(job_state(ended, held=False), row, ended, end.value, end.seq)
-            segment = self._reads.segment(row.id)
-            if segment is not None:
-                return JobStanding(
-                    job_state(None, held=self._is_held(segment)), row, offered=added_of(segment.rank, row.priority)
-                )
-            ended = self._reads.history(row.id).ended
-            if ended is Status.CANCELLED:
-                # Its queue was cancelled as a whole, which leaves no event of its own.
-                return JobStanding(JobState.CANCELLED, row, ended)
-            if self._reads.task(row.id) is None:
-                return JobStanding(JobState.NOT_FOUND)
+    def _of(self, task: TaskStanding | None) -> JobStanding:
+        if task is None:
+            return JobStanding(JobState.NOT_FOUND)
+        state = job_state(task.ended, held=task.segment is not None and self._is_held(task.segment))
+        offered = None if task.segment is None else added_of(task.segment.rank, task.row.priority)
+        return JobStanding(state, task.row, task.ended, task.value, task.seq, offered)
 
     def when(self, standing: JobStanding) -> int | None:
         """When it ended, or, while it has not, when it was offered, by the store's clock; None when nobody knows."""
@@ -137,11 +123,10 @@ def jobs(reads: Reads, wanted: JobFilter, after: int = 0) -> Iterator[JobStandin
     chosen = [run for run in queues(reads) if wanted.queue is None or run.name == QUEUES + wanted.queue]
     standings = Standings(reads)
     rows = heapq.merge(*(map(partial(_newest_first, reads, wanted, after), chosen)), key=_id, reverse=True)
-    for row in rows:
-        if wanted.fits_row(row):
-            standing = standings.of_row(row)
-            if standing.row is not None and wanted.fits(standing, standings):
-                yield standing
+    fitting = (row.id for row in rows if wanted.fits_row(row))
+    while some := list(islice(fitting, _PAGE)):
+        found = standings.of(some).values()
+        yield from (each for each in found if each.row is not None and wanted.fits(each, standings))
 
 
 def _newest_first(reads: Reads, wanted: JobFilter, after: int, run: StoredRun) -> Iterator[Row]:

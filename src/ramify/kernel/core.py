@@ -183,7 +183,7 @@ class Core:
         """A run was asked to move on."""
         self.watch.advanced(run, answer, now)
         if answer.state.is_end:
-            self.cancelled_runs.discard(run)
+            self.cancelled_runs.pop(run, None)
         if answer.state is RunState.DRAINING:
             self._close(self._marks.drained(run))
         if answer.moved:

@@ -52,7 +52,7 @@ class Coroutines:
         self._deliver = deliver
         self._lock = lock if lock is not None else contextlib.nullcontext()
         self._loop = machine.event_loop()
-        self._tasks: dict[asyncio.Task[None], tuple[Chunk, int]] = {}
+        self._tasks: dict[asyncio.Task[Any], tuple[Chunk, int]] = {}
         #: Places whose coroutine has not ended.
         self._left: dict[Chunk, set[int]] = {}
         self._ran: list[Ran] = []
@@ -134,9 +134,15 @@ class Coroutines:
         """Run a chunk in the calling thread, one task after the other, so that a debugger can stop in it."""
         whole = Ran(chunk)
         for position in chunk.positions:
-            with _keeping_children():
-                ran = self._loop.run_until_complete(_attempt(chunk, position, self._surroundings))
-            merge(whole, ran)
+            task = self._loop.create_task(_attempt(chunk, position, self._surroundings))
+            self._tasks[task] = (chunk, position)
+            try:
+                with _keeping_children():
+                    merge(whole, self._loop.run_until_complete(task))
+            except asyncio.CancelledError:
+                merge(whole, _unbegun(chunk, position))
+            finally:
+                del self._tasks[task]
         return whole
 
     def close_here(self) -> None:
@@ -177,8 +183,7 @@ class Coroutines:
     def _ended(self, task: asyncio.Task[None]) -> None:
         chunk, position = self._tasks.pop(task)
         if task.cancelled():
-            # Before its first step: nothing of it ran, and nobody else says so.
-            self._bring(Ran(chunk, others=[(chunk.claim.tasks[position], Interrupted())]), position)
+            self._bring(_unbegun(chunk, position), position)
 
     def _bring(self, ran: Ran, position: int) -> None:
         chunk = ran.chunk
@@ -297,12 +302,18 @@ async def _attempt(chunk: Chunk, position: int, surroundings: Surroundings) -> R
     return ran if chunk.polls is None else looked(ran, surroundings)
 
 
+def _unbegun(chunk: Chunk, position: int) -> Ran:
+    """It was cancelled before its first step: nothing of it ran, and nobody else says so."""
+    return Ran(chunk, others=[(chunk.claim.tasks[position], Interrupted())])
+
+
 def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
     """What it means that a coroutine was cancelled: we did it, or something it waited for was."""
     inside = asyncio.current_task()
     if inside is not None and not inside.cancelling():
         return verdict_on(error, chunk.handler)
-    return Dropped("cancelled while it ran") if current.cancelled else Interrupted()
+    mark = current._mark
+    return Interrupted() if mark is None else Dropped(mark.reason or "cancelled while it ran", mark.by)
 
 
 async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current: Current, ran: Ran) -> None:

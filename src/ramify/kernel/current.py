@@ -27,6 +27,7 @@ from ramify.model.claim import Details
 from ramify.model.event import UNTRIED
 from ramify.model.join import Ends, Rule
 from ramify.model.key import key_text
+from ramify.model.mark import Mark
 from ramify.model.stray import instead_of_call
 
 _NO_DETAILS = Details()
@@ -198,7 +199,13 @@ class Current:
         """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now."""
         around = self._surroundings
         gone = self._chunk.lost or (around.held is not None and self._chunk.claim.token not in around.held)
-        return gone or self.run_id in around.cancelled_runs or self.task in around.cancelled_tasks
+        return gone or self._mark is not None
+
+    @property
+    def _mark(self) -> Mark | None:
+        """The cancel that it, or its run, is under."""
+        around = self._surroundings
+        return around.cancelled_tasks.get(self.task) or around.cancelled_runs.get(self.run_id)
 
     @property
     def leader(self) -> Leader:

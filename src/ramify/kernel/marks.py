@@ -15,7 +15,7 @@ Name = tuple[int, Scope, int | None, Status]
 
 
 class Marks:
-    """`runs` and `tasks` are those that nobody wants any more, for handlers that ask.
+    """`runs` and `tasks` are those that nobody wants any more, with who said so and why, for handlers that ask.
 
     A task that somebody settled in another way than by a cancel is not told: what its attempt comes to counts, or the
     mark does at its next claim.
@@ -24,8 +24,8 @@ class Marks:
     def __init__(self) -> None:
         self._known: set[Name] = set()
         self._asked_with: set[Name] = set()
-        self.runs: set[int] = set()
-        self.tasks: set[int] = set()
+        self.runs: dict[int, Mark] = {}
+        self.tasks: dict[int, Mark] = {}
 
     def asked(self) -> None:
         """A claim is asked for: the store honours at least what is known here."""
@@ -40,8 +40,10 @@ class Marks:
         marks = tuple(marks)
         self._known &= set(map(_name, marks))
         # A task or a run that was reopened since is wanted again.
-        self.runs.intersection_update([run for run, scope, *_ in self._known if scope is Scope.RUN])
-        self.tasks.intersection_update([task for _, _, task, _ in self._known if task is not None])
+        _keep(self.runs, {run for run, scope, *_ in self._known if scope is Scope.RUN})
+        # One that an advance told of came without its reason.
+        self.runs.update((mark.run, mark) for mark in marks if mark.scope is Scope.RUN and mark.run in self.runs)
+        _keep(self.tasks, {task for _, _, task, _ in self._known if task is not None})
         return self._new(marks)
 
     def committed(self, marks: Iterable[Mark]) -> set[int]:
@@ -57,9 +59,16 @@ class Marks:
     def _new(self, marks: tuple[Mark, ...]) -> set[int]:
         new = [mark for mark in marks if _name(mark) not in self._known]
         self._known.update(map(_name, new))
-        self.runs.update(mark.run for mark in new if mark.scope is Scope.RUN)
-        self.tasks.update(mark.task for mark in new if mark.task is not None and mark.status is Status.CANCELLED)
+        self.runs.update((mark.run, mark) for mark in new if mark.scope is Scope.RUN)
+        self.tasks.update(
+            (mark.task, mark) for mark in new if mark.task is not None and mark.status is Status.CANCELLED
+        )
         return {mark.run for mark in new}
+
+
+def _keep(unwanted: dict[int, Mark], marked: set[int]) -> None:
+    for number in unwanted.keys() - marked:
+        del unwanted[number]
 
 
 def _name(mark: Mark) -> Name:

@@ -1,7 +1,9 @@
 """How much: tasks to hold in memory, to claim at once, to lease at once. From measured times, nothing else.
 
-A window of about a second of work is held. Claims start small, at most double from one to the next, and leave the
-others their share of what is left. Chunks hold a few milliseconds of work, down to one task.
+A window of about half a second of work is held beside what runs, so that a new job of another run waits for no more
+than that and one task; of tasks that take longer, or were never measured, nothing. Claims start small, at most double
+from one to the next, and leave the others their share of what is left. Chunks hold a few milliseconds of work, down to
+one task.
 """
 
 from __future__ import annotations
@@ -79,9 +81,7 @@ class Sizes:
     def window(self, workers: int, held: Mapping[str, int]) -> int:
         """How many tasks to hold: running ones and those that come next."""
         mean = self._mean(workers, held)
-        if mean is None:
-            return 2 * workers
-        return workers + max(1, min(WINDOWS * self._claim_at_most, int(HORIZON * workers / mean)))
+        return workers + (0 if mean is None else min(WINDOWS * self._claim_at_most, int(HORIZON * workers / mean)))
 
     def limit(self, workers: int, held: Mapping[str, int]) -> int:
         """How many tasks to ask for. 0: enough for now."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -18,6 +17,7 @@ from ramify.kernel.pulse import Pulse
 from ramify.kernel.sender import Sender
 from ramify.model.context import ContextValue
 from ramify.model.join import Ends
+from ramify.model.mark import Mark
 from ramify.store.record import Record
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Library(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Shared by all attempts of one kernel. The two sets are those of the core, read without its lock.
+    """Shared by all attempts of one kernel. What was cancelled is the core's, read without its lock.
 
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
     `record` says what runs, to whoever buries this process. `on_raise` hears what handlers raise, before it becomes the
@@ -151,8 +151,8 @@ class Surroundings:
     sender: Sender
     library: Library
     notes: Notes
-    cancelled_runs: AbstractSet[int]
-    cancelled_tasks: AbstractSet[int]
+    cancelled_runs: Mapping[int, Mark]
+    cancelled_tasks: Mapping[int, Mark]
     record: Record = field(default_factory=Record)
     on_raise: Callable[[BaseException], None] = lambda error: None
     held: Container[bytes] | None = None

@@ -35,8 +35,8 @@ def verdict_of(
     match verdict:
         case Postponed(seconds):
             return Status.DEFERRED, msgspec.json.encode({"seconds": seconds}), seconds
-        case Dropped(reason):
-            return Status.CANCELLED, reason_value(reason), None
+        case Dropped(reason, by):
+            return Status.CANCELLED, reason_value(reason, by), None
         case Forgone(reason):
             return Status.SKIPPED, reason_value(reason), None
         case EndedUntried(status, value):

@@ -62,9 +62,10 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """An attempt was cancelled while it ran."""
+    """An attempt was cancelled while it ran, for that reason and by whom."""
 
     reason: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

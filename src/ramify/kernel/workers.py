@@ -63,7 +63,7 @@ class Workers:
 
     def mind_cancels(self) -> None:
         """Interrupt coroutines that nobody wants any more; handlers in threads ask for themselves."""
-        if self.coroutines is not None and not self._is_inline:
+        if self.coroutines is not None:
             self.coroutines.mind_cancels()
 
     def close(self) -> None:

@@ -82,6 +82,20 @@ class Sweep(msgspec.Struct, frozen=True):
     left: int | None
     seq: int
 
+    def covers(self, task: int) -> bool:
+        """Whether `task` is one of them."""
+        return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
+
+
+class TaskStanding(msgspec.Struct, frozen=True):
+    """Where a task stands: how it ended, with which value and in which commit; or the live row in which it is set."""
+
+    row: Row
+    ended: Status | None = None
+    value: bytes | None = None
+    seq: int | None = None
+    segment: Segment | None = None
+
 
 class CommitRow(msgspec.Struct, frozen=True):
     """One applied commit: who, its number, when, and how many events it wrote."""
@@ -208,6 +222,11 @@ class Reads(Protocol):
 
     def segment(self, task: int) -> Segment | None:
         """The live row in which a task is set; None when it has ended, or was never published (page)."""
+
+    def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
+        """Where published tasks stand, all at one moment and sweeps included (exact); those that are not there, or were
+        forgotten, are left out, and so is the id of no possible task. Its price grows with how many are asked for.
+        """
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks of that run and kind with that key, oldest first (page)."""

@@ -201,7 +201,7 @@ def _attempt(
     elif slots is not None:
         claim = _as_continuation(claim, len(slots), 0, slots)
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
-    surroundings = Surroundings(sender, library, notes, frozenset(), frozenset(), on_raise=raised.append)
+    surroundings = Surroundings(sender, library, notes, {}, {}, on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
     chunk = Chunk(claim, tried, (0,), {} if number == 1 else {0: number}, timeout_of(Holding(claim, tried), 0))
     with capturing(notes, current_or_none, settings.log_level):

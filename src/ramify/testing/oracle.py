@@ -138,11 +138,20 @@ class _Account:
                     yield f"counter {what.name} of {kind!r} says {says}; there are {truth[kind, what]}"
 
     def _singles(self) -> Iterator[str]:
-        for task in list(self.kinds)[:SAMPLE]:
+        sample = list(self.kinds)[:SAMPLE]
+        standings = self.reads.standings(sample)
+        for task in sample:
             if self.reads.history(task) != (fate := self.fate(task)):
                 yield f"history of task {task} is {self.reads.history(task)}; its events add up to {fate}"
             if (row := self.reads.task(task)) is None or row.run != self.run.id or row.kind != self.kinds[task]:
                 yield f"task {task} read alone is {row}"
+            stands = standings.get(task)
+            if stands is None or (stands.row, stands.ended, stands.segment is None) != (
+                row,
+                fate.ended,
+                fate.ended is not None,
+            ):
+                yield f"task {task} stands at {stands}; its events add up to {fate}"
 
     def _joins(self) -> Iterator[str]:
         waiting = {task for row in self.rows if row.state is SegmentState.WAITING for task in row.tasks}

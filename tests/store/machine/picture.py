@@ -63,6 +63,10 @@ def close_up(store: Store) -> Picture:
         "history": [reads.history(task) for task in range(last + 2)],
         "children": [all_of(reads.children, task, limit=2) for task in range(last + 2)],
         "rows": [_nameless(reads.segment(task)) for task in range(last + 2)],
+        "standings": {
+            task: structs.replace(standing, segment=_nameless(standing.segment))
+            for task, standing in reads.standings(range(last + 2)).items()
+        },
         "newest runs": list(reads.runs(newest_first=True, limit=3).rows),
         "names": [reads.find_run(name) for name in sorted({run.name or "nobody" for run in runs})],
     }

@@ -1,4 +1,4 @@
-"""The row that covers a task, or that a token stands for, is found without going through its neighbours."""
+"""Rows are found by what is asked for, without going through their neighbours."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from ramify.model.segment import SegmentState
-from ramify.store.sqlite import rows, schema
+from ramify.store.sqlite import rows, schema, standing
 from ramify.store.sqlite.rows import SqliteSegment, covering
 
 
@@ -58,3 +58,9 @@ def test_a_run_that_forks_much_does_not_read_all_its_narrow_rows(
 def test_a_claim_is_found_by_its_token_however_many_a_process_holds(db: apsw.Connection) -> None:
     plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {rows.CLAIMED_UNDER}", (apsw.carray((b"token",)),))]
     assert plan == ["SCAN given VIRTUAL TABLE INDEX 1:", "SEARCH segment USING INDEX fence (token=?)"]
+
+
+def test_where_tasks_stand_is_looked_up_by_their_ids(db: apsw.Connection) -> None:
+    plan = [line for *_, line in db.execute(f"EXPLAIN QUERY PLAN {standing.LOGGED}", (rows.ids([1]),))]
+    assert [line for line in plan if "SCAN" in line] == ["SCAN wanted VIRTUAL TABLE INDEX 1:"]
+    assert [line.split()[1] for line in plan if "SEARCH" in line] == ["s", "span", "r", "t", "e", "event"]

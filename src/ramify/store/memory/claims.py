@@ -31,6 +31,9 @@ def take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tuple
     taken, turn = _by_turns(tables, process, rows, want.limit, turn, rooms)
     done = sum(row.count for row in taken)
     by_rank, _ = _stamp_rows(tables, process, rows, want.limit - done, rooms)
+    if not taken and by_rank:
+        # It was alone, so this was its turn: who comes now is next.
+        turn = by_rank[0].run
     return _answer(tables, taken + by_rank, bool(suspects), _left(rows, rooms), now), turn
 
 

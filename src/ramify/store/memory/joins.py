@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, dues, settle, skipped_as
-from ramify.model.event import Status, fold
+from ramify.model.event import Event, Status
 from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, nearest, part_sizes
 from ramify.model.links import Sizes, check_links
 from ramify.model.segment import SegmentState, full, mask_of, trim
 from ramify.model.task import NewTasks
 from ramify.store.memory.tables import MemorySegment, Tables
-from ramify.store.reads import Sweep
 
 
 def create(tables: Tables, run: int, joins: Iterable[NewJoins], round: int) -> dict[int, tuple[int, int]]:
@@ -111,19 +110,21 @@ def memberships(tables: Tables, task: int) -> list[tuple[int, int]]:
 
 
 def ending(tables: Tables, task: int) -> Status | None:
-    """How a task ended, sweeps included; None while it is unfinished. A sweep ends the life that was present then."""
-    events = tables.events.get(task, ())
-    ended = fold(events).ended
-    if ended is not None:
-        return ended
-    span, since = tables.span_of(task), events[-1].seq if events else 0
-    sweeps = tables.sweeps.get(span.run, ()) if span is not None else ()
-    return Status.CANCELLED if any(s.seq > since and _sweeps(s, task) for s in sweeps) else None
+    """How a task ended, sweeps included; None while it is unfinished."""
+    last = last_event(tables, task)
+    return last.status if last is not None and last.status.is_end else None
 
 
-def _sweeps(sweep: Sweep, task: int) -> bool:
-    first, last, left = sweep.first, sweep.last, sweep.left
-    return first <= task <= last and (left is None or bool(left >> (task - first) & 1))
+def last_event(tables: Tables, task: int) -> Event | None:
+    """The last that happened to a task, if anything did. A sweep is as good as an event: it ends the life that was
+    present then.
+    """
+    events = tables.events.get(task)
+    last, span = events[-1] if events else None, tables.span_of(task)
+    for sweep in tables.sweeps.get(span.run, ()) if span is not None else ():
+        if sweep.covers(task) and (last is None or sweep.seq > last.seq):
+            last = Event(task, 0, Status.CANCELLED, seq=sweep.seq)
+    return last
 
 
 def arrive(tables: Tables, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:

@@ -30,6 +30,7 @@ from ramify.store.reads import (
     Span,
     Sweep,
     Tail,
+    TaskStanding,
     group_errors,
     page_size,
 )
@@ -132,6 +133,18 @@ class MemoryReads:
         with self._tables.lock:
             row = self._tables.covering(task)
             return None if row is None else _segment(row)
+
+    def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
+        """Where tasks stand."""
+        with self._tables.lock:
+            spans = ((task, self._tables.kept(task)) for task in tasks)
+            return {task: self._standing(span, task) for task, span in spans if span is not None}
+
+    def _standing(self, span: MemorySpan, task: int) -> TaskStanding:
+        last = joins.last_event(self._tables, task)
+        if last is not None and last.status.is_end:
+            return TaskStanding(_row(span, task), last.status, last.value, last.seq)
+        return TaskStanding(_row(span, task), segment=self.segment(task))
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""

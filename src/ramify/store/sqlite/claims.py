@@ -120,6 +120,9 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     taken = stamp(db, process, shared)
     limit = want.limit - sum(row.count for row in taken)
     taken += stamp(db, process, _choose(_candidates(db, want, places, rooms, due), limit, rooms))
+    if not shared and taken:
+        # It was alone, so this was its turn: who comes now is next.
+        turn = taken[0].run
     return Taken(_tokens(taken), bool(suspects), turn)
 
 

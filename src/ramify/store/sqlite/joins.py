@@ -18,7 +18,7 @@ from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, par
 from ramify.model.links import Sizes, check_links, older_tasks
 from ramify.model.segment import SegmentState, bounds, full, is_unbroken, mask_of, trim, unpack
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import bulk, rows
+from ramify.store.sqlite import bulk, log, rows
 from ramify.store.sqlite.db import Db
 
 #: `size` is that of the bits in the row itself, and NULL where they are in parts.
@@ -223,7 +223,7 @@ def wait(db: Db, new: Iterable[NewTasks], waiters: Sequence[NewWaiters], became:
     if not waiters:
         return []
     older = older_tasks(new, waiters) | set(became.values())
-    ended = arriving(db, {task: status for task in older if (status := ending(db, task)) is not None})
+    ended = arriving(db, {task: status for task in older if (status := log.ending(db, task)) is not None})
     arrivals: list[Arrival] = []
     for some in waiters:
         tasks = [became.get(task, task) for task in some.tasks] if became else some.tasks
@@ -276,25 +276,6 @@ def slots_of(db: Db, span: rows.SqliteSpan, tasks: Sequence[int]) -> list[Slot]:
         return [(join, slot) for _, join, slot in memberships(db, span, tasks)]
     found: list[Slot] = db.execute(SLOTS_OF_RANGE, bounds(tasks)).fetchall()
     return found if span.join is None else [(span.join, task + span.shift) for task in tasks] + found
-
-
-def ending(db: Db, task: int) -> Status | None:
-    """How a task ended, sweeps included; None while it is unfinished. A sweep ends the life that was present then."""
-    row = db.execute("SELECT status, seq FROM event WHERE task = ? ORDER BY n DESC LIMIT 1", (task,)).fetchone()
-    if row is not None and Status(row[0]).is_end:
-        return Status(row[0])
-    return Status.CANCELLED if _is_swept(db, task, row[1] if row is not None else 0) else None
-
-
-def _is_swept(db: Db, task: int, since: int) -> bool:
-    span = rows.span_of(db, task)
-    if span is None:
-        return False
-    found = db.execute(
-        "SELECT first, mask FROM sweep WHERE run = ? AND first <= ?2 AND last >= ?2 AND seq > ?",
-        (span.run, task, since),
-    )
-    return any(mask is None or unpack(mask) >> (task - first) & 1 for first, mask in found.fetchall())
 
 
 class DoneTasks(NamedTuple):

@@ -6,7 +6,7 @@ rows there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ramify.model.death import Deaths
@@ -27,10 +27,14 @@ FIRST_READY, FIRST_DUE = (
 FIRST_SUSPECTS = f"{SEGMENT} INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id LIMIT ?"
 
 
-def covering(db: Db, task: int) -> Segment | None:
-    """The live row in which a task is set."""
-    row = rows.covering(db, task)
-    return None if row is None else segment_of(db.execute(f"{SEGMENT} WHERE id = ?", (row.id,)).fetchall()[0])
+def covering(db: Db, tasks: Iterable[int]) -> Iterator[tuple[int, Segment]]:
+    """The live rows in which these tasks are set. Neighbours often share one: it is looked for once."""
+    row: rows.SqliteSegment | None = None
+    for task in tasks:
+        if row is None or not row.covers(task):
+            row = rows.covering(db, task)
+            found = db.execute(f"{SEGMENT} WHERE id = ?", (row.id,)).fetchall() if row is not None else []
+        yield from ((task, segment_of(each)) for each in found)
 
 
 def rows_after(db: Db, run: int | None, owner: int | None, after: int) -> Iterator[Segment]:

@@ -1,16 +1,22 @@
-"""The log as it is read: events and sweeps from their rows."""
+"""The log as it is read: the columns of a task, events and sweeps from their rows, and how a task ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from ramify.model.event import Event, Status
 from ramify.model.segment import unpack
 from ramify.store.reads import Sweep
+from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
 
+TASK = (
+    "SELECT t.id, s.run, s.round, s.kind, s.queue, ifnull(t.lane, s.lane), s.priority, s.due, t.parent,"
+    " CAST(t.body AS BLOB), t.key, t.more"
+)
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq, took FROM event"
 
 
@@ -32,3 +38,25 @@ def sweeps(db: Db, where: str, values: tuple[int, ...]) -> list[Sweep]:
     """What cancels of runs ended in one stroke."""
     found = db.execute(f"SELECT run, first, last, mask, seq FROM sweep WHERE {where}", values)
     return [Sweep(run, first, last, unpack(mask), seq) for run, first, last, mask, seq in found]
+
+
+def swept(db: Db, run: int, since: Mapping[int, int]) -> dict[int, int]:
+    """Those of some tasks of a run that a sweep ended, with its commit. A sweep ends the life that was present then:
+    `since` tells of each task in which commit its last event was.
+    """
+    tasks = sorted(since)
+    ended: dict[int, int] = {}
+    for sweep in sweeps(db, "run = ? AND first <= ? AND last >= ?", (run, tasks[-1], tasks[0])):
+        near = tasks[bisect_left(tasks, sweep.first) : bisect_right(tasks, sweep.last)]
+        ended.update((task, sweep.seq) for task in near if sweep.seq > since[task] and sweep.covers(task))
+    return ended
+
+
+def ending(db: Db, task: int) -> Status | None:
+    """How a task ended, sweeps included; None while it is unfinished."""
+    row = db.execute("SELECT status, seq FROM event WHERE task = ? ORDER BY n DESC LIMIT 1", (task,)).fetchone()
+    if row is not None and Status(row[0]).is_end:
+        return Status(row[0])
+    span = rows.span_of(db, task)
+    is_swept = span is not None and swept(db, span.run, {task: row[1] if row is not None else 0})
+    return Status.CANCELLED if is_swept else None

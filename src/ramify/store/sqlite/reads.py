@@ -31,10 +31,11 @@ from ramify.store.reads import (
     Sweep,
     Table,
     Tail,
+    TaskStanding,
     group_errors,
     page_size,
 )
-from ramify.store.sqlite import context, held, joins, live, log, notes, once, rows
+from ramify.store.sqlite import context, held, joins, live, log, notes, once, rows, standing
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.query import ask
@@ -44,10 +45,6 @@ DAMAGES = 100
 
 T = TypeVar("T")
 
-TASK = (
-    "SELECT t.id, s.run, s.round, s.kind, s.queue, ifnull(t.lane, s.lane), s.priority, s.due, t.parent,"
-    " CAST(t.body AS BLOB), t.key, t.more"
-)
 #: The published spans of a run that reach beyond a cursor, then their tasks: ids come out in order.
 TASKS_OF_SPANS = " FROM span s CROSS JOIN task t ON t.id BETWEEN max(s.first, ?2 + 1) AND s.last"
 CHOSEN_SPANS = " AND s.published AND s.last > ?2 AND (?3 IS NULL OR s.kind = ?3)"
@@ -62,7 +59,6 @@ CHILDREN = (
     " WHERE high_parent - low_parent >= 8192 AND low_parent <= ?1 AND high_parent >= ?1"
     ") AND s.published AND s.last > ?2 AND t.parent = ?1"
 )
-LAST_EVENT = " LEFT JOIN event e ON e.task = t.id AND e.n = (SELECT max(n) FROM event WHERE task = t.id)"
 OF_OPEN_RUNS = "run IN (SELECT id FROM run INDEXED BY run_open WHERE ended IS NULL)"
 IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
 NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
@@ -155,7 +151,7 @@ class SqliteReads:
             span = rows.kept_span(db, task)
             if span is None:
                 return None
-            found = db.execute(f"{TASK} FROM span s, task t WHERE s.first = ? AND t.id = ?", (span.first, task))
+            found = db.execute(f"{log.TASK} FROM span s, task t WHERE s.first = ? AND t.id = ?", (span.first, task))
             return Row(*found.fetchall()[0])
 
     def tasks(
@@ -168,19 +164,24 @@ class SqliteReads:
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
             start = (after or MAX_ID) if newest_first else after
-            found = db.execute(f"{TASK}{chosen} LIMIT ?4", (run, start, kind, page_size(limit) + 1)).fetchall()
+            found = db.execute(f"{log.TASK}{chosen} LIMIT ?4", (run, start, kind, page_size(limit) + 1)).fetchall()
             return _page((Row(*row) for row in found), lambda r: r.id, after, limit)
 
     def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published children of a task by id: of the spans whose parents lie around it, the rows that name it."""
         with self._link.read() as db:
-            found = db.execute(f"{TASK}{TASKS_OF_SPANS}{CHILDREN} ORDER BY s.first, t.id", (task, after))
+            found = db.execute(f"{log.TASK}{TASKS_OF_SPANS}{CHILDREN} ORDER BY s.first, t.id", (task, after))
             return _page((Row(*row) for row in found), lambda r: r.id, after, limit)
 
     def segment(self, task: int) -> Segment | None:
         """The live row in which a task is set."""
         with self._link.read() as db:
-            return live.covering(db, task)
+            return dict(live.covering(db, [task])).get(task)
+
+    def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
+        """Where tasks stand."""
+        with self._link.read() as db:
+            return dict(standing.standings(db, tasks))
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
@@ -203,7 +204,7 @@ class SqliteReads:
         """What the events of a task add up to, sweeps included."""
         with self._link.read() as db:
             known = fold(log.events(db.execute(f"{log.EVENT} WHERE task = ? ORDER BY n", (task,))))
-            return History(known.events, known.attempts, known.life, known.revivals, joins.ending(db, task))
+            return History(known.events, known.attempts, known.life, known.revivals, log.ending(db, task))
 
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
@@ -213,7 +214,7 @@ class SqliteReads:
             check_remembered(rows.run_row(db, run))
             swept = status is Status.CANCELLED and bool(log.sweeps(db, "run = ? LIMIT 1", (run,)))
             found = db.execute(
-                f"SELECT t.id, CAST(e.value AS BLOB), e.status{TASKS_OF_SPANS}{LAST_EVENT}"
+                f"SELECT t.id, CAST(e.value AS BLOB), e.status{TASKS_OF_SPANS}{standing.LAST_EVENT}"
                 f" WHERE s.run = ?1{CHOSEN_SPANS} AND (e.status = ?4 OR ?5 AND ifnull(e.status, 8) > 5)"
                 " ORDER BY s.first, t.id",
                 (run, after, kind, status, swept),
@@ -221,7 +222,7 @@ class SqliteReads:
             ended = (
                 Result(task, status, value if last == status else None)
                 for task, value, last in found
-                if last == status or joins.ending(db, task) is status
+                if last == status or log.ending(db, task) is status
             )
             return _page(ended, lambda r: r.task, after, limit)
 

@@ -16,6 +16,7 @@ from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import Reopened
 from ramify.store.sqlite import commits, joins, keys, rows, runs
 from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.log import ending
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 
@@ -43,7 +44,7 @@ def reopen(
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
     ask = reopening.ReopeningQuestions(
-        ending=lambda task: joins.ending(db, task),
+        ending=lambda task: ending(db, task),
         retake=lambda task: keys.retake(db, _span(db, task), task, now),
         memberships=lambda task: _memberships(db, task),
         join=lambda join, slot: joins.load(db, {join: [slot // PART_SLOTS]})[join],

@@ -60,6 +60,7 @@ FILES = (
     "slots",
     "reads",
     "live",
+    "standings",
     "kin",
     "tail",
     "note",

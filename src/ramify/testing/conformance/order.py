@@ -117,6 +117,16 @@ def every_run_gets_its_turn(house: House) -> None:
 
 
 @case("claim")
+def a_run_that_comes_after_one_was_served_alone_is_next(house: House) -> None:
+    house.any_run(*(house.tasks() for _ in range(4)))
+    worker = house.worker()
+    worker.claim(2)
+    house.clock.advance(1)
+    house.any_run(new := house.tasks())
+    assert _claimed(worker, 1) == [new.first]
+
+
+@case("claim")
 def three_quarters_go_by_rank(house: House) -> None:
     old = house.any_run(*(house.tasks() for _ in range(40)))
     house.clock.advance(1)
