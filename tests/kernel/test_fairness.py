@@ -12,6 +12,7 @@ import pytest
 
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
+from ramify.model.addition import Addition
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
@@ -57,7 +58,7 @@ class Race:
         if self._begun == self._at:
             store = self._shop.store
             held = self._kernel.core.leases.kinds["grind"]
-            store.append(self._jobs, [NewTasks(store.reserve(1), "job", [b"[]"], queue="mail")])
+            store.append([Addition(self._jobs, [NewTasks(store.reserve(1), "job", [b"[]"], queue="mail")])])
             self.before, self.held = self._begun, held
         self._take_time()
 
