@@ -33,7 +33,6 @@ class Race:
         self._shop = Shop(lambda: store)
         self._take_time, self._at = take_time, at
         self._begun = 0
-        self._jobs = store.reserve(1)
         self._kernel: Kernel | None = None
         #: When the job was enqueued: how many had begun, and how many of those that had not were held.
         self.before = self.held = 0
@@ -43,6 +42,7 @@ class Race:
         self._shop.task(self.job)
         tasks = NewTasks(store.reserve(many), "grind", [b"[]"] * many)
         store.start(NewRun(store.reserve(1), order=Order.ANY), [tasks])
+        self._jobs = store.reserve(1)
         store.start(NewRun(self._jobs, order=Order.ANY, endless=True))
 
     def run(self, machine: Machine) -> None:
