@@ -166,7 +166,7 @@ class Current:
         return self._chunk.attempts.get(self._position, 1)
 
     @property
-    def process(self) -> int:
+    def _process(self) -> int:
         """The number of the process that runs it; commands show it in hexadecimal."""
         return self._surroundings.sender.process
 

@@ -67,7 +67,7 @@ def run(ticket: Ticket) -> Any:
 def _this_try(me: Current, ticket: Ticket) -> tuple[int, Any]:
     # Its own end is in the log anyway. If this process dies, this line tells of the try.
     me._notes.add(me, logging.INFO, BEGINS, f"{ticket.task} begins")
-    return me.process, timezone.now()
+    return me._process, timezone.now()
 
 
 def _call(result: TaskResult[Any]) -> str:

@@ -46,14 +46,14 @@ def tell(result: TaskResult[Any], reads: Reads, standing: JobStanding) -> None:
     tries = list(tries_of(reads, standing.row.run, task))
     put(result, status=_STATUSES[standing.state])
     result.errors.extend(_error_of_event(event) for event in events if event.status in _BAD_ENDS)
-    if standing.ended is not None and standing.seq is None:
+    last = events[-1] if events and events[-1].status.is_end else None
+    if standing.ended is not None and last is None:
         result.errors.append(error_of(Failure("Cancelled", "its queue was cancelled"), _path(JobCancelled)))
     commit = None if standing.seq is None else commits.at(standing.seq)
     if commit is not None:
         put(result, finished_at=_moment(commit.at))
-        last = events[-1]
-        was_tried = last.status in (Status.DONE, Status.FAILED)
-        if was_tried and (not tries or tries[-1][0] != commit.process):
+        is_told = bool(tries) and tries[-1][0] == commit.process
+        if last is not None and last.status in (Status.DONE, Status.FAILED) and not is_told:
             # Its line is not there yet, or was never kept.
             tries.append((commit.process, _moment(commit.at - (last.took or 0))))
     begun(result, tries)
