@@ -21,7 +21,7 @@ from tests.simulation.watch import Violation
 from tests.simulation.world import LINKED, World
 
 #: Stories in one test, so that a failure is near and a hang is found: 8 of them and the first 200 are 1,000 in all.
-BATCH, LARGE_BATCH = 100, 250
+BATCH, LARGE_BATCH = 50, 250
 #: In half of them roots wait for each other.
 SEEDS = 2 * LINKED
 KNOWN = [int(line) for line in (Path(__file__).parent / "seeds.txt").read_text().splitlines() if line[:1] != "#"]
