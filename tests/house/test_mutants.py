@@ -106,6 +106,7 @@ def test_tests_that_only_skip_are_broken(root: Path) -> None:
     assert "no test ran to its end" in text
 
 
+@pytest.mark.full
 def test_tests_that_run_over_the_limit_are_ended_with_all_they_started(root: Path) -> None:
     limit = 4 * run_tests(root, ["tests/test_sums.py"]).seconds  # long enough to begin, on a busy machine too
     (root / "tests/test_sums.py").write_text(

@@ -40,7 +40,7 @@ def live(seeds: list[int], record: Callable[[str, object], None]) -> None:
     record("turns", turns)
 
 
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", range(6))
 def test_every_story_keeps_its_promises_and_ends(
     batch: int, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:

@@ -61,8 +61,8 @@ def _settings(examples: int, steps: int) -> settings:
 @pytest.mark.timeout(1800)
 @pytest.mark.usefixtures("width")
 def test_sqlite_does_what_the_reference_does(record_property: Recorder) -> None:
-    run_state_machine_as_test(FaultMachine, settings=_settings(30, 40))
-    record_property("examples", 30)
+    run_state_machine_as_test(FaultMachine, settings=_settings(20, 40))
+    record_property("examples", 20)
 
 
 @pytest.mark.full

@@ -170,12 +170,11 @@ def test_a_job_whose_worker_is_frozen_is_run_elsewhere_and_what_comes_late_chang
         wait_until(lambda: job.ended, "the job to be run here")
     after = engine.enqueue(held.of("").unique("k"), again=True)
     assert after != job
-    events = _events(queue_run())
     thaw(client, process)
-    assert _events(queue_run()) == events
+    assert [event for event in _events(queue_run()) if event[0] == job.id] == [(job.id, Status.DONE)]
     assert (job.state, job.result()) == (JobState.DONE, f"by {os.getpid()}")
-    # The thawed one comes in anew, and may have taken it.
-    assert after.state in (JobState.QUEUED, JobState.RUNNING)
+    # The thawed one comes in anew, and may have taken it, and run it too.
+    assert after.state in (JobState.QUEUED, JobState.RUNNING, JobState.DONE)
     assert engine.enqueue(held.of("").unique("k")) == after, "the late commit does not give up a key that is another's"
     client.kill()
     assert oracle.check(engine._inside.store) == []

@@ -89,7 +89,7 @@ def gate_verdict(answer: str, folder: Path, seed: int, kills: int) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("answer", ["before", "after", "never"])
+@pytest.mark.parametrize("answer", ["before", "after", pytest.param("never", marks=pytest.mark.full)])
 @pytest.mark.parametrize("point", GATE_POINTS)
 def test_a_kill_around_gates_and_sleeps_loses_no_answer_and_no_time(
     point: str, answer: str, tmp_path: Path, clients: Clients
