@@ -89,8 +89,9 @@ def test_a_silent_child_that_computes_is_not_killed_and_is_beaten_for(post: Call
 
 
 def test_a_silent_child_that_does_nothing_is_killed_and_not_beaten_for(post: Callable[[str], Post]) -> None:
-    asleep = post("import signal; signal.pause()")
-    # Its start takes processor time, and is over when it takes no more.
+    # Enough to be counted, which is done in hundredths of a second: its start alone may take less.
+    asleep = post("import signal, time\nwhile time.process_time() < 0.1: pass\nsignal.pause()")
+    # Its start is over when it takes no more processor time.
     used, end = -1.0, time.monotonic() + LONG
     while used != asleep.used() or not used:
         assert time.monotonic() < end, "it does not come to rest"
