@@ -36,14 +36,15 @@ class Watcher:
     async def until(self, ask: Callable[[], T | None]) -> T:
         """Wait until `ask`, called in another thread, gives something."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._lock:
-            self._asks[answer] = ask
-            begins = not self._is_watching
-            self._is_watching = True
         try:
-            if begins:
-                threading.Thread(target=self._watch, name="ramify-watcher", daemon=True).start()
-            else:
+            with self._lock:
+                self._asks[answer] = ask
+                is_asked_at_once = not self._is_watching
+                if not self._is_watching:
+                    threading.Thread(target=self._watch, name="ramify-watcher", daemon=True).start()
+                    # Only now: when no thread could be started, the next one tries it again.
+                    self._is_watching = True
+            if not is_asked_at_once:
                 self._inside.store.wake()
             return await answer
         finally:
