@@ -24,7 +24,8 @@ from bench.pipeline_tasks import GATE, arrivals, engine, gated, prepared, quick
 from ramify import RunState
 
 SEED = 5
-SETTLE = 2.0
+#: A process that has just come looks through the runs twice.
+SETTLE = 5.0
 PAUSE = (0.05, 0.25)
 PATIENCE = 30.0
 PREPARING = 3600.0

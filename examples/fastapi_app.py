@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, HTTPException
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from ramify import Engine, Job, JobState, QueueFull, current
 
@@ -30,6 +30,14 @@ engine.queue("reports", max_pending=1_000)  # who comes when so many wait is tur
 class Wanted(BaseModel):
     customer: str
     days: int
+
+    @field_validator("customer")
+    @classmethod
+    def can_be_written(cls, customer: str) -> str:
+        # JSON can bring half of a character, which could be in no answer; a ValueError would be answered with it.
+        if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in customer):
+            raise HTTPException(422, "the customer has a NUL or half of a character in its name")
+        return customer
 
 
 @engine.task(queue="reports", retries=2)

@@ -17,6 +17,7 @@ from tools.text_rules import (
     module_sizes,
     paths_in_the_map,
     sleeps_in_tests,
+    types_given_to_msgspec,
 )
 from tools.tree import Rule
 from tools.words import banned_names, class_names
@@ -29,6 +30,7 @@ RULES: tuple[Rule, ...] = (
     machine_addresses,
     sleeps_in_tests,
     environment_reads,
+    types_given_to_msgspec,
     banned_names,
     class_names,
     pins,

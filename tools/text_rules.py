@@ -16,6 +16,9 @@ LARGEST_MODULE = 400
 # The one module that may look at the environment; everything else is told by its caller.
 READS_ENVIRONMENT = "src/ramify/cli/config.py"
 
+# The one module that may tell msgspec of a type.
+WORKS_CLASSES_OUT = "src/ramify/model/decoder.py"
+
 # Written so that these lines do not match themselves.
 _MACHINE_PATH = re.compile(r"(?<![\w./~-])/(?:(?:work|root)(?![\w-])|(?:home|Users)/[A-Za-z])")
 _REGISTRY = re.compile(
@@ -83,6 +86,24 @@ def environment_reads(root: Path) -> Iterator[Finding]:
                 case _:
                     continue
             yield Finding(name_of(root, path), node.lineno, f"{spelled}: take it as an argument instead")
+
+
+def types_given_to_msgspec(root: Path) -> Iterator[Finding]:
+    """Only one module lets msgspec work classes out: threads that do so at once crash the interpreter."""
+    for path in modules(root, "src"):
+        if name_of(root, path) == WORKS_CLASSES_OUT:
+            continue
+        for node in ast.walk(parse(path)):
+            match node:
+                case ast.Attribute(value=ast.Name(id="msgspec"), attr="convert"):
+                    spelled = "msgspec.convert"
+                case ast.Attribute(value=ast.Attribute(value=ast.Name(id="msgspec")), attr="Decoder"):
+                    spelled = "Decoder"
+                case ast.Call(func=ast.Attribute(attr="decode"), keywords=named) if any(n.arg == "type" for n in named):
+                    spelled = "decode(type=...)"
+                case _:
+                    continue
+            yield Finding(name_of(root, path), node.lineno, f"{spelled}: use `ramify.model.decoder`")
 
 
 def paths_in_the_map(root: Path) -> Iterator[Finding]:

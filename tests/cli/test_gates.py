@@ -116,6 +116,32 @@ def test_a_gate_of_a_branch_is_answered_by_its_whole_name(desk: Desk, bench: Wor
     assert run["ship"].result == ["0 at dock 0", "1 at dock 1", "2 at dock 2"]
 
 
+def test_the_open_gates_are_told_to_whoever_leaves_out_the_branch(desk: Desk, bench: Workbench) -> None:
+    began(bench, ordering.per_line)
+    said = desk.err("answer", "o-17", "dock", '"dock 1"', code=2)
+    assert "open are weigh[0].dock, weigh[1].dock, weigh[2].dock" in said
+
+
+def test_resolve_takes_nothing_else_for_a_gate_than_an_answer(desk: Desk, bench: Workbench) -> None:
+    run = began(bench)
+    task = str(run["approval"].task)
+    for wrong in ('"yes"', "null", "{}"):
+        assert "the gate 'approval' does not take" in desk.err("resolve", task, "--result", wrong, code=2)
+    desk.out("resolve", task, "--result", '{"approved": true}')
+    bench.drain()
+    assert run["decide"].result == "o-17: yes"
+
+
+def test_status_and_runs_say_which_tasks_failed(desk: Desk, bench: Workbench) -> None:
+    run = began(bench, ordering.in_time)
+    assert desk.json("runs")[0]["reason"] is None
+    bench.advance(timedelta(days=4))
+    bench.drain(raising=False)
+    assert (run.state, run.reason) == (RunState.HALTED, "1 task failed: approval")
+    assert "because: 1 task failed: approval" in desk.out("status", "o-17")
+    assert desk.json("runs")[0]["reason"] == "1 task failed: approval"
+
+
 def test_why_and_status_point_to_the_answer(desk: Desk, bench: Workbench) -> None:
     run = began(bench)
     told = desk.out("why", str(run["approval"].task))

@@ -171,13 +171,24 @@ def test_a_worker_serves_its_queues_in_order(program: Path) -> None:
     assert (program / "noted").read_text() == "h" * 9 + "l" * 9
 
 
-@pytest.mark.parametrize("typed", ["high:3,low", "high:3,high:1", "high,high", "high:0,low:1"])
+@pytest.mark.parametrize(
+    "typed", ["high:3,low", "high:3,high:1", "high,high", "high:0,low:1", "", "high,,low", ":3", "high:x"]
+)
 def test_queues_that_make_no_sense_are_refused(program: Path, typed: str) -> None:
     found = subprocess.run(
         [*RAMIFY, "worker", "walk.py:engine", "--queue", typed], capture_output=True, text=True, timeout=LONG
     )
     assert found.returncode == 2
     assert "queue" in found.stderr
+
+
+@pytest.mark.parametrize("typed", ["nan", "inf", "-1"])
+def test_a_time_to_finish_that_never_ends_or_is_none_is_refused(program: Path, typed: str) -> None:
+    found = subprocess.run(
+        [*RAMIFY, "worker", "walk.py:engine", "--burst", "--grace", typed], capture_output=True, text=True, timeout=LONG
+    )
+    assert found.returncode == 2
+    assert "--grace" in found.stderr
 
 
 def test_a_worker_reloads_when_a_file_changes(program: Path, serve: Callable[..., Serving]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ramify import Engine
 from ramify.engine.address import address_of, load_engine
+from ramify.engine.importing import importing
 from ramify.errors import ConfigError
 
 here = Engine("memory:")
@@ -90,6 +91,33 @@ def test_starting_a_run_while_a_worker_imports_the_module_is_refused_in_one_line
     ran = subprocess.run([sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1
     assert 'put the line under `if __name__ == "__main__":`' in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "engine.enqueue(double.of(1))",
+        "engine.enqueue_many([double.of(1)])",
+        "asyncio.run(engine.aenqueue(double.of(1)))",
+        "asyncio.run(engine.aenqueue_many([double.of(1)]))",
+    ],
+)
+def test_enqueuing_while_a_worker_imports_the_module_is_refused_in_one_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "unguarded.py").write_text(
+        "import asyncio\n"
+        "from ramify import Engine\n"
+        f"engine = Engine({str(tmp_path / 'unguarded.db')!r})\n"
+        "@engine.task\n"
+        "def double(n: int) -> int:\n"
+        "    return 2 * n\n"
+        f"{line}\n"
+    )
+    with (
+        importing("unguarded.py"),
+        pytest.raises(ConfigError, match='put the line under `if __name__ == "__main__":`'),
+    ):
+        load_engine(f"{tmp_path / 'unguarded.py'}:engine")
+    assert not (tmp_path / "unguarded.db").exists()
 
 
 def test_a_program_that_is_piped_in_is_refused_before_anything_is_stored(tmp_path: Path) -> None:

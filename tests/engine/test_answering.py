@@ -63,6 +63,20 @@ def test_a_gate_waits_for_its_answer_and_the_next_step_gets_value_and_answer(ben
     )
 
 
+def test_what_resolves_a_gate_is_checked_like_an_answer(bench: Workbench) -> None:
+    run = began(bench, ordering.approval)
+    for wrong in ("yes", None, {}, object()):
+        with pytest.raises(BadPayload, match="'approval'"):
+            run.resolve("approval", result=wrong)
+    assert gates(bench) == ["approval"]
+    run.resolve("approval", result=Decision(True, "!"), by="ann")
+    bench.drain()
+    assert (run.state, run["decide"].result) == (RunState.DONE, "o-17: yes!")
+    run.resolve("approval", result={"approved": False})
+    bench.drain()
+    assert run["decide"].result == "o-17: no", "also one that had ended"
+
+
 def test_an_answer_may_be_a_plain_value_of_the_same_form(bench: Workbench) -> None:
     run = began(bench, ordering.approval)
     run.answer("approval", {"approved": False})

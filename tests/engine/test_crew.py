@@ -52,6 +52,11 @@ def fall_ill():
 
 arm("entered", fall_ill)
 """
+DYING = f"""{MODULE}
+import os
+
+arm("before-claim", lambda: os._exit(9))
+"""
 CLINGING = f"""{MODULE}
 threading.Thread(target=threading.Event().wait).start()
 """
@@ -186,6 +191,20 @@ def test_children_that_cannot_go_on_end_the_crew_with_their_words(
     watched = watch(SICK, size=2)
     assert watched.ends_within(LONG)
     assert "planted" in str(watched.trouble)
+
+
+def test_children_that_die_as_soon_as_they_have_come_in_are_replaced_ever_more_slowly_however_long_that_took(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(crews, "FIRST_PAUSE", 0.001)
+    watched: list[Watched] = []
+
+    def clock() -> float:
+        # It takes a child a long time to come in, and none to die.
+        return 1_000.0 * len(watched[0].store.reads.processes()) if watched else 0.0
+
+    watched.append(watch(DYING, hung_after=1e9, clock=clock))
+    wait_until(lambda: watched[0].crew._pauses > 2, "a pause before the next one")
 
 
 def test_a_child_that_finds_no_store_any_more_says_so_and_makes_none(tmp_path: Path) -> None:

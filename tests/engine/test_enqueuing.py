@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ramify import BadPayload, Call, ConfigError, Engine, Job, JobState, QueueFull, RunEnded, Stream, Tasks
+from ramify import BadPayload, Call, ConfigError, Engine, Job, JobState, RunState, Stream, Tasks
 from ramify.engine.enqueuing import Enqueuing, Pending
 from ramify.model.addition import Addition
 from ramify.model.task import MAX_PAYLOAD, Appended
@@ -225,6 +225,11 @@ def test_what_is_no_call_is_refused(engine: Engine, stray: Any) -> None:
         engine.enqueue(stray)
     with pytest.raises(ConfigError, match="what is enqueued is a call"):
         engine.enqueue_many([add.of(1), stray])
+    with pytest.raises(ConfigError, match="enqueued as a list"):
+        engine.enqueue_many(stray)
+    one: Any = add.of(1)
+    with pytest.raises(ConfigError, match=r"enqueued as a list, and was given add\(1, 1\)"):
+        engine.enqueue_many(one)
     assert list(engine.jobs()) == []
 
 
@@ -240,10 +245,16 @@ def lambda_like() -> None:
 def test_a_queue_that_was_cancelled_begins_anew(engine: Engine) -> None:
     before = engine.enqueue(add.of(1))
     queue = engine.queue("default")
-    assert queue.run is not None
-    queue.run.cancel("all of it")
+    first = queue.run
+    assert first is not None
+    first.cancel("all of it")
     after = engine.enqueue(add.of(2))
     assert (before.state, after.state) == (JobState.CANCELLED, JobState.QUEUED)
+    assert before.error is not None
+    assert before.error.failure.text == "all of it"
+    assert queue.run is not None
+    assert queue.run.id != first.id
+    assert first.state is RunState.CANCELLED
     assert [job.id for job in engine.jobs()] == [after.id, before.id]
     with engine.working(threads=1):
         assert after.result(30) == 3
@@ -258,63 +269,34 @@ def block() -> None:
     assert GO.wait(30)
 
 
-def test_a_queue_that_ends_while_jobs_run_takes_no_more(engine: Engine) -> None:
+def test_a_queue_that_was_cancelled_begins_anew_while_jobs_of_it_still_run(engine: Engine) -> None:
     BEGAN.clear()
     GO.clear()
-    running = engine.enqueue(block.of())
-    with engine.working(threads=1):
+    running, swept = engine.enqueue_many([block.of(), add.of(1).delay(3_600)])
+    with engine.working(threads=2):
         assert BEGAN.wait(30)
-        run = engine.queue("default").run
-        assert run is not None
-        run.cancel("stop")
-        with pytest.raises(RunEnded, match="draining"):
-            engine.enqueue(block.of())
+        queue = engine.queue("default")
+        old = queue.run
+        assert old is not None
+        old.cancel("stop")
+        _, total_of_them = engine.enqueue_many([add.of(1), elsewhere.of(2)], then=total.of())
+        assert total_of_them.result(30) == 4
+        assert not running.ended
+        assert queue.run is not None
+        assert (queue.run.id != old.id, old.state, queue.run.state) == (True, RunState.DRAINING, RunState.OPEN)
+        assert [job.id for job in engine.jobs(queue="default")][-2:] == [swept.id, running.id]
         GO.set()
-        assert running.wait(30)
-        assert run.wait(30)
-        assert engine.enqueue(block.of()).is_new
+        assert old.wait(30)
+        assert (running.state, swept.state) == (JobState.DONE, JobState.CANCELLED)
+    assert swept.error is not None
+    assert swept.error.failure.text == "stop"
+    assert engine.enqueue(add.of(2)).is_new
 
 
 def test_a_run_with_the_name_of_a_queue_is_not_taken_for_one(engine: Engine) -> None:
     engine.start(add.of(1), name="jobs/default")
     with pytest.raises(ConfigError, match="is no queue of jobs"):
         engine.enqueue(add.of(1))
-
-
-def test_a_full_queue_refuses(engine: Engine) -> None:
-    queue = engine.queue("default", max_pending=3)
-    engine.enqueue_many([add.of(1), add.of(2)])
-    with pytest.raises(QueueFull, match=r"has 2 jobs that have not ended, and takes 3"):
-        engine.enqueue_many([add.of(3), add.of(4)])
-    engine.enqueue(add.of(3))
-    with pytest.raises(QueueFull):
-        asyncio.run(engine.aenqueue(add.of(4)))
-    assert queue.pending == 3
-    engine.enqueue(elsewhere.of(1))
-    with engine.working(threads=1):
-        for job in engine.jobs():
-            job.wait(30)
-    assert engine.enqueue(add.of(5)).is_new
-
-
-def test_a_full_queue_lets_who_enqueues_wait_for_room(engine: Engine) -> None:
-    engine.queue("default", max_pending=2, on_full="block")
-    first = engine.enqueue_many([add.of(1), add.of(2)])
-    with pytest.raises(QueueFull, match="add fewer"):
-        engine.enqueue_many([add.of(n) for n in range(3)])
-    found: list[Job[int]] = []
-    thread = threading.Thread(target=lambda: found.append(engine.enqueue(add.of(3))))
-    thread.start()
-    with engine.working(threads=1):
-        thread.join(30)
-        assert found[0].result(30) == 4
-    assert all(job.state is JobState.DONE for job in first)
-
-
-@pytest.mark.parametrize("options", [{"max_pending": 0}, {"max_pending": True}, {"max_pending": 1, "on_full": "drop"}])
-def test_bounds_that_make_no_sense_are_refused(engine: Engine, options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="give"):
-        engine.queue("default", **options)
 
 
 def test_what_is_too_large_is_refused_and_says_so(engine: Engine) -> None:

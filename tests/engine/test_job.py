@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -111,6 +113,14 @@ def test_a_result_that_does_not_come_in_time_is_a_time_out(engine: Engine) -> No
     with pytest.raises(TimeoutError, match=r"has not ended after 0\.01 seconds; it goes on"):
         job.result(0.01)
     assert not job.wait(0)
+
+
+@pytest.mark.parametrize("timeout", ["x", True, float("nan"), timedelta(seconds=1)])
+def test_what_is_no_time_to_wait_is_refused(engine: Engine, timeout: Any) -> None:
+    job = engine.enqueue(add.of(1))
+    for wait in (job.result, job.wait):
+        with pytest.raises(ConfigError, match=r"timeout=.*give a number of seconds"):
+            wait(timeout)
 
 
 def test_a_job_that_failed_raises_and_is_tried_again(engine: Engine) -> None:

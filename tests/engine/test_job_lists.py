@@ -33,7 +33,7 @@ def test_no_job_is_before_all_that_can_be(engine: Engine) -> None:
     assert list(engine.jobs(before=-1)) == []
 
 
-@pytest.mark.parametrize("wrong", [{"before": "x"}, {"queue": 5}, {"key": 5}, {"headers": "x"}])
+@pytest.mark.parametrize("wrong", [{"before": "x"}, {"kind": 5}, {"queue": 5}, {"key": 5}, {"headers": "x"}])
 def test_what_cannot_be_asked_for_is_refused_by_name(engine: Engine, wrong: Any) -> None:
     (name,) = wrong
     with pytest.raises(ConfigError, match=rf"jobs\({name}="):

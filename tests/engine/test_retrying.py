@@ -1,12 +1,16 @@
 """Trying again: what a retry takes with it, and how the run ends then."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from ramify import Engine, RunCancelled, RunState, Stream, Tasks, current
+from ramify import Engine, Run, RunCancelled, RunState, Stream, Tasks, current, steps
 from ramify.engine import retrying
+from ramify.model.event import Status
+from ramify.model.join import Ends
 from ramify.shapes.start import How
+from ramify.testing.conformance.house import Worker
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
 from tests.engine.jobs import collect, fork, fork_always, fragile, jobs
@@ -15,6 +19,8 @@ from tests.kernel.shop import wait_until
 nested = Tasks()
 #: `grow` stops its run when it comes to these.
 stops: set[int] = set()
+#: How the tasks of a run had ended, by those that follow its end.
+told: list[Ends] = []
 
 
 @nested.task
@@ -25,6 +31,11 @@ def grow(n: int) -> int | None:
         return n
     current().spawn(grow.of(n - 1), grow.of(n - 2), then=add.of())
     return None
+
+
+@nested.task
+def tell_ends() -> None:
+    told.append(current().run.ends)
 
 
 @nested.task
@@ -48,6 +59,48 @@ def engine(make: Make) -> Iterator[Engine]:
     yield make(jobs, nested)
     known.broken.clear()
     stops.clear()
+
+
+def quarantined(engine: Engine, run: Run[Any], kind: str) -> None:
+    """Let the tasks of a kind that are ready end like those whose process died too often."""
+    worker = Worker(engine._inside.store)
+    worker.end(worker.take(kinds=[kind]), status=Status.QUARANTINED)
+    worker.store.leave(worker.process)
+
+
+def test_a_retry_of_a_pipeline_or_a_dag_takes_what_was_quarantined(engine: Engine) -> None:
+    dag = engine.dag("d")
+    dag.add(fragile.of("b"), after=[dag.add(fragile.of("a"), id="first")])
+    roots: list[Any] = [engine.pipeline("p", steps(fragile, id="first").chain(fragile)).of("a"), dag.of()]
+    for name, root in enumerate(roots):
+        run = engine.start(root, name=f"{name}")
+        quarantined(engine, run, "fragile")
+        run = engine.run(root, name=f"{name}")
+        assert (run["first"].state, run["fragile"].state) == ("quarantined", "skipped")
+        assert run.retry(reason="mended").tasks > 0
+        assert engine.run(root, name=f"{name}").state is RunState.DONE
+
+
+def test_a_retry_of_a_run_that_expands_leaves_what_was_quarantined(engine: Engine) -> None:
+    run = engine.start(fragile.of("a"), name="r")
+    quarantined(engine, run, "fragile")
+    assert engine.run(fragile.of("a"), name="r").state is RunState.FAILED
+    assert (run.retry().tasks, run.retry(quarantined=True).tasks) == (0, 1)
+
+
+def test_what_followed_an_earlier_end_of_a_run_does_not_count_among_its_ends(engine: Engine) -> None:
+    known.broken |= {"a"}
+    told.clear()
+    dag = engine.dag("d")
+    dag.add(fragile.of("a"))
+    dag.on_end(tell_ends.of())
+    dag.on_end(tell_ends.of())
+    run = engine.run(dag.of(), name="d", threads=1)
+    assert told == [Ends(0, 1, 0, 0)] * 2
+    known.broken.clear()
+    run.retry(reason="mended")
+    engine.run(dag.of(), name="d", threads=1)
+    assert told[2:] == [Ends(1, 0, 0, 0)] * 2
 
 
 def test_a_cancelled_run_does_not_end_as_done_because_one_of_its_tasks_was_retried(engine: Engine) -> None:

@@ -161,3 +161,8 @@ def test_reports_are_listed_and_cancelled_and_unknown_ones_are_not_found(site: S
             assert client.get(f"/reports/{odd}").status_code == 404
             assert client.delete(f"/reports/{odd}").status_code == 404
         assert client.get("/reports", params={"state": "lost"}).status_code == 422
+
+        for body in (r'{"customer": "b\udc80", "days": 1}', r'{"customer": "b\u0000", "days": 1}'):
+            answer = client.post("/reports", content=body, headers={"content-type": "application/json"})
+            assert answer.status_code == 422
+        assert listed(client) == [anew["id"], bob, long]

@@ -18,6 +18,7 @@ from tools.text_rules import (
     module_sizes,
     paths_in_the_map,
     sleeps_in_tests,
+    types_given_to_msgspec,
 )
 from tools.tree import Rule, files, name_of
 from tools.words import banned_names, banned_words, class_names
@@ -95,6 +96,27 @@ PLANTED = [
     ),
     Planted("a read of the environment", environment_reads, MODULE, "import os\nos.environ['A']\n", ":2: os.environ"),
     Planted("an import of the environment", environment_reads, MODULE, "from os import getenv\n", "from os import"),
+    Planted(
+        "a type given to msgspec",
+        types_given_to_msgspec,
+        MODULE,
+        "import msgspec\nmsgspec.json.decode(b'1', type=int)\n",
+        ":2: decode(type=...)",
+    ),
+    Planted(
+        "a decoder of its own",
+        types_given_to_msgspec,
+        MODULE,
+        "import msgspec\nmsgspec.json.Decoder(int)\n",
+        ":2: Decoder",
+    ),
+    Planted(
+        "a conversion by msgspec",
+        types_given_to_msgspec,
+        MODULE,
+        "import msgspec\nmsgspec.convert(1, int)\n",
+        ":2: msgspec",
+    ),
     Planted("a banned function", banned_names, MODULE, "def load_data(): ...\n", "load_data"),
     Planted("a banned class in the plural", banned_names, MODULE, "class TaskManagers: ...\n", "'manager'"),
     Planted("a banned argument", banned_names, MODULE, "def f(data): ...\n", "'data'"),

@@ -137,6 +137,19 @@ def test_a_run_that_was_left_before_its_end_was_noticed_is_said_to_be_left(house
     assert waits_in_words(status_of(house.store, run)) == "nobody is working on it; start it again with the same line"
 
 
+def test_a_queue_without_jobs_waits_and_nobody_is_missed(house: House) -> None:
+    run = house.any_run(endless=True)
+    status = status_of(house.store, run)
+    assert status.phase is Phase.WAITING
+    assert waits_in_words(status) is None
+
+
+def test_a_queue_with_jobs_that_nobody_works_on_wants_a_worker(house: House) -> None:
+    status = status_of(house.store, house.any_run(house.tasks(1), endless=True))
+    assert status.phase is Phase.UNATTENDED
+    assert waits_in_words(status) == "1 ready; nobody is working on it; start a worker: `ramify worker FILE:ENGINE`"
+
+
 def test_what_is_parked_is_not_due(house: House) -> None:
     run = house.run(house.tasks(2, due=PARKED))
     status = status_of(house.store, run)

@@ -297,6 +297,22 @@ def test_an_attempt_may_leave_so_many_lines_and_then_says_so_once(quick: Shop) -
         assert "more than 5 lines" in texts[5]
 
 
+def test_what_is_said_of_progress_is_kept_however_much_was_logged_and_takes_no_line_of_it(quick: Shop) -> None:
+    def talk() -> None:
+        current().progress(1, 2, "files")
+        for n in range(3):
+            current().log.info("%s", n)
+        # Its end is not held back for a second, but once.
+        for _ in range(100):
+            current().progress(2, 2, "files")
+
+    run = quick.run(quick.task(talk).of(), log_lines=2)
+    said = [(line.logger, line.text) for line in lines(quick, run)]
+    assert [text for logger, text in said if logger == "ramify.progress"] == ["1 of 2 files", "2 of 2 files"]
+    assert [text for logger, text in said if logger != "ramify.progress"][:2] == ["0", "1"]
+    assert len(said) == 5
+
+
 def test_the_level_of_what_is_stored_can_be_chosen(quick: Shop) -> None:
     def talk() -> None:
         current().log.debug("fine")

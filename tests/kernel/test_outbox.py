@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from ramify.kernel.continuations import floor
 from ramify.kernel.offspring import Offspring
 from ramify.kernel.outbox import Finished, part_of
 from ramify.kernel.work import Chunk, Ran
 from ramify.model.call import Call, Group
 from ramify.model.commit import check_part
 from ramify.model.context import SetValue
-from ramify.model.event import Status
+from ramify.model.event import History, Status
 from ramify.model.policy import SECOND
+from ramify.model.task import MAX_ID
 from tests.kernel.claims import SIGNATURE, claim, handler
 
 GROUP = Group("work", SIGNATURE)
@@ -32,8 +34,9 @@ class Ids:
     def __init__(self) -> None:
         self._next = 500
 
-    def __call__(self, many: int) -> int:
-        first, self._next = self._next, self._next + many
+    def __call__(self, many: int, above: int) -> int:
+        first = max(self._next, above + 1)
+        self._next = first + many
         return first
 
 
@@ -111,3 +114,13 @@ def test_what_tasks_set_goes_with_their_ends() -> None:
     finished.done(ran(list(claim().tasks[1:2]), offspring=offspring))
     part = check_part(part_of(finished, Ids(), NOW))
     assert part.sets == [SetValue(claim().tasks[1], "total", b"1")]
+
+
+def test_continuations_lie_above_the_tasks_that_they_go_on_for_and_above_those_of_earlier_lives() -> None:
+    held = claim()
+    first, second = held.tasks[:2]
+    assert floor(held, ()) == 0
+    assert floor(held, (second, first)) == max(first, second)
+    again = claim(history={first: History(life=2)})
+    assert floor(again, (first,)) == MAX_ID
+    assert floor(again, (second,)) == second

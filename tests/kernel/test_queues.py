@@ -119,7 +119,9 @@ def test_suspects_of_one_queue_are_not_forgotten_over_another() -> None:
     assert turns.suspects
 
 
-@pytest.mark.parametrize("given", ["high", ["high", "high"], {"high": 0}, {"high": True}, {"high": 1.5}])
+@pytest.mark.parametrize(
+    "given", ["high", 5, ["high", "high"], [""], [5], {""}, {"": 1}, {"high": 0}, {"high": True}, {"high": 1.5}]
+)
 def test_what_makes_no_sense_is_refused(given: Any) -> None:
     with pytest.raises(ConfigError, match="queues="):
         Queues.of(given)

@@ -97,7 +97,7 @@ def test_what_did_not_come_to_an_end_has_no_time() -> None:
     finished = Finished(chunk.claim)
     finished.done(ran)
     finished.add(tasks[2], Status.FAILED, None)
-    assert part_of(finished, lambda many: 1, 0).took == ran.times
+    assert part_of(finished, lambda many, above: 1, 0).took == ran.times
     assert Ran(chunk, others=[(tasks[0], Interrupted())], seconds=3.0).times == {}
     assert Ran(chunk, [tasks[0]], seconds=UNTIMED / 1_000_000).times == {}
     assert Ran(chunk, [tasks[0]], seconds=1.5).times == {tasks[0]: 1_500_000}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ramify.kernel.settings import LaunchedRuns
 from ramify.kernel.steps import Look, Move
 from ramify.kernel.tuning import IDLE_LOOK_PAUSE, LONGEST_LOOK_PAUSE, LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
 from ramify.kernel.watch import Watch
@@ -181,3 +182,15 @@ def test_a_rest_in_which_nothing_changed_is_no_reason_to_look() -> None:
     # Once at the beginning, and now and then.
     assert store.looks <= 2 + (time.monotonic() - began) / LOOK_EVERY
     shop.close()
+
+
+def test_a_run_that_was_launched_is_asked_once_until_it_answers_and_no_more_when_it_has_ended() -> None:
+    launched = LaunchedRuns()
+    watch = Watch([1], awaits=True, launched=launched)
+    assert watch.look(0.0, idle=True) == Move(((1, -1),))
+    launched.add(2)
+    watch.stirred()
+    assert watch.look(100.0, idle=True) == Move(((1, -1), (2, -1)))
+    watch.advanced(2, Advanced(RunState.DONE, 0, moved=True), 100.0)
+    watch.stirred()
+    assert watch.look(200.0, idle=True) == Move(((1, -1),))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ramify import ConfigError, Engine, RunState, Settled, Stream, UnknownTask
+from ramify import ConfigError, Engine, RunState, Settled, Stream, Tasks, UnknownTask
 from ramify.testing import using
 
 engine = Engine("memory:")
@@ -212,18 +212,18 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
 
 def test_a_changed_dag_under_an_unfinished_name_is_refused_with_what_changed(here: Engine) -> None:
     here.start(dag.of(), name="r")
-    other = here.dag("sums")
+    other = Tasks().dag("sums")
     first = other.add(numbers.of())
     other.map(times.of(first.each, 11), id="tens")
     other.add(words.of(7), id="spare")
     with pytest.raises(ConfigError, match=re.escape("(new: spare; gone: free, twice, total and words; changed: tens)")):
         here.start(other.of(), name="r")
     # The same nodes, of which one waits for another one more.
-    again = here.dag("sums")
+    again = Tasks().dag("sums")
     again.include(dag)
     again["free"].after(again["numbers"])
     with pytest.raises(ConfigError, match="its nodes wait for others than before"):
         here.start(again.of(), name="r")
-    same = here.dag("sums")
+    same = Tasks().dag("sums")
     same.include(dag)
     assert here.start(same.of(), name="r").begun is not None

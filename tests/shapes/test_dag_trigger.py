@@ -95,11 +95,21 @@ def test_nothing_is_started_for_want_of_a_result_that_was_skipped(both: Engine) 
     assert both.find("x/on_day") is None
 
 
-def test_a_run_of_that_name_is_taken_as_started(both: Engine) -> None:
-    """What a kill between the start of the other run and the commit of the trigger leaves behind."""
-    there = both.start(anything.of("something else"), name="etl-0105/report")
-    run = both.run(etl(both).of(day=DAY), name="etl-0105")
+def test_a_run_of_that_name_with_the_same_roots_is_taken_as_started(both: Engine) -> None:
+    dag, other = etl(both), report(both)
+    there = both.start(other.of(day=DAY, rows=7), name="etl-0105/report")
+    run = both.run(dag.of(day=DAY), name="etl-0105")
     assert run["trigger:report"].result == there.id
+    assert len(named(both)) == 2
+
+
+def test_a_run_of_that_name_with_other_roots_is_not_taken_for_the_one_to_be_started(both: Engine) -> None:
+    both.start(anything.of("something else"), name="etl-0105/report")
+    run = both.run(etl(both).of(day=DAY), name="etl-0105")
+    error = run["trigger:report"].error
+    assert error is not None
+    assert "'etl-0105/report'" in str(error)
+    assert "exists with other roots" in str(error)
     assert len(named(both)) == 2
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ramify import ConfigError, Engine, Fatal, RunState, Stream, Tasks, steps
+from ramify import ConfigError, Engine, Fatal, Pipeline, Route, RunState, Steps, Stream, Tasks, steps
 from ramify.testing import using
 from ramify.testing.using import Workbench
 
@@ -17,6 +18,10 @@ NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 family = Tasks()
 #: What fails, for as long as it is in here.
 broken: set[str] = set()
+#: What tasks were called with, and what one is to give.
+noted: list[int] = []
+attempts_of_double: list[int] = []
+inputs: list[int] = []
 
 
 @family.task
@@ -40,9 +45,41 @@ def upper(text: str) -> str:
 @family.task(retries=0)
 def double(number: int) -> int:
     """Twice as much."""
+    attempts_of_double.append(number)
     if "double" in broken:
         raise Fatal("it is broken")
     return 2 * number
+
+
+@family.task
+def sized(text: str) -> Route[str]:
+    """Which way a text goes."""
+    return Route("short" if len(text) < 5 else "long", text)
+
+
+@family.task
+def joined(parts: list[Any]) -> str:
+    """All in one."""
+    return "".join(map(str, parts))
+
+
+@family.task
+def note(number: int) -> int:
+    """The same, noted."""
+    noted.append(number)
+    return number
+
+
+@family.task
+def given(number: int) -> int:
+    """What is put in, whatever was asked for."""
+    return inputs[-1]
+
+
+@family.task
+def allowed(number: int, answer: bool) -> int:
+    """The same, if that is allowed."""
+    return number if answer else 0
 
 
 @family.task
@@ -53,7 +90,12 @@ def total(numbers: Stream[int]) -> int:
 
 @pytest.fixture(autouse=True)
 def nothing_is_broken() -> None:
-    broken.clear()
+    for each in (broken, noted, attempts_of_double, inputs):
+        each.clear()
+
+
+def generations(engine: Engine, name: str) -> list[int]:
+    return sorted(run._stored.generation for run in engine.runs() if run.name == name)
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -86,9 +128,9 @@ def test_a_step_runs_a_task_or_a_dag_with_one_param(bench: Workbench) -> None:
     assert {each.name for each in engine.runs()} == {"p", "p/task", "p/twice"}
 
 
-def test_a_run_that_does_not_end_well_halts_the_step_and_a_revival_runs_it_anew(bench: Workbench) -> None:
+def test_a_revival_tries_again_what_failed_in_the_run_of_a_step_and_nothing_else(bench: Workbench) -> None:
     engine = bench.engine
-    inner = engine.pipeline("inner", steps(double))
+    inner = engine.pipeline("inner", steps(note).chain(double))
     run = engine.start(engine.pipeline("p", steps(length).run(inner).chain(double)).of("abc"), name="p")
     broken.add("double")
     bench.finish()
@@ -97,6 +139,24 @@ def test_a_run_that_does_not_end_well_halts_the_step_and_a_revival_runs_it_anew(
     assert error is not None
     assert "p/inner" in str(error)
     assert "ended as halted" in str(error)
+    run.retry(reason="mended, as they say")
+    bench.finish()
+    assert run.state is RunState.HALTED, "it is tried once for each revival"
+    assert attempts_of_double == [3, 3]
+    broken.clear()
+    run.retry(reason="mended")
+    bench.finish()
+    assert (run.state, run["double"].result) == (RunState.DONE, 12)
+    assert noted == [3], "what was done in it is not repeated"
+    assert generations(engine, "p/inner") == [1]
+
+
+def test_a_revival_takes_a_run_that_somebody_else_has_mended(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double))
+    run = engine.start(engine.pipeline("p", steps(length).run(inner).chain(double)).of("abc"), name="p")
+    broken.add("double")
+    bench.finish()
     broken.clear()
     other = engine.find("p/inner")
     assert other is not None
@@ -105,6 +165,144 @@ def test_a_run_that_does_not_end_well_halts_the_step_and_a_revival_runs_it_anew(
     run.retry(reason="mended")
     bench.finish()
     assert (run.state, run["double"].result) == (RunState.DONE, 12)
+    assert attempts_of_double == [3, 3, 6]
+
+
+def test_a_revival_runs_anew_what_was_cancelled(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double).gate("go", bool).chain(allowed))
+    run = engine.start(engine.pipeline("p", steps(length).run(inner)).of("abc"), name="p")
+    bench.drain()
+    first = engine.find("p/inner")
+    assert first is not None
+    first.cancel("not like this")
+    bench.finish()
+    assert run.state is RunState.HALTED
+    run.retry(reason="like this")
+    bench.drain()
+    second = engine.find("p/inner")
+    assert second is not None
+    assert second.id != first.id
+    second.answer("go", True)
+    bench.finish()
+    assert (run.state, run["inner"].result) == (RunState.DONE, 6)
+    assert generations(engine, "p/inner") == [1, 2]
+
+
+def test_other_input_runs_it_anew_and_the_old_result_is_not_taken(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double))
+    run = engine.start(engine.pipeline("p", steps(given).run(inner)).of(0), name="p")
+    inputs[:] = [3]
+    broken.add("double")
+    bench.finish()
+    assert run.state is RunState.HALTED
+    broken.clear()
+    for number, generation in ((4, 2), (5, 3)):
+        inputs[:] = [number]
+        run.retry("given", reason="other input")
+        bench.finish()
+        assert (run.state, run["inner"].result) == (RunState.DONE, 2 * number)
+        assert generations(engine, "p/inner")[-1] == generation
+
+
+def test_a_run_that_goes_on_with_other_input_is_not_waited_for(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double).gate("go", bool).chain(allowed))
+    run = engine.start(engine.pipeline("p", steps(given).run(inner)).of(0), name="p")
+    inputs[:] = [3]
+    bench.drain()
+    inputs[:] = [4]
+    run.retry("given", reason="other input")
+    bench.finish()
+    error = run["inner"].error
+    assert error is not None
+    assert "goes on with what it was started with" in str(error)
+    first = engine.find("p/inner")
+    assert first is not None
+    first.cancel("its input was wrong")
+    run.retry(reason="it is gone")
+    bench.drain()
+    second = engine.find("p/inner")
+    assert second is not None
+    second.answer("go", True)
+    bench.finish()
+    assert (run.state, run["inner"].result) == (RunState.DONE, 8)
+
+
+def test_a_run_of_somebody_else_under_that_name_is_refused(bench: Workbench) -> None:
+    engine = bench.engine
+    engine.run(engine.pipeline("alien", steps(upper)).of("something else"), name="p/inner")
+    run = engine.start(
+        engine.pipeline("p", steps(length).run(engine.pipeline("inner", steps(double)))).of("a"), name="p"
+    )
+    bench.finish()
+    assert run.state is RunState.HALTED
+    assert "run 'p/inner'" in str(run["inner"].error)
+    assert "exists with other roots" in str(run["inner"].error)
+
+
+def test_a_run_goes_on_as_it_was_when_its_pipeline_is_defined_anew_meanwhile(tmp_path: Path) -> None:
+    first = steps(double).gate("go", bool).chain(allowed)
+    for number, inner in enumerate((first, first.chain(note))):
+        engine = Engine("memory:", include=[family])
+        outer = engine.pipeline("p", steps(length).run(engine.pipeline("inner", inner)))
+        with using(engine, str(tmp_path / "s.db"), now=NOON + number * timedelta(hours=1)) as bench:
+            run = engine.find("p") or engine.start(outer.of("abc"), name="p")
+            bench.drain()
+            bench.advance(timedelta(minutes=2))
+            bench.drain()
+            if number:
+                other = engine.find("p/inner")
+                assert other is not None
+                other.answer("go", True)
+                bench.finish()
+                assert (run.state, run["inner"].result, noted) == (RunState.DONE, 6, [])
+
+
+def test_a_route_that_comes_out_of_another_run_is_followed(bench: Workbench) -> None:
+    engine = bench.engine
+    dag = engine.dag("dag")
+    dag.add(sized.of(dag.param("text", str)))
+    piped = engine.pipeline("piped", steps(sized))
+    ways = engine.pipeline("ways", steps(upper).divert({"A": sized}, otherwise=sized))
+    for other in (dag, piped, ways, sized):
+        there = steps(upper).run(other, id="other").divert({"short": length}, otherwise=upper)
+        name = f"outer {getattr(other, 'name', 'task')}"
+        run = engine.start(engine.pipeline(name, there).of("abc"), name=name)
+        bench.finish()
+        assert (run.state, run["length"].state) == (RunState.DONE, "done"), name
+
+
+def test_what_came_of_ways_that_stay_apart_is_what_the_one_that_was_taken_gave(bench: Workbench) -> None:
+    engine = bench.engine
+    long = steps(upper).divide([upper, length]).combine(joined).chain(upper)
+    ways = steps(sized).divert({"short": steps(length).chain(double)}, otherwise=long)
+    outer = engine.pipeline("outer", steps(upper).run(engine.pipeline("ways", ways)))
+    for text, result in (("ab", 4), ("abcdefgh", "ABCDEFGH8")):
+        run = engine.start(outer.of(text), name=text)
+        bench.finish()
+        assert (run.state, run["ways"].result) == (RunState.DONE, result)
+
+
+def test_what_came_of_branches_that_stay_apart_is_all_of_it(bench: Workbench) -> None:
+    engine = bench.engine
+    apart = engine.pipeline("apart", steps(upper).divide([length, upper]))
+    each = engine.pipeline("each", steps(length).chain(words).expand(length))
+    run = engine.start(
+        engine.pipeline("outer", steps(upper).divide([steps(upper).run(apart), steps(upper).run(each)])).of("ab"),
+        name="o",
+    )
+    bench.finish()
+    assert (run["apart"].result, run["each"].result) == ({"length": 2, "upper#2": "AB"}, [1, 2])
+
+
+def test_the_longest_names_can_be_run_in_branches_of_the_longest_names(bench: Workbench) -> None:
+    engine = bench.engine
+    branch = steps(length, id="b" * 255).run(double, id="c" * 255)
+    run = engine.start(engine.pipeline("p", steps(words).expand(branch).collapse(total)).of(2), name="o" * 255)
+    bench.finish()
+    assert (run.state, run["total"].result) == (RunState.DONE, 6)
 
 
 def test_one_run_works_on_those_that_its_steps_start(tmp_path: Path) -> None:
@@ -118,10 +316,50 @@ def test_one_run_works_on_those_that_its_steps_start(tmp_path: Path) -> None:
 
 def test_pipelines_that_would_run_each_other_for_ever_are_refused() -> None:
     engine = Engine("memory:", include=[family])
-    first = engine.pipeline("first", steps(double))
-    second = engine.pipeline("second", steps(double).run(first))
+
+    def first(of: Steps[Any, Any, Any]) -> Pipeline[Any, Any]:
+        return engine.pipeline("first", of)
+
+    second = engine.pipeline("second", steps(double).run(first(steps(double))))
     with pytest.raises(ConfigError, match="first would start itself: first -> second -> first"):
-        engine.pipeline("first", steps(words).expand(steps(length).run(second)))
+        first(steps(words).expand(steps(length).run(second)))
+
+
+def test_a_name_means_one_pipeline_or_dag_of_a_program() -> None:
+    shared = Tasks(include=[family])
+    engine = Engine("memory:", include=[shared])
+    kept = shared.pipeline("twice", steps(double))
+    for define in (
+        lambda: engine.pipeline("twice", steps(length).chain(double)),
+        lambda: engine.dag("twice"),
+        lambda: shared.dag("twice"),
+    ):
+        with pytest.raises(
+            ConfigError, match=r"two pipelines or DAGs are called 'twice': .*py:\d+ and .*py:\d+; rename"
+        ):
+            define()
+    other = Tasks()
+    another = other.dag("twice")
+    with pytest.raises(ConfigError, match="two pipelines or DAGs are called 'twice'"):
+        engine.include(other)
+    del kept, another
+    assert engine.dag("twice") is not None, "of one that nobody has any more the name is free"
+
+
+def test_what_is_defined_again_at_the_same_place_is_the_one_that_runs(bench: Workbench) -> None:
+    engine = bench.engine
+
+    def inner(of: Steps[Any, Any, Any]) -> Pipeline[Any, Any]:
+        return engine.pipeline("inner", of)
+
+    first = inner(steps(double))
+    outer = engine.pipeline("outer", steps(length).run(first))
+    inner(steps(double).chain(double))
+    runs = [engine.start(outer.of("abc"), name="newest")]
+    bench.finish()
+    runs.append(engine.start(engine.pipeline("again", steps(length).run(first)).of("abc"), name="named"))
+    bench.finish()
+    assert [run["inner"].result for run in runs] == [12, 6]
 
 
 def test_a_dag_of_several_params_or_something_that_is_none_of_these_is_refused(bench: Workbench) -> None:

@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: engine.pipeline("p", anyhow),
         "give steps, such as steps(one).chain(…)",
     ),
-    "not started: nothing": (lambda: engine.pipeline("p", None), "give steps, such as steps(task).chain(…)"),  # type: ignore[arg-type]
+    "not started: nothing": (lambda: engine.pipeline("p", None), "give steps, such as steps(task).chain(…)"),  # type: ignore[call-overload]
     "no name": (lambda: engine.pipeline("", steps(one)), "the name of a pipeline is empty; give it a name"),
     "started twice": (lambda: steps(steps(anyhow)), "steps(steps(…)): these have begun already; go on with chain(…)"),  # type: ignore[arg-type]
     "started in the middle": (
@@ -196,7 +196,29 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: pipeline(steps(one).gate("x", bool).chain(two).gate("x", bool).chain(two)),
         "p: it has a node 'x' already; give this one another id",
     ),
-    "an empty id": (lambda: steps(one).chain(one, id=""), "chain(one, id=''): give a text that is not empty"),
+    "an empty id": (lambda: steps(one).chain(one, id=""), "chain(one, id=…): an id is empty; give it a name"),
+    "an id that is too long": (lambda: steps(one, id="x" * 256), "steps(one, id=…): an id has 256 characters; at most"),
+    "an id that no store keeps": (
+        lambda: steps(many).expand(steps(one).run(one, id="a\0b")),
+        "run: a name 'a\\x00b' holds a NUL or a lone surrogate",
+    ),
+    "a step that no store keeps": (lambda: steps(one).chain(one, id="\ud800"), "holds a NUL or a lone surrogate"),
+    "a gate like a step before it": (
+        lambda: pipeline(steps(one).gate("one", bool)),
+        "p: it has a node 'one' already; give this one another id",
+    ),
+    "an id like a step before it": (
+        lambda: pipeline(steps(one).chain(one, id="one")),
+        "p: it has a node 'one' already; give this one another id",
+    ),
+    "a sleep behind a gate": (
+        lambda: steps(one).gate("a", bool).sleep(timedelta(1)),
+        "gate('a') must be followed by a step, which gets the value and the answer: chain(…)",
+    ),
+    "a sleep behind the gate of a branch": (
+        lambda: pipeline(steps(one).divide([steps(one).gate("a", bool)]).sleep(timedelta(1))),
+        "gate('a') must be followed by a step, which gets the value and the answer: chain(…)",
+    ),
     "an unknown option": (
         lambda: steps(one, retires=3),  # type: ignore[call-arg]
         "steps(one, retires=…): a step has the options id, retries, timeout, delay, priority, queue, lane, headers",

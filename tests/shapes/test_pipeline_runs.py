@@ -619,6 +619,19 @@ def test_whoever_serves_the_steps_serves_what_is_between_them(both: Engine) -> N
     assert started.state is RunState.DONE
 
 
+def test_what_is_collapsed_is_found_whoever_has_the_larger_ids(both: Engine) -> None:
+    made = both.pipeline("p", steps(many).expand(steps(one).chain(more)).collapse(listed))
+    with both.working(threads=1):
+        first = both.start(made.of(2), name="first")
+        assert first.wait(30)
+        # Those who work have ids left of before the next run began.
+        both._inside.store.reserve(100_000)
+        both._inside._ids = None
+        second = both.start(made.of(3), name="second")
+        assert second.wait(30)
+    assert [last(each, "listed") for each in (first, second)] == [[[1, 2]], [[1, 2, 3]]]
+
+
 def test_two_runs_of_one_pipeline_do_not_mix(both: Engine) -> None:
     made = both.pipeline("p", steps(many).expand(steps(one).chain(more)).collapse(listed))
     with both.working(threads=2):

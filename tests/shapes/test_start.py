@@ -17,8 +17,9 @@ from ramify.model.decision import Said
 from ramify.model.process import NewProcess, new_process_id
 from ramify.model.run import Follows, Order, Owner, RunState, StoredRun
 from ramify.shapes import start
+from ramify.shapes.bounds import Bounds
 from ramify.shapes.owner import is_gone, is_here, this_program
-from ramify.shapes.start import Ask, Begun, Bounds, How, add, begin
+from ramify.shapes.start import Ask, Begun, How, add, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store

@@ -164,7 +164,9 @@ assert_type(engine.pipeline("slept", slept).of("x"), PipelinePlan[str])
 
 # What is open may stay so at the end, and options go with any step.
 open_end = engine.pipeline("open", steps(lines, retries=3).expand(pack, id="parcel", max_items=9))
-assert_type(open_end.of("x"), PipelinePlan[float])
+assert_type(open_end.of("x"), PipelinePlan[Any])
+one_way = engine.pipeline("one way", gated.divert({"ship": count}, otherwise=steps(lines).expand(pack).collapse(ship)))
+assert_type(one_way.of("x"), PipelinePlan[int | str])
 
 
 def shared(order: Steps[[str], str, Any]) -> Steps[[str], str, Any]:

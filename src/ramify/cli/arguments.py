@@ -17,6 +17,7 @@ from ramify.cli.visit import Wrong
 from ramify.engine.task import Task
 from ramify.model.call import Call
 from ramify.model.codec import annotations_of
+from ramify.model.decoder import converter
 
 AnyTask = Task[..., Any, Any]
 
@@ -77,7 +78,7 @@ def _converted(task: AnyTask, tree: object, name: str, annotation: Any) -> Any:
 
 
 def _lax(tree: object, annotation: Any) -> Any:
-    return msgspec.convert(tree, annotation, strict=False, dec_hook=_rebuild, str_keys=True)
+    return converter(annotation, _rebuild, strict=False, str_keys=True)(tree)
 
 
 def _rebuild(annotation: Any, tree: object) -> object:

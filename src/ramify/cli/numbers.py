@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
+from typing import cast
 
 import click
 
@@ -27,7 +29,20 @@ class _Age(click.ParamType[timedelta]):
         return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
+class _Seconds(click.FloatRange):
+    """A length of time that ends."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """From what was typed."""
+        seconds = super().convert(cast("float", value), param, ctx)
+        if not math.isfinite(seconds):
+            self.fail(f"{value!a} is no number of seconds", param, ctx)
+        return seconds
+
+
 AGE = _Age()
+#: 0 or more.
+SECONDS = _Seconds(0)
 #: The id of a task, or the last one of the page before.
 TASK = click.IntRange(0, MAX_ID)
 #: Where a tail stands.

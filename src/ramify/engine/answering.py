@@ -9,15 +9,17 @@ from __future__ import annotations
 from ramify.engine.keyed import task_with
 from ramify.errors import BadPayload, ConfigError, GateClosed
 from ramify.inspect.gates import how_answered, is_open, open_gates
+from ramify.inspect.history import UnknownTask
 from ramify.inspect.show import because
 from ramify.model.codec.limits import first_fault
 from ramify.model.codec.wire import tree_in, write
 from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.gate import GATE, GateSpec, check_answer, spec_of
+from ramify.model.gate import GATE, check_answer, spec_of
+from ramify.model.key import key_text
 from ramify.model.mark import Settled, reason_value
 from ramify.model.segment import SegmentState
-from ramify.model.task import MAX_PAYLOAD
+from ramify.model.task import MAX_PAYLOAD, Row
 from ramify.shapes.start import until_answered
 from ramify.store.contract import Store
 from ramify.store.here import person
@@ -28,9 +30,8 @@ _REST = 1.0
 
 def answer(store: Store, run: int, gate: str, value: object, reason: str = "", by: str | None = None) -> None:
     """Answer a gate of a run; GateClosed when it takes no answer."""
-    task, spec = _gate(store, run, gate)
-    written = _written(gate, value)
-    check_answer(spec, tree_in(written))
+    row = _gate(store, run, gate)
+    task, given = row.id, written(row, value)
     before = until_answered(lambda: store.reads.history(task))
     if before.ended is not None:
         raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task)}")
@@ -38,28 +39,35 @@ def answer(store: Store, run: int, gate: str, value: object, reason: str = "", b
     if not is_open(segment) and (segment is None or segment.owner is None):
         raise GateClosed(f"the gate {gate!r} of run {run} is not open yet; {_open_ones(store, run)}")
     said = Said(reason, person() if by is None else by, life=before.life)
-    settled = until_answered(lambda: store.settle(run, task, Status.DONE, written, said))
-    if settled is not Settled.CERTAIN and not _stands(store, task, written, said):
+    settled = until_answered(lambda: store.settle(run, task, Status.DONE, given, said))
+    if settled is not Settled.CERTAIN and not _stands(store, task, given, said):
         raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task, said)}")
 
 
-def _gate(store: Store, run: int, gate: str) -> tuple[int, GateSpec]:
-    row = store.reads.task(task_with(store.reads, run, gate))
-    if row is None or row.kind != GATE:
-        raise ConfigError(f"{gate!r} of run {run} is no gate, so it takes no answer; {_open_ones(store, run)}")
-    return row.id, spec_of(row.body)
-
-
-def _written(gate: str, value: object) -> bytes:
+def written(row: Row, value: object) -> bytes:
+    """An answer to a gate as it is stored; BadPayload when it is not what that asks for."""
+    spec = spec_of(row.body)
+    gate = key_text(row.key) or spec.name
     if (fault := first_fault(value, "it")) is not None:
         raise BadPayload(f"an answer to {gate!r} cannot be stored: {fault}")
     try:
-        written = write(value)
+        found = write(value)
     except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
         raise BadPayload(f"an answer to {gate!r} cannot be stored: {error}") from None
-    if len(written) > MAX_PAYLOAD:
-        raise BadPayload(f"an answer to {gate!r} takes {len(written):,} bytes, and may take {MAX_PAYLOAD:,} (1 MiB)")
-    return written
+    if len(found) > MAX_PAYLOAD:
+        raise BadPayload(f"an answer to {gate!r} takes {len(found):,} bytes, and may take {MAX_PAYLOAD:,} (1 MiB)")
+    check_answer(spec, tree_in(found))
+    return found
+
+
+def _gate(store: Store, run: int, gate: str) -> Row:
+    try:
+        row = store.reads.task(task_with(store.reads, run, gate))
+    except UnknownTask as unknown:
+        raise UnknownTask(f"{unknown}; of its gates {_open_ones(store, run)}") from None
+    if row is None or row.kind != GATE:
+        raise ConfigError(f"{gate!r} of run {run} is no gate, so it takes no answer; {_open_ones(store, run)}")
+    return row
 
 
 def _stands(store: Store, task: int, written: bytes, said: Said) -> bool:

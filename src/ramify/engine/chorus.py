@@ -24,9 +24,10 @@ from ramify.kernel.signals import (
     StoreBack,
     Worked,
 )
+from ramify.model.decoder import converter
 
-_SHARED: dict[str, Any] = {
-    each.__name__: each for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows, Drained, Worked)
+_SHARED: dict[str, Callable[[object], Any]] = {
+    each.__name__: converter(each) for each in (StoreAway, StoreBack, Buried, Replaced, NobodyKnows, Drained, Worked)
 }
 #: The same from another worker within so many seconds is not told again; a worker itself repeats it each minute.
 _ECHO = 50.0
@@ -52,7 +53,7 @@ class Chorus:
     def hear(self, worker: Hashable, words: str) -> None:
         """Pass on what a worker tells, unless another one has just told the same."""
         name, body = msgspec.json.decode(words)
-        signal: Signal = msgspec.convert(body, _SHARED[name])
+        signal: Signal = _SHARED[name](body)
         with self._lock:
             is_news = self._is_news(worker, signal)
         if is_news:

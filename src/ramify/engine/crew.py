@@ -30,7 +30,7 @@ from ramify.store.contract import Store
 
 #: A child that was not heard of for this long is killed and replaced.
 HUNG_AFTER = 50.0
-#: A child that lived for less than this is replaced after a pause that doubles from the first to the longest.
+#: A child that worked for less than this is replaced after a pause that doubles from the first to the longest.
 SHORT_LIFE = 1.0
 FIRST_PAUSE = 0.1
 #: So many children in a row that end with a word about why (a broken store, say) end the crew.
@@ -268,7 +268,7 @@ class Crew:
                 word, _, rest = line.decode("utf-8", "replace").strip().partition(" ")
                 if word == "process":
                     with self._changed:
-                        member.process = int(rest)
+                        member.process, member.entered = int(rest), self._clock()
                         self._changed.notify_all()
                 elif word == "beat":
                     member.threads = int(rest)
@@ -321,7 +321,7 @@ class Crew:
             return
         self.replaced += 1
         self.signals.send(Replaced("process", why(member, code)))
-        was_well = member.process is not None and lived >= SHORT_LIFE
+        was_well = self._clock() - member.entered >= SHORT_LIFE
         if was_well or code == REPLACE_ME or member.recycled_for is not None:
             self._pauses = 0
             pause = 0.0

@@ -16,13 +16,15 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar, overload
 
-from ramify.engine.enqueuing import OnFull
-from ramify.engine.given import check_count, check_state, check_task, job_filter, level_of
+from msgspec import UNSET, UnsetType
+
+from ramify.engine.given import bound_of, check_count, check_state, check_task, job_filter, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.inside import Inside
 from ramify.engine.job import Job
 from ramify.engine.others import IN_ORDER, launched_by
 from ramify.engine.queue import Queue
+from ramify.engine.room import OnFull
 from ramify.engine.run import Run
 from ramify.engine.stopping import stopping_well
 from ramify.engine.task import Task, kind_name
@@ -40,8 +42,9 @@ from ramify.model.call import Call
 from ramify.model.job import JobState
 from ramify.model.run import Follows, Order, RunState
 from ramify.model.task import MAX_ID, check_name
+from ramify.shapes.bounds import Bounds
 from ramify.shapes.plan import Plan
-from ramify.shapes.start import Ask, Begun, Bounds, How, begin, chain
+from ramify.shapes.start import Ask, Begun, How, begin, chain
 from ramify.shapes.table import plan_of
 from ramify.store.open import Durability
 
@@ -194,6 +197,7 @@ class Engine(Tasks):
         A call with `.unique(key)`, or `.unique()` for its arguments, gives the job that has the key, if that one is
         queued, running or was done not long ago; `again=True` replaces one that was done, never one that is not.
         """
+        check_not_importing("enqueue")
         (job,) = self._inside.enqueuing.enqueue([call], again=again)
         return job
 
@@ -209,11 +213,13 @@ class Engine(Tasks):
         With `then`, also a job that begins when all of them were done; a parameter of it that is a `Stream` gets their
         results. It comes beside the others: `parts, total = engine.enqueue_many(calls, then=add_up.of())`.
         """
+        check_not_importing("enqueue_many")
         jobs = self._inside.enqueuing.enqueue(calls, again=again, then=then)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
     async def aenqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
         """`enqueue` for coroutines: the event loop goes on while the disk is waited for."""
+        check_not_importing("aenqueue")
         (job,) = await self._inside.enqueuing.aenqueue([call], again=again)
         return job
 
@@ -227,6 +233,7 @@ class Engine(Tasks):
         self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
     ) -> Any:
         """`enqueue_many` for coroutines."""
+        check_not_importing("aenqueue_many")
         jobs = await self._inside.enqueuing.aenqueue(calls, again=again, then=then)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
@@ -254,7 +261,7 @@ class Engine(Tasks):
         """
         check_task("jobs(before={})", before)
         store = self._inside.store
-        wanted = job_filter(store.now(), kind_name(kind), state, queue, key, headers, older, newer)
+        wanted = job_filter(store.now(), kind_name(kind, "jobs(kind={})"), state, queue, key, headers, older, newer)
         found = jobs(store.reads, wanted, before if before < MAX_ID else 0)
         return (Job(self._inside, each.row.id) for each in found if each.row is not None)
 
@@ -265,19 +272,16 @@ class Engine(Tasks):
             check_task("job_states([{}])", id)
         return {id: found.state for id, found in Standings(self._inside.store.reads).of(asked).items()}
 
-    def queue(self, name: str, *, max_pending: int | None = None, on_full: OnFull = "refuse") -> Queue:
-        """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended.
+    def queue(self, name: str, *, max_pending: int | UnsetType | None = UNSET, on_full: OnFull | None = None) -> Queue:
+        """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended; None lifts that.
 
-        Then `enqueue` raises QueueFull, or with `on_full="block"` waits for room. It looks before it writes, so several
-        that enqueue at the same moment may add a few more.
+        Then `enqueue` raises QueueFull, or with `on_full="block"` waits for room. Each process counts before it writes,
+        so several that enqueue at the same moment may add a few more.
         """
-        if max_pending is not None:
-            if isinstance(max_pending, bool) or not isinstance(max_pending, int) or max_pending < 1:
-                raise ConfigError(f"queue(max_pending={max_pending!r}): give a whole number, 1 or more")
-            if on_full not in ("refuse", "block"):
-                raise ConfigError(f'queue(on_full={on_full!r}): give "refuse" or "block"')
-            self._inside.enqueuing.bound(name, max_pending, on_full)
-        return Queue(self._inside, check_name("queue", name))
+        queue = Queue(self._inside, check_name("queue", name))
+        if max_pending is not UNSET or on_full is not None:
+            self._inside.enqueuing.room.bound(name, bound_of(max_pending, on_full))
+        return queue
 
     def working(
         self,

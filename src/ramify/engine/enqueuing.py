@@ -15,32 +15,27 @@ import asyncio
 import threading
 import time
 import warnings
-from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ramify.engine.job import Job
 from ramify.engine.others import IN_ORDER
 from ramify.engine.retention import KEEP_DONE
+from ramify.engine.room import NoRoom, Room
 from ramify.engine.tasks import AnyTask
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
-from ramify.inspect.status import Counts, counts_of
 from ramify.kernel.tuning import GATHER
 from ramify.model.call import Call
 from ramify.model.policy import SECOND
 from ramify.model.stray import instead_of_call
-from ramify.model.task import check_name
-from ramify.shapes.jobs import JobQueues, NewJobs, kept, queue_called
+from ramify.shapes.jobs import JobQueues, NewJobs, kept
 from ramify.shapes.plan import Added
 
 if TYPE_CHECKING:
     from ramify.engine.inside import Inside
-
-OnFull = Literal["refuse", "block"]
-#: How often one who waits for room looks, at least, in seconds.
-_LOOK = 1.0
 
 
 class Pending:
@@ -50,7 +45,7 @@ class Pending:
 
     def __init__(self, new: NewJobs, tell: Callable[[], None]) -> None:
         self.new = new
-        self.added: tuple[Added, ...] | None = None
+        self.added: tuple[Added, ...] | NoRoom | None = None
         self.error: BaseException | None = None
         #: Whether it was its turn to write.
         self.has_led = False
@@ -62,8 +57,8 @@ class Pending:
         """Whether it is known what became of them."""
         return self.added is not None or self.error is not None
 
-    def answer(self) -> tuple[Added, ...]:
-        """What became of them."""
+    def answer(self) -> tuple[Added, ...] | NoRoom:
+        """What became of them; or why they are to be tried again later."""
         if self.error is not None:
             raise self.error
         assert self.added is not None
@@ -75,7 +70,7 @@ class Enqueuing:
 
     def __init__(self, inside: Inside) -> None:
         self._inside = inside
-        self._bounds: dict[str, tuple[int, OnFull]] = {}
+        self.room = Room(inside)
         #: The last write: when it was over, how long it took, and whether it was for several.
         self._wrote = self._took = 0.0
         self._were_several = False
@@ -97,14 +92,7 @@ class Enqueuing:
     ) -> list[Job[Any]]:
         """Add jobs, all of them together; the last one is that of `then`, if it is given."""
         _warn_on_loop()
-        adding = self._adding(calls, again, then)
-        try:
-            new = next(adding)
-            while True:
-                self._wait_for_room(new)
-                new = adding.send(self._put(new))
-        except StopIteration as end:
-            return _jobs_of(end)
+        return self._add(self._adding(calls, again, then))
 
     async def aenqueue(
         self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
@@ -114,25 +102,37 @@ class Enqueuing:
         try:
             new = next(adding)
             while True:
-                if self._bounds:
-                    await asyncio.to_thread(self._wait_for_room, new)
-                new = adding.send(await self._put_async(new))
+                while isinstance(answer := await self._put_async(new), NoRoom):
+                    await self._inside.watcher.until(partial(self._has_room, answer))
+                new = adding.send(answer)
         except StopIteration as end:
             return _jobs_of(end)
 
     def follow(self, call: Call[Any], jobs: Sequence[int]) -> Job[Any]:
         """Add a job that begins when these have ended."""
-        table = self._inside.table()
-        self._inside.check_known([call], table)
-        then = kept(call, _keep_of(table[call.kind]))
-        (added,) = self._put(NewJobs((), then=then, after=jobs))
-        return self._job(added)
+        (job,) = self._add(self._adding((), again=False, then=call, after=jobs))
+        return job
+
+    def _add(self, adding: Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]) -> list[Job[Any]]:
+        try:
+            new = next(adding)
+            while True:
+                while isinstance(answer := self._put(new), NoRoom):
+                    Waiting(self._inside).until(partial(self.room.is_there_for, answer), None)
+                new = adding.send(answer)
+        except StopIteration as end:
+            return _jobs_of(end)
+
+    def _has_room(self, full: NoRoom) -> bool | None:
+        return self.room.is_there_for(full) or None
 
     def _adding(
-        self, calls: Iterable[Call[Any]], again: bool, then: Call[Any] | None
+        self, calls: Iterable[Call[Any]], again: bool, then: Call[Any] | None, after: Sequence[int] = ()
     ) -> Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]:
         """What is to be added, one after the other; what became of it comes back."""
         table = self._inside.table()
+        if isinstance(calls, Call) or not isinstance(calls, Iterable):
+            raise ConfigError(f"calls are enqueued as a list, and was given {calls!r}; put it into [...]")
         given = list(calls)
         both = given if then is None else [*given, then]
         for call in both:
@@ -144,10 +144,10 @@ class Enqueuing:
         both = [kept(call, _keep_of(table[call.kind])) for call in both]
         chosen, then = both[: len(given)], None if then is None else both[-1]
         found: list[Job[Any]] = []
-        for at, one in enumerate((yield NewJobs(chosen, again, then))):
+        for at, one in enumerate((yield NewJobs(chosen, again, then, after))):
             while one.task is None:
                 # It was sent again, and had lost its key the first time, to a job that has given it up since.
-                members = [job.id for job in found]
+                members = [*after, *(job.id for job in found)]
                 (one,) = yield NewJobs((both[at],), again) if at < len(chosen) else NewJobs((), again, then, members)
             found.append(self._job(one))
         return found
@@ -156,42 +156,9 @@ class Enqueuing:
         assert added.task is not None
         return Job(self._inside, added.task, is_new=added.created)
 
-    # bounds
-
-    def bound(self, queue: str, max_pending: int, on_full: OnFull) -> None:
-        """From now on, no more than so many jobs of a queue may wait and run for more to be added from here."""
-        self._bounds[check_name("queue", queue)] = (max_pending, on_full)
-
-    def pending(self, queue: str) -> int:
-        """How many jobs of a queue have not ended, with what grew out of them."""
-        run = queue_called(self._inside.store, queue)
-        if run is None or run.state.is_end:
-            return 0
-        return sum(counts_of(self._inside.store.reads, run.id).values(), Counts()).pending
-
-    def _wait_for_room(self, new: NewJobs) -> None:
-        if not self._bounds:
-            return
-        wanted = Counter(call.group.queue for call in new.all if call.group.queue in self._bounds)
-        for queue, many in wanted.items():
-            self._wait_for(queue, many)
-
-    def _wait_for(self, queue: str, many: int) -> None:
-        most, on_full = self._bounds[queue]
-        if on_full == "block" and many > most:
-            raise QueueFull(f"queue {queue!r} takes {most:,} jobs, and {many:,} were to be added together; add fewer")
-        waiting = Waiting(self._inside)
-        while (there := waiting.read(self.pending, queue)) + many > most:
-            if on_full == "refuse":
-                raise QueueFull(
-                    f"queue {queue!r} has {there:,} jobs that have not ended, and takes {most:,}; nothing was added. "
-                    'Try again later, or let enqueue wait: queue(..., on_full="block")'
-                )
-            waiting.rest(_LOOK)
-
     # writing
 
-    def _put(self, new: NewJobs) -> tuple[Added, ...]:
+    def _put(self, new: NewJobs) -> tuple[Added, ...] | NoRoom:
         # A bare lock: an interrupt inside of an event could leave it shut for whoever wants to tell.
         told = threading.Lock()
         told.acquire()
@@ -206,7 +173,7 @@ class Enqueuing:
                 self._step_back(mine)
         return mine.answer()
 
-    async def _put_async(self, new: NewJobs) -> tuple[Added, ...]:
+    async def _put_async(self, new: NewJobs) -> tuple[Added, ...] | NoRoom:
         loop = asyncio.get_running_loop()
         told: asyncio.Future[None] = loop.create_future()
 
@@ -279,7 +246,10 @@ class Enqueuing:
 
     def _write(self, some: Sequence[Pending]) -> None:
         try:
-            answers = self._there().add([each.new for each in some])
+            # Counted here, where one writes for all: whoever else adds from this engine comes before or after.
+            refusals = self.room.refusals([each.new for each in some])
+            fitting = [each for each, refused in zip(some, refusals, strict=True) if refused is None]
+            answers = self._there().add([each.new for each in fitting]) if fitting else []
         except Exception as error:  # noqa: BLE001  whatever it is, the one who asked is told
             if len(some) == 1 or isinstance(error, StoreUnavailable):
                 for each in some:
@@ -289,7 +259,12 @@ class Enqueuing:
             for each in some:
                 self._write([each])
             return
-        for each, answer in zip(some, answers, strict=True):
+        for each, refused in zip(some, refusals, strict=True):
+            if isinstance(refused, QueueFull):
+                each.error = refused
+            else:
+                each.added = refused
+        for each, answer in zip(fitting, answers, strict=True):
             each.added = answer
 
     def _there(self) -> JobQueues:

@@ -6,6 +6,9 @@ import logging
 from collections.abc import Mapping
 from datetime import timedelta
 
+from msgspec import UnsetType
+
+from ramify.engine.room import Bound, OnFull
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import JobFilter
 from ramify.model.job import JobState
@@ -58,6 +61,20 @@ def job_filter(
         None if older is None else now - older // timedelta(microseconds=1),
         None if newer is None else now - newer // timedelta(microseconds=1),
     )
+
+
+def bound_of(most: int | UnsetType | None, on_full: OnFull | None) -> Bound | None:
+    """The bound of a queue as somebody wrote it; None lifts it."""
+    if most is None and on_full is None:
+        return None
+    if isinstance(most, bool) or not isinstance(most, int):
+        given = f"on_full={on_full!r}" if most is None or isinstance(most, UnsetType) else f"max_pending={most!r}"
+        raise ConfigError(f"queue({given}): give max_pending a whole number, 1 or more")
+    if most < 1:
+        raise ConfigError(f"queue(max_pending={most!r}): give a whole number, 1 or more")
+    if on_full not in (None, "refuse", "block"):
+        raise ConfigError(f'queue(on_full={on_full!r}): give "refuse" or "block"')
+    return Bound(most, on_full or "refuse")
 
 
 def check_task(call: str, given: object) -> None:

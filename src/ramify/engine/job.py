@@ -177,7 +177,7 @@ class Job(Generic[R_co]):
     # steering
 
     def cancel(self, reason: str = "", *, by: str | None = None) -> Settled:
-        """End it as cancelled. CERTAIN: it did not run and never will. REQUESTED: somebody runs it, and is told."""
+        """End it as cancelled. CERTAIN: nobody runs it, and nobody will. REQUESTED: somebody runs it, and is told."""
         row = self._row
         if row is None:
             return Settled.UNKNOWN

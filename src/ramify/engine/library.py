@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import inspect
 import threading
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
 from ramify.engine.deciding import halt
-from ramify.engine.reading import Members, Reading
+from ramify.engine.reading import Members, Reading, below, closing_tasks
 from ramify.engine.resource import AnyResource, close_all_async
 from ramify.errors import ConfigError
 from ramify.inspect.lives import Commits, lives_of
@@ -99,12 +100,17 @@ class StoreLibrary:
         return self._store.reads.context_value(run, name)
 
     def ends(self, run: int) -> Ends:
-        """How the tasks of a run ended that have ended by now. Of those that no user wrote only failures count."""
-        kinds = self._store.reads.counts(run)
+        """How the tasks of a run ended that have ended by now. Of those that no user wrote only failures count.
+
+        What follows its end does not count: it may be left from an earlier end of the run.
+        """
+        reads = self._store.reads
+        kinds = reads.counts(run)
+        after = Counter((row.kind, reads.history(row.id).ended) for row in below(reads, closing_tasks(reads, run)))
 
         def many(*statuses: Status, own: bool = False) -> int:
-            counted = (counts for kind, counts in kinds.items() if own or not is_own(kind))
-            return sum(counts.get(status, 0) for counts in counted for status in statuses)
+            counted = [kind for kind in kinds if own or not is_own(kind)]
+            return sum(kinds[kind].get(each, 0) - after[kind, each] for kind in counted for each in statuses)
 
         failed = many(Status.FAILED, Status.QUARANTINED, own=True)
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))

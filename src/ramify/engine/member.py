@@ -21,6 +21,7 @@ from ramify.engine.obituary import Obituary
 from ramify.engine.telling import Form
 from ramify.kernel.queues import Queues
 from ramify.kernel.steps import REPLACE_ME
+from ramify.model.decoder import decoder
 from ramify.store.open import Durability
 
 #: Neither a URL nor a file name can hold it.
@@ -70,7 +71,10 @@ class Orders(msgspec.Struct, frozen=True):
     @classmethod
     def decode(cls, text: str) -> Orders:
         """What `encode` made."""
-        return msgspec.json.decode(text, type=cls)
+        return _orders.decode(text)
+
+
+_orders = decoder(Orders)
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +88,8 @@ class Member:
     #: What is known of it in case it dies.
     obituary: Obituary
     process: int | None = None
+    #: When it came in.
+    entered: float = math.inf
     #: How many threads it works with, as far as it said.
     threads: int | None = None
     #: Whether nobody need take its place: its runs have ended, or somebody asked it to leave.

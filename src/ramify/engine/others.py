@@ -8,32 +8,33 @@ Does not wait: whoever asks comes again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ramify.engine.keyed import task_with
-from ramify.engine.reading import Members, Reading
+from ramify.engine.reading import Members, Reading, closing_tasks
+from ramify.engine.retrying import TasksToRetry, retry
 from ramify.engine.tasks import definitions_of
-from ramify.errors import UnknownRun
+from ramify.errors import ConfigError, UnknownRun
 from ramify.inspect.find import title
 from ramify.inspect.history import UnknownTask
+from ramify.inspect.lives import Commits
+from ramify.inspect.reason import reason_of
 from ramify.kernel.handler import Handler
 from ramify.kernel.settings import LaunchedRuns
-from ramify.kernel.surroundings import Definition, Ending
+from ramify.kernel.surroundings import Definition, Ending, Origin
 from ramify.model.codec.wire import tree_in
-from ramify.model.event import Status
-from ramify.model.join import Gathered
+from ramify.model.event import Event, Status
+from ramify.model.join import GATHERED
 from ramify.model.key import key_bytes, key_text
 from ramify.model.run import RunState, StoredRun
 from ramify.model.task import Row
 from ramify.shapes.dag.dataset import PRODUCE, PRODUCED
-from ramify.shapes.dag.own import CLOSE, GATHER
-from ramify.shapes.dag.start import CLOSING
+from ramify.shapes.dag.own import GATHER
 from ramify.shapes.dag.trigger import TRIGGER
 from ramify.shapes.dataset import note
-from ramify.shapes.start import Ask, begin_once
+from ramify.shapes.pipeline.own import WAY
+from ramify.shapes.start import Ask, begin_once, launch_digest
 from ramify.shapes.table import plan_of
 from ramify.store.reads import Reads
 
@@ -57,15 +58,39 @@ class Others:
         """What the engine's tasks have under a name; None when nobody here knows it."""
         return next((each for each in definitions_of(self._inside.tasks) if each.name == name), None)
 
-    def start(self, root: object, name: str, generation: int) -> int:
-        """Start a run under a name, unless that generation of it is there; its id."""
+    def start(self, root: object, name: str, origin: Origin) -> int:
+        """Start a run under a name, unless the same task has; its id. ConfigError when another run has that name.
+
+        One that had not ended well before the present life of that task is tried again.
+        """
+        store = self._inside.store
         shape, plan = plan_of(root)
-        ask = Ask(shape, plan, name=name, order=plan.order, stays=False)
-        run = begin_once(
-            self._inside.store, ask, generation, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER)
-        )
+        launched = launch_digest(origin.task, origin.given)
+        ask = Ask(shape, plan, name=name, order=plan.order, stays=False, launched=launched)
+        events = store.reads.events(origin.task, origin.task) if origin.life > 1 else ()
+        succeeded, reopened = _reopenings(events)
+        began = Commits(store.reads).when(reopened) or 0
+
+        def is_over(run: StoredRun) -> bool:
+            # What ended in its present life is told to whoever waits for it, and not tried again.
+            is_past = run.ended is not None and run.state is not RunState.DONE and run.ended < began
+            return is_past and not self._revived(run, events[-1].task)
+
+        run = begin_once(store, ask, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER), succeeded, is_over)
         self._launched.add(run)
         return run
+
+    def _revived(self, run: StoredRun, task: int) -> bool:
+        """Try again what failed in a run, for a task that waits for it; whether there is such a thing."""
+        if run.state not in (RunState.HALTED, RunState.FAILED):
+            return False
+        store, chosen = self._inside.store, TasksToRetry(quarantined=True)
+        try:
+            return (
+                retry(store, self._reading(store.reads), run.id, chosen, f"task {task} was tried again", "").tasks > 0
+            )
+        except ConfigError:
+            return False
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
         """What the engine's tasks have that starts on a dataset."""
@@ -92,9 +117,10 @@ class Others:
 
     def _of_run(self, reads: Reads, run: StoredRun) -> Ending:
         if run.state is not RunState.DONE:
-            why = f" ({run.reason})" if run.reason else ""
+            why = f" ({reason})" if (reason := reason_of(reads, run)) else ""
             return Ending(None, f"run {title(run)}, which is waited for, ended as {run.state.value}{why}")
-        results = {name: _whole(self._reading(reads), row) for name, row in _last_tasks(reads, run.id)}
+        last = ((name, row) for name, row in _last_tasks(reads, run.id) if not _is_on_another_way(reads, row))
+        results = {name: _whole(self._reading(reads), row) for name, row in last}
         return Ending(next(iter(results.values())) if len(results) == 1 else results)
 
     def _of_task(self, reads: Reads, run: StoredRun, key: str) -> Ending | None:
@@ -128,6 +154,19 @@ def launched_by(reads: Reads, run: int) -> Iterator[int]:
             after, more = page.after, page.more
 
 
+def _reopenings(events: Iterable[Event]) -> tuple[int, int]:
+    """The commits in which a task was last reopened: after it had succeeded, and at all; 0 for never."""
+    succeeded = reopened = 0
+    before: Status | None = None
+    for event in events:
+        if event.status is Status.REOPENED:
+            reopened = event.seq
+            succeeded = event.seq if before is Status.DONE else succeeded
+        elif event.status.is_end:
+            before = event.status
+    return succeeded, reopened
+
+
 def _found(reads: Reads, run: int | str) -> StoredRun | None:
     if isinstance(run, str):
         return reads.find_run(run)
@@ -139,7 +178,7 @@ def _found(reads: Reads, run: int | str) -> StoredRun | None:
 
 def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
     """What a run came to: of a DAG the nodes for which nobody waits, by id; of others, those it began with."""
-    closing = reads.find_tasks(run, CLOSE, CLOSING.encode()) if CLOSE in reads.counts(run) else ()
+    closing = closing_tasks(reads, run)
     waiting = list(closing)
     for join in waiting:
         after, more = -1, True
@@ -157,6 +196,24 @@ def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
         found = reads.tasks(run, after=after, limit=1_000)
         yield from ((str(row.id), row) for row in found.rows if row.parent is None)
         after, more = found.after, found.more
+
+
+def _is_on_another_way(reads: Reads, row: Row) -> bool:
+    """Whether a task was skipped because another way was taken, perhaps long before it."""
+    ahead, seen = [row], {row.id}
+    while ahead:
+        at = ahead.pop()
+        if reads.history(at.id).ended is not Status.SKIPPED:
+            return False
+        if at.kind == WAY:
+            continue
+        skipped = [task for _, task in reads.members(at.id).rows if reads.history(task).ended is Status.SKIPPED]
+        if not skipped:
+            return False
+        found = (reads.task(task) for task in skipped if task not in seen)
+        ahead += (each for each in found if each is not None)
+        seen.update(skipped)
+    return True
 
 
 def _heir(reads: Reads, row: Row) -> Row:
@@ -184,5 +241,5 @@ def _whole(reading: Reading, row: Row) -> object:
     value = next((e.value for e in reversed(reading.reads.events(row.id, row.id)) if e.status is Status.DONE), None)
     if row.kind != GATHER or value is None:
         return tree_in(value)
-    pages = Members(reading, msgspec.json.decode(value, type=Gathered).join, None).endings()
+    pages = Members(reading, GATHERED.decode(value).join, None).endings()
     return [tree_in(raw) for page in pages for *_, how, raw in page if how is Status.DONE]

@@ -27,7 +27,7 @@ class Queue:
     @property
     def pending(self) -> int:
         """How many of its jobs have not ended, with what grew out of them."""
-        return self._inside.enqueuing.pending(self.name)
+        return self._inside.enqueuing.room.pending(self.name)
 
     def __repr__(self) -> str:
         return f"<queue {self.name!r}: {self.pending} pending>"

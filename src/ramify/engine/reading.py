@@ -23,6 +23,8 @@ from ramify.model.mark import reason_text
 from ramify.model.outcome import Failure, TaskError
 from ramify.model.segment import stretches
 from ramify.model.task import Row, is_own
+from ramify.shapes.dag.own import CLOSE
+from ramify.shapes.dag.start import CLOSING
 from ramify.store.reads import Reads
 
 PAGE = 1_000
@@ -91,8 +93,13 @@ class Reading:
 
     def error(self, row: Row, status: Status, value: bytes | None) -> TaskError:
         """A task that ended badly, and why."""
-        ended_by_rule = status in (Status.CANCELLED, Status.SKIPPED)
-        failure = Failure(status.name.title(), reason_text(value)) if ended_by_rule else Failure.decode(value)
+        if status is Status.CANCELLED and value is None:
+            # It went with its run, and has no event of its own.
+            failure = Failure(status.name.title(), self.reads.run(row.run).reason or "")
+        elif status in (Status.CANCELLED, Status.SKIPPED):
+            failure = Failure(status.name.title(), reason_text(value))
+        else:
+            failure = Failure.decode(value)
         return TaskError(row.id, row.kind, key_text(row.key), status, self.values(row), failure)
 
     def values(self, row: Row) -> tuple[Any, ...]:
@@ -211,6 +218,23 @@ class Members:
             for event in self._reads.events(stretch[0], stretch[-1]):
                 found[event.task] = (event.status, event.value)
         return found
+
+
+def closing_tasks(reads: Reads, run: int) -> Sequence[int]:
+    """The task that joins all ends of a run, if it has one."""
+    return reads.find_tasks(run, CLOSE, CLOSING.encode()) if CLOSE in reads.counts(run) else ()
+
+
+def below(reads: Reads, tasks: Sequence[int]) -> Iterator[Row]:
+    """What these tasks have spawned, and what that has, and so on."""
+    ahead = list(tasks)
+    while ahead:
+        parent, after, more = ahead.pop(), 0, True
+        while more:
+            page = reads.children(parent, after=after, limit=PAGE)
+            yield from page.rows
+            ahead += (row.id for row in page.rows)
+            after, more = page.after, page.more
 
 
 def context_of(reads: Reads, run: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from itertools import islice
 
 import msgspec
 
-from ramify.engine.reading import Reading
+from ramify.engine.reading import Reading, closing_tasks
 from ramify.errors import ConfigError
 from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
@@ -57,8 +57,7 @@ def retry(
         store.leave(sender.process)
     if not reopened and not superseded and store.reads.run(run).fails_as is RunState.HALTED:
         raise ConfigError(
-            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or give quarantined=True "
-            "or cancelled=True"
+            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or give cancelled=True"
         )
     return Retried(len(reopened), tuple(superseded))
 
@@ -68,23 +67,29 @@ def _reopen(store: Store, run: int, page: Sequence[int], said: Said, stamp: Stam
 
 
 class TasksToRetry(msgspec.Struct, frozen=True):
-    """Which tasks: those named, or else those that failed, and with `quarantined` or `cancelled` those as well."""
+    """Which tasks: those named, or else those that failed, and with `quarantined` or `cancelled` those as well.
+
+    Nothing goes on behind a step or node that was quarantined, so unless it is said (None) these are meant as well. Of
+    a run without a closing task, where nobody waits for them, they are not: each may end processes again.
+    """
 
     tasks: tuple[int, ...] = ()
     failed: bool = True
-    quarantined: bool = False
+    quarantined: bool | None = None
     cancelled: bool = False
 
     def of(self, reading: Reading, run: int) -> Iterator[int]:
         """What to reopen, read as it is asked for."""
         if self.tasks:
             return iter(self.tasks)
-        return (task for status in self._statuses() for task, _ in reading.ended(run, status))
+        is_held_up = self.failed and bool(closing_tasks(reading.reads, run))
+        quarantined = is_held_up if self.quarantined is None else self.quarantined
+        return (task for status in self._statuses(quarantined) for task, _ in reading.ended(run, status))
 
-    def _statuses(self) -> list[Status]:
+    def _statuses(self, quarantined: bool) -> list[Status]:
         asked = {
             Status.FAILED: self.failed,
-            Status.QUARANTINED: self.quarantined,
+            Status.QUARANTINED: quarantined,
             Status.CANCELLED: self.cancelled,
         }
         return [status for status, wanted in asked.items() if wanted]

@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from ramify.engine import deciding
-from ramify.engine.answering import answer
+from ramify.engine.answering import answer, written
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.keyed import TaskState, id_of, ids_to_retry, results_with, state_of
@@ -28,11 +28,13 @@ from ramify.engine.task import Task, kind_name
 from ramify.engine.timeline import RunSummary, TimelineRow, durations, summary, timeline
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError
+from ramify.inspect.reason import reason_of
 from ramify.inspect.status import Counts, Phase, counts_of, status_of
 from ramify.kernel.tuning import ASYNC_REST, LONGEST_REST
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.forgetting import check_remembered
+from ramify.model.gate import GATE
 from ramify.model.mark import Settled
 from ramify.model.outcome import TaskError
 from ramify.model.run import RunState, StoredRun, Tolerance
@@ -82,7 +84,7 @@ class Run(Generic[R_co]):
     @property
     def reason(self) -> str | None:
         """Why it was paused or cancelled, or why it was halted or failed; None when there is nothing to say."""
-        return self._stored.reason
+        return reason_of(self._inside.store.reads, self._stored)
 
     @property
     def phase(self) -> Phase:
@@ -345,7 +347,11 @@ class Run(Generic[R_co]):
         row = self._inside.store.reads.task(task)
         if row is None or row.run != self.id:
             return Resolved(Settled.UNKNOWN)
-        status, value = (Status.SKIPPED, None) if skip else (Status.DONE, self._reading().encoded(row.kind, result))
+        if skip:
+            status, value = Status.SKIPPED, None
+        else:
+            status = Status.DONE
+            value = written(row, result) if row.kind == GATE else self._reading().encoded(row.kind, result)
         return deciding.resolve(self._inside.store, self.id, task, status, value, reason, by)
 
     def answer(self, gate: str, value: Any, *, reason: str = "", by: str | None = None) -> None:
@@ -356,14 +362,15 @@ class Run(Generic[R_co]):
         self,
         *tasks: int | str,
         failed: bool = True,
-        quarantined: bool = False,
+        quarantined: bool | None = None,
         cancelled: bool = False,
         reason: str = "",
         by: str | None = None,
     ) -> Retried:
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
-        Of a map of a DAG these are its items that were not done, or all when they were.
+        Of a pipeline or a DAG, what was quarantined is tried again with what failed unless `quarantined=False`, because
+        it halts the run just the same. Of a map of a DAG these are its items that were not done, or all when they were.
         A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well,
         and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.

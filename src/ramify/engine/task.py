@@ -341,10 +341,10 @@ def _text(kind: str, option: str, value: object) -> str | None:
     )
 
 
-def kind_name(kind: object) -> str | None:
-    """The kind that was meant by a task function or a name; None for all of them."""
+def kind_name(kind: object, call: str = "results({})") -> str | None:
+    """The kind that was meant by a task function or a name; None for all of them. `call` is what was called."""
     if kind is None or isinstance(kind, str):
         return kind
     if isinstance(kind, Task):
         return kind.kind
-    raise ConfigError(f"results({kind!r}): give a task function or the name of a kind")
+    raise ConfigError(f"{call.format(repr(kind))}: give a task function or the name of a kind")

@@ -1,18 +1,21 @@
 """Sets of tasks: declared in any module, without an engine, and included where they are to run.
 
 Promises: a kind or an older name means one function in a set and everything it includes; a second one is refused, with
-both places. A function that is defined again at a prompt or in a notebook takes the place of the one before. What is
-added to an included set later is seen as well.
+both places, and so is a second DAG or pipeline of a name. What is defined again at a prompt or in a notebook takes the
+place of the one before. What is added to an included set later is seen as well.
 
 Does not run anything and knows no store.
 """
 
 from __future__ import annotations
 
+import gc
 import inspect
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, overload
 
 from ramify.engine.around import AnyHook, H, check_hook, within
@@ -27,7 +30,7 @@ from ramify.model.policy import Backoff, Rate
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.definitions import Definitions
 from ramify.shapes.pipeline.pipeline import Pipeline
-from ramify.shapes.pipeline.steps import Steps
+from ramify.shapes.pipeline.steps import Diverted, Steps, Whole
 from ramify.shapes.table import OWN_HANDLERS
 
 P = ParamSpec("P")
@@ -129,11 +132,32 @@ class Tasks:
 
     def dag(self, name: str) -> Dag:
         """A DAG to be filled: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
-        return Dag(name, self._definitions)
+        place = self._place(name)
+        made = Dag(name, self._definitions)
+        self._definitions.placed(name, place)
+        return made
 
-    def pipeline(self, name: str, steps: Steps[P, R, Any]) -> Pipeline[P, R]:
+    @overload
+    def pipeline(self, name: str, steps: Steps[P, R, Whole | Diverted[Whole]]) -> Pipeline[P, R]: ...
+    # What stays apart at the end comes to a list or a dict.
+    @overload
+    def pipeline(self, name: str, steps: Steps[P, Any, Any]) -> Pipeline[P, Any]: ...
+    def pipeline(self, name: str, steps: Steps[P, Any, Any]) -> Pipeline[P, Any]:
         """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
-        return Pipeline(name, steps, self._definitions)
+        place = self._place(name)
+        made = Pipeline(name, steps, self._definitions)
+        self._definitions.placed(name, place)
+        return made
+
+    def _place(self, name: object) -> str:
+        """Where the caller of the caller defines something; ConfigError when that name is defined elsewhere."""
+        frame = sys._getframe(2)
+        file = frame.f_code.co_filename
+        place = f"{file}:{frame.f_lineno}"
+        is_typed = frame.f_globals.get("__name__") == "__main__" and file != frame.f_globals.get("__file__")
+        if not is_typed and isinstance(name, str):
+            _check_definitions(self, {name: place})
+        return place
 
     def include(self, tasks: Tasks) -> None:
         """Take in another set, with all it has now and will have."""
@@ -144,6 +168,7 @@ class Tasks:
         self._included.append(tasks)
         try:
             table_of(self)
+            _check_definitions(self)
         except ConfigError:
             self._included.remove(tasks)
             raise
@@ -196,6 +221,29 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
 def definitions_of(tasks: Tasks) -> list[Definition]:
     """What runs can be made of by name, in a set and those it includes."""
     return [definition for each in tasks._sets() for definition in each._definitions]
+
+
+def _check_definitions(tasks: Tasks, new: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Refuse a DAG or pipeline whose name means another one, in a set and those it includes, with a new one perhaps."""
+    clash = _clash(tasks, new)
+    if clash is not None:
+        # What nobody has any more may only not be collected yet.
+        gc.collect()
+        clash = _clash(tasks, new)
+    if clash is not None:
+        name, one, other = clash
+        raise ConfigError(f"two pipelines or DAGs are called {name!r}: {one} and {other}; rename one")
+
+
+def _clash(tasks: Tasks, new: Mapping[str, str]) -> tuple[str, str, str] | None:
+    found = dict(new)
+    for each in tasks._sets():
+        for name in new or each._definitions.names:
+            place = each._definitions.place(name)
+            # The same place twice is a module that was loaded again, or a function that defines it at each call.
+            if place is not None and found.setdefault(name, place) != place:
+                return name, place, found[name]
+    return None
 
 
 def resources_of(tasks: Tasks) -> list[AnyResource]:

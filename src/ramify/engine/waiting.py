@@ -14,6 +14,7 @@ from collections.abc import Callable
 from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from ramify.errors import ConfigError
 from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, LONGEST_REST, READ_PAUSE
 
 if TYPE_CHECKING:
@@ -33,6 +34,9 @@ class Waiting:
 
     def until(self, has_come: Callable[[], bool], timeout: float | None) -> bool:
         """Sleep until it has come, at most `timeout` seconds; whether it has."""
+        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout == timeout
+        if timeout is not None and not is_number:
+            raise ConfigError(f"timeout={timeout!r}: give a number of seconds, or None to wait without an end")
         end = float("inf") if timeout is None else time.monotonic() + timeout
         while not self.read(has_come):
             left = end - time.monotonic()

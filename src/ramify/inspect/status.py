@@ -4,7 +4,8 @@ Counts come from counters, so they cost the same for a hundred tasks and for a h
 
     pulling         there is work to claim, and no live process holds any of it at this moment
     running         live processes hold tasks
-    waiting         nothing can be claimed now: due later, behind a join or a gate, paused, or behind another run
+    waiting         nothing can be claimed now: due later, behind a join or a gate, paused, or behind another run; or a
+                    queue has no jobs
     round complete  this round has no work left and a later one has; somebody will open it
     exhausted       no work is left
     unattended      there is work left, and no live process works on this store: whoever did was stopped or killed
@@ -20,6 +21,7 @@ import msgspec
 from ramify.inspect.find import title
 from ramify.inspect.held_up import HeldUp, held_up
 from ramify.inspect.live import Amounts, Live, at_work, look
+from ramify.inspect.reason import reason_of
 from ramify.inspect.unknown import unknown_among
 from ramify.inspect.words import moment
 from ramify.model.event import ENDS, Status, Tally
@@ -40,10 +42,6 @@ class Phase(StrEnum):
     ROUND_COMPLETE = "round complete"
     EXHAUSTED = "exhausted"
     UNATTENDED = "unattended"
-
-
-#: Said of a run that has not ended while nobody works on its store.
-NOBODY = "nobody is working on it; start it again with the same line"
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -132,6 +130,7 @@ def status_of(store: Store, run: int, clock: Clock | None = None) -> RunStatus:
     draining: Sequence[Process] = ()
     if found.state.is_end:
         kinds = counts_of(reads, run)
+        found = msgspec.structs.replace(found, reason=reason_of(reads, found))
         live = Live(Amounts(), Amounts())
     else:
         processes = reads.processes()
@@ -166,7 +165,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
         return f"{told}; `ramify resume` lets it go on" + (f" ({live.run.held:,} still held)" if live.run.held else "")
     if status.gated_by is not None:
         leader = f"waits for run {title(status.gated_by)}, which is at round {status.gated_by.round}"
-        return leader if live.workers else f"{leader}; {NOBODY}"
+        return leader if live.workers else f"{leader}; {nobody_in_words([run])}"
     amounts = live.round
     joining = [f"{live.run.joining:,} behind joins"] if live.run.joining and not live.run.gated else []
     words = [] if amounts.total else joining
@@ -184,7 +183,16 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
         if count
     ]
     counted = ("at least " if words and not live.complete else "") + ", ".join(words)
-    return "; ".join(filter(None, (counted, None if live.workers else NOBODY))) or None
+    is_missed = not live.workers and (live.run.total or not run.endless)
+    return "; ".join(filter(None, (counted, nobody_in_words([run]) if is_missed else None))) or None
+
+
+def nobody_in_words(runs: Sequence[StoredRun]) -> str:
+    """That nobody works on the store of these runs, which have not ended, and what to do about it."""
+    one, what = ("it", "line") if len(runs) == 1 else ("them", "lines")
+    if all(run.endless for run in runs):
+        return f"nobody is working on {one}; start a worker: `ramify worker FILE:ENGINE`"
+    return f"nobody is working on {one}; start {one} again with the same {what}"
 
 
 def bounds_in_words(status: RunStatus) -> str | None:
@@ -202,7 +210,7 @@ def _phase(run: StoredRun, live: Live, leader: StoredRun | None) -> Phase:
     if live.run.held:
         return Phase.RUNNING
     if run.state.is_end or not live.run.total:
-        return Phase.EXHAUSTED
+        return Phase.WAITING if run.endless and not run.state.is_end else Phase.EXHAUSTED
     if run.state is RunState.PAUSED:
         return Phase.WAITING
     if not live.workers:

@@ -15,10 +15,23 @@ from typing import Any
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Brood, Fork, Subgraph, in_order, new_tasks, rows_of
 from ramify.model.call import Call, Extra, Group
+from ramify.model.claim import Claim
+from ramify.model.event import UNTRIED
 from ramify.model.join import SMALL, NewJoins, NewWaiters, Rule
-from ramify.model.task import NewTasks
+from ramify.model.task import MAX_ID, NewTasks
 
 Reserve = Callable[[int], int]
+
+
+def floor(claim: Claim, parents: Iterable[int]) -> int:
+    """What ids of continuations must be above: of all that arrive for a task, the one with the largest id counts.
+
+    Those of an earlier life may have been made by others, with any ids: then above all that were ever reserved.
+    """
+    parents = list(parents)
+    if any(claim.history.get(task, UNTRIED).life > 1 for task in parents):
+        return MAX_ID
+    return max(parents, default=0)
 
 
 class Continuations:

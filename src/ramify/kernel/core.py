@@ -60,7 +60,7 @@ class Core:
         self.appetite = Appetite(handlers, settings, self.leases, self.holdings)
         self.outbox = Outbox()
         self._put_back = self.leases.put_back
-        self.watch = Watch(settings.runs, awaits=settings.until_ended)
+        self.watch = Watch(settings.runs, awaits=settings.until_ended, launched=settings.launched)
         self._has_news = self._began_unsent = False
         #: Whether the loop's own thread is caught in a task that it took for a quick one.
         self.is_caught = False

@@ -15,6 +15,7 @@ from typing import Any
 
 from ramify.errors import BadPayload, OutsideTask
 from ramify.kernel.context import Context
+from ramify.kernel.continuations import floor
 from ramify.kernel.control import Fatal
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
 from ramify.kernel.offspring import Fork, LinkedCall, Offspring, Subgraph
@@ -107,7 +108,7 @@ class Current:
         self._surroundings = surroundings
         self._position = position
         #: The position that last said how far it is, and when: a chunk's next task has its own say.
-        self._progress = (-1, 0.0)
+        self._progress = (-1, 0.0, False)
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork | Subgraph] = []
         #: Where very many of one spawn were staged.
@@ -247,7 +248,7 @@ class Current:
             else:
                 self._forks.append(Fork(self.task, some, then))
             return
-        join = None if then is None else self._surroundings.sender.reserve(1)
+        join = None if then is None else self._surroundings.sender.reserve(1, floor(self._chunk.claim, (self.task,)))
         staging = Staging(self._chunk, self.task, self._surroundings, join)
         self._stagings.append(staging)
         while some:
@@ -283,12 +284,12 @@ class Current:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Say how far this task is; stored with its log, at most once a second."""
-        now = time.monotonic()
-        position, at = self._progress
-        if position == self._position and now - at < 1.0 and done != total:
+        """Say how far this task is; stored with its log, at most once a second, and that it has come to its end."""
+        now, is_end = time.monotonic(), done == total
+        position, at, was_end = self._progress
+        if position == self._position and now - at < 1.0 and (was_end or not is_end):
             return
-        self._progress = (self._position, now)
+        self._progress = (self._position, now, is_end)
         share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
         self._surroundings.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
 
@@ -311,6 +312,11 @@ class Current:
     def _revivals(self) -> int:
         """How often its task was run again after it had succeeded."""
         return self._chunk.claim.history.get(self.task, UNTRIED).revivals
+
+    @property
+    def _life(self) -> int:
+        """The number of its task's present life."""
+        return self._chunk.claim.history.get(self.task, UNTRIED).life
 
     @property
     def _deferrals(self) -> int:

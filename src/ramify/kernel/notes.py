@@ -1,10 +1,10 @@
 """Notes: log lines of tasks on their way into the store, and the records that carry where they came from.
 
 Lines are kept in memory and written now and then by the loop; a crash loses the last second of them. Each attempt may
-leave so many lines; what is beyond that is counted and said once. Standard `logging` records made inside an attempt get
-`run`, `kind`, `task` and `attempt` as attributes, whoever handles them. Records made outside of attempts are
-left as they would be without us: a program that never set up its logging still sees its warnings. So are those of a
-child that an attempt forked.
+leave so many lines; what is beyond that is counted and said once. What it says of its progress comes beside that,
+however much it logged. Standard `logging` records made inside an attempt get `run`, `kind`, `task` and `attempt` as
+attributes, whoever handles them. Records made outside of attempts are left as they would be without us: a program that
+never set up its logging still sees its warnings. So are those of a child that an attempt forked.
 
 The level of the root is the program's word on its own output, and stays as it is. What a logger says in an attempt is
 heard from the engine's level on, also below that of the root; such records go to the captures and to nobody else. A
@@ -76,18 +76,22 @@ class Notes:
         if not self.are_kept:
             return
         with self._lock:
-            where = (whose.task, whose.attempt)
-            count = self._counts.get(where, 0) + 1
-            if len(self._counts) > MOST_LINES:
-                self._counts.clear()
-            self._counts[where] = count
-            if count > self._per_attempt:
-                if count > self._per_attempt + 1:
-                    return
+            over = 0 if logger == PROGRESS else self._over(whose)
+            if over > 1:
+                return
+            if over:
                 text = f"(more than {self._per_attempt} lines in one attempt; the rest is not kept)"
             self._n += 1
             now = time.time_ns() * SECOND // 1_000_000_000
             self._lines.append(LogLine(self._n, now, whose.run_id, whose.task, whose.attempt, level, logger, text))
+
+    def _over(self, whose: Whose) -> int:
+        """Count one more line of an attempt; how many it has by now beyond those it may leave."""
+        where = (whose.task, whose.attempt)
+        if len(self._counts) > MOST_LINES:
+            self._counts.clear()
+        self._counts[where] = count = self._counts.get(where, 0) + 1
+        return max(0, count - self._per_attempt)
 
     def due(self, now: float) -> list[LogLine]:
         """Lines to write now: none until enough came together or enough time passed."""

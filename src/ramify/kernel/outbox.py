@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ramify.kernel.continuations import Continuations
+from ramify.kernel.continuations import Continuations, floor
 from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
 from ramify.kernel.signals import Ended
 from ramify.kernel.work import Ran
@@ -19,7 +19,7 @@ from ramify.model.commit import Later, Part
 from ramify.model.event import Status
 from ramify.model.policy import SECOND, due_bucket
 
-Reserve = Callable[[int], int]
+Reserve = Callable[[int, int], int]
 
 
 @dataclass(slots=True)
@@ -130,12 +130,15 @@ def ends_of(batch: Iterable[Finished], refused: Container[bytes], done: bool) ->
 
 
 def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False) -> Part:
-    """The part of a commit; `reserve` gives contiguous ids, `now` is the store's clock; `exact` rounds no waits."""
+    """The part of a commit; `reserve` gives so many contiguous ids above another, `now` is the store's clock; `exact`
+    rounds no waits.
+    """
     offspring = finished.offspring
     children = [
-        new_tasks(group, reserve(len(brood.bodies)), brood, now) for group, brood in sorted_out(offspring.broods)
+        new_tasks(group, reserve(len(brood.bodies), 0), brood, now) for group, brood in sorted_out(offspring.broods)
     ]
-    forked = Continuations(offspring.forks, reserve, now)
+    above = floor(finished.claim, (fork.parent for fork in offspring.forks))
+    forked = Continuations(offspring.forks, lambda many: reserve(many, above), now)
     return Part(
         finished.claim.token,
         _tasks(finished.tasks),

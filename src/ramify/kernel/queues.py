@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ramify.errors import ConfigError
+from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE
 from ramify.model.claim import Claimed
+from ramify.model.task import check_name
 
 
 class Queues(msgspec.Struct, frozen=True):
@@ -30,8 +31,14 @@ class Queues(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, given: Iterable[str] | Mapping[str, int]) -> Queues:
         """A set of names is served together, a list in its order, a mapping by weight."""
-        if isinstance(given, str):
+        if isinstance(given, str) or not isinstance(given, Iterable):
             raise ConfigError(f"queues={given!r}: give a list of names")
+        given = given if isinstance(given, Set | Mapping) else tuple(given)
+        for name in given:
+            try:
+                check_name("a queue", name)
+            except BadPayload as error:
+                raise ConfigError(f"queues={given!r}: {error}") from None
         if isinstance(given, Set):
             return cls((frozenset(given),))
         names = tuple(given)

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import msgspec
-
 from ramify.errors import BadPayload
 from ramify.kernel.stream import Ready, Stream
 from ramify.kernel.surroundings import Surroundings
@@ -19,7 +17,7 @@ from ramify.kernel.work import Chunk
 from ramify.model.claim import Details
 from ramify.model.codec.escape import has_slots, plainly_filled, single_slots
 from ramify.model.codec.wire import Wire
-from ramify.model.join import SMALL, Gathered
+from ramify.model.join import GATHERED, SMALL
 from ramify.model.task import MAX_PAYLOAD
 
 
@@ -104,10 +102,7 @@ class JoinResults:
         raw = self._results[slot]
         if raw is None:
             return Stream()
-        return self._library.members(_gathered.decode(raw).join, self._streams[name], 0, None)
-
-
-_gathered = msgspec.json.Decoder(Gathered)
+        return self._library.members(GATHERED.decode(raw).join, self._streams[name], 0, None)
 
 
 @lru_cache(maxsize=1_024)

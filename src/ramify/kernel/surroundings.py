@@ -65,6 +65,10 @@ class Definition(Protocol):
     awaits: dict[str, bool]
     awaits_all: bool
 
+    @property
+    def gives(self) -> Any:
+        """The annotation of what a run of it comes to; Any when that is not known."""
+
     def of_stored(self, params: Mapping[str, bytes]) -> object:
         """The root of a run of it, with params as they are stored. One without a name is the only one it takes."""
 
@@ -76,14 +80,22 @@ class Ending(NamedTuple):
     problem: str | None = None
 
 
+class Origin(NamedTuple):
+    """Who launches a run: the task, in which of its lives, and what it gives."""
+
+    task: int
+    life: int
+    given: object
+
+
 class OtherRuns(Protocol):
     """What a task may do about other runs than its own."""
 
     def definition(self, name: str) -> Definition | None:
         """What is defined under a name; None when nobody here knows it."""
 
-    def start(self, root: object, name: str, generation: int) -> int:
-        """Start a run under a name, unless that generation of it is there; its id."""
+    def start(self, root: object, name: str, origin: Origin) -> int:
+        """Start a run under a name, unless the same task has; its id. ConfigError when another run has that name."""
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
         """What starts on a dataset."""

@@ -14,19 +14,25 @@ import math
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 
+from ramify.kernel.settings import LaunchedRuns
 from ramify.kernel.steps import Look, Move
 from ramify.kernel.tuning import IDLE_LOOK_PAUSE, LONGEST_LOOK_PAUSE, LOOK_EVERY, LOOK_PAUSE, MOST_ASKED
 from ramify.model.run import Advanced, RunState
 
 
 class Watch:
-    """Runs: those given, or None for every one. `awaited` are those whose end is waited for; None when nobody waits."""
+    """Runs: those given, or None for every one. `awaited` are those whose end is waited for; None when nobody waits.
 
-    def __init__(self, runs: Iterable[int] | None, *, awaits: bool) -> None:
+    Those `launched` by the ones given are asked too, also if this process never held a task of them.
+    """
+
+    def __init__(self, runs: Iterable[int] | None, *, awaits: bool, launched: LaunchedRuns | None = None) -> None:
         self._serves_all = runs is None
         #: Of every run that may have to be asked. Where those given stand is not known yet; the first answer tells.
         self.rounds = dict.fromkeys(runs or (), -1)
         self.awaited = set(self.rounds) if awaits else None
+        self._launched = LaunchedRuns() if launched is None else launched
+        self._known_launched: frozenset[int] = frozenset()
         self._held: Counter[int] = Counter()
         self._to_move: deque[int] = deque()
         #: The runs that were held back by another one, and by which.
@@ -84,6 +90,10 @@ class Watch:
         self._looked_at, self._looks_at, self._is_stirred = now, now + LOOK_EVERY, False
         if self._serves_all:
             return Look(MOST_ASKED)
+        launched = self._launched.runs
+        for run in launched - self._known_launched:
+            self.rounds.setdefault(run, -1)
+        self._known_launched = launched
         self._to_move.extend(self.rounds)
         return self.next()
 

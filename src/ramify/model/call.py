@@ -20,6 +20,7 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.codec import Signature
+from ramify.model.decoder import decoder
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.policy import LEVELS, SECOND
@@ -62,10 +63,11 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def decode(cls, raw: bytes | None) -> Extra:
         """The inverse of `encode`."""
-        return NO_EXTRA if raw is None else msgspec.json.decode(raw, type=cls)
+        return NO_EXTRA if raw is None else _extra.decode(raw)
 
 
 NO_EXTRA = Extra()
+_extra = decoder(Extra)
 
 
 @dataclass(frozen=True, slots=True)

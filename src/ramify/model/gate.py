@@ -13,6 +13,7 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.codec.limits import shown
 from ramify.model.codec.wire import tree_in
+from ramify.model.decoder import converter
 from ramify.model.schema import wrong
 from ramify.model.task import OWN
 
@@ -29,10 +30,13 @@ class GateSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     otherwise: list[Any] | None = None
 
 
+_spec = converter(GateSpec)
+
+
 def spec_of(body: bytes) -> GateSpec:
     """What a gate asks for, from its arguments."""
     tree = tree_in(body)
-    return msgspec.convert(tree[0] if isinstance(tree, list) and tree else {"name": ""}, GateSpec)
+    return _spec(tree[0] if isinstance(tree, list) and tree else {"name": ""})
 
 
 def check_answer(spec: GateSpec, answer: object) -> None:

@@ -17,6 +17,7 @@ from typing import assert_never
 
 import msgspec
 
+from ramify.model.decoder import decoder
 from ramify.model.event import Status
 
 PART_SLOTS = 8192
@@ -149,6 +150,9 @@ class Gathered(msgspec.Struct, frozen=True):
     """A result that names other results: those of the members of a full join."""
 
     join: int
+
+
+GATHERED = decoder(Gathered)
 
 
 class Join(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
+from ramify.model.decoder import decoder
 from ramify.model.event import Status
 from ramify.model.outcome import storable
 
@@ -53,12 +54,15 @@ def reason_value(reason: str, by: str = "") -> bytes | None:
     return msgspec.json.encode(told) if told else None
 
 
+_texts = decoder(dict[str, str])
+
+
 def reason_text(value: bytes | None) -> str:
     """The reason in what `reason_value` made; a value of another form is shown as it is."""
     if value is None:
         return ""
     try:
-        told = msgspec.json.decode(value, type=dict[str, str])
+        told = _texts.decode(value)
     except msgspec.DecodeError:
         told = {}
     if told.keys() & {"reason", "by"}:

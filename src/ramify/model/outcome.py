@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ramify.model.decoder import decoder
 from ramify.model.event import Status
 
 MAX_ERROR_TEXT = 2_000
@@ -77,9 +78,12 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
         if value is None:
             return cls("")
         try:
-            return msgspec.json.decode(value, type=cls)
+            return _failure.decode(value)
         except msgspec.DecodeError:
             return cls("", storable(value.decode("utf-8", "backslashreplace")))
+
+
+_failure = decoder(Failure)
 
 
 class TaskError(msgspec.Struct, frozen=True):

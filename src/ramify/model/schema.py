@@ -21,6 +21,7 @@ import msgspec
 from msgspec import inspect as types
 
 from ramify.model.codec.limits import shown
+from ramify.model.decoder import converter
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "null": type(None),
@@ -31,14 +32,14 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "array": list,
     "object": dict,
 }
-_FORMATS: Mapping[str, Any] = {
-    "date-time": datetime,
-    "date": date,
-    "time": time,
-    "duration": timedelta,
-    "uuid": UUID,
-    "decimal": Decimal,
-    "base64": bytes,
+_FORMATS: Mapping[str, Callable[[object], object]] = {
+    "date-time": converter(datetime),
+    "date": converter(date),
+    "time": converter(time),
+    "duration": converter(timedelta),
+    "uuid": converter(UUID),
+    "decimal": converter(Decimal),
+    "base64": converter(bytes),
 }
 _PLAIN: Mapping[type, Mapping[str, Any]] = {
     types.AnyType: {},
@@ -180,7 +181,7 @@ def _wrong_type(value: Any, schema: Mapping[str, Any], where: str) -> Iterator[s
         yield f"{where} must be {' or '.join(names)}" + (f" ({form})" if form in _FORMATS else "")
     elif isinstance(value, str) and form in _FORMATS:
         try:
-            msgspec.convert(value, _FORMATS[form])
+            _FORMATS[form](value)
         except msgspec.ValidationError:
             yield f"{where} must be a text that is a {form}"
 

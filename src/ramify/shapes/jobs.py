@@ -1,8 +1,8 @@
 """Jobs: tasks that come one by one, from whoever has something to do. A queue of them is an endless run.
 
 Promises: a queue is made by its first job, once, whoever comes first. What is added together is there together or not
-at all, with what follows it, whichever queues it is for. A queue that was cancelled has ended with all its jobs, and
-the next job begins it anew, as its next generation.
+at all, with what follows it, whichever queues it is for. A queue that was cancelled takes no more jobs, and the next
+one begins it anew, as its next generation, also while jobs of the last one still run.
 
 Does not wait for jobs, and does not read what became of them.
 """
@@ -24,7 +24,7 @@ from ramify.model.call import Call, Extra
 from ramify.model.job import QUEUES
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
-from ramify.model.run import NewRun, Order, StoredRun, Tolerance
+from ramify.model.run import NewRun, Order, RunState, StoredRun, Tolerance
 from ramify.model.task import NewTasks
 from ramify.shapes.plan import Added, Beginning, laid_out
 from ramify.shapes.start import until_answered
@@ -83,17 +83,20 @@ class JobQueues:
     def add(self, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
         """Add jobs, all of them in one transaction, and say what became of each."""
         queues = dict.fromkeys(call.group.queue for each in new for call in each.all)
+        tried: dict[str, int] = {}
         while True:
             runs = {queue: self._known.get(queue) or self._opened(queue) for queue in queues}
+            before, tried = tried, {queue: run.id for queue, run in runs.items()}
             try:
                 return self._add(runs, new)
             except RunEnded:
-                # Somebody cancelled one, and perhaps nobody works who would see to its end. It has none while jobs run.
+                if tried == before:
+                    raise
+                # Somebody cancelled one, and perhaps nobody works who would see to its end.
                 for queue in queues:
                     self._known.pop(queue, None)
                 asked = [(run.id, run.round) for run in runs.values()]
-                if not any(each.state.is_end for each in until_answered(partial(self.store.advance, asked))):
-                    raise
+                until_answered(partial(self.store.advance, asked))
 
     def _add(self, runs: Mapping[str, StoredRun], new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
         size = sum(len(each.all) for each in new)
@@ -108,9 +111,9 @@ class JobQueues:
         return [tuple(became[next(places)] for _ in each.all) for each in new]
 
     def _opened(self, queue: str) -> StoredRun:
-        """The run that a queue is, begun if there is none, or if the last one has ended."""
+        """The run that a queue is, begun if there is none, or if the last one takes no more."""
         known = until_answered(partial(queue_called, self.store, queue))
-        if known is None or known.state.is_end:
+        if known is None or known.state.is_end or known.state is RunState.DRAINING:
             known = self._begun(queue, 1 if known is None else known.generation + 1)
         self._known[queue] = known
         return known

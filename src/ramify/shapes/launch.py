@@ -2,11 +2,13 @@
 
 A launched run has a name that follows from who launches it, so that a start which was sent again finds the run that is
 there: `etl-0105/report`. A run without a name goes by its id; later generations of one by their number, `etl-0105#2`. A
-task that runs again after it had succeeded launches the next generation of that name.
+task that runs again after it had succeeded, or with other input, launches the next generation of that name. One that
+runs again although it had not succeeded goes on with the run that it launched: what failed in that one is tried again.
+If there is no such thing, as when it was cancelled, the next generation is launched.
 
-Promises: however often a task is killed and tried again, it launches one run. Who waits for a run keeps no worker busy:
-its task is put back with a due time, and looks again, first after a second, then ever more seldom, at least once a
-minute.
+Promises: however often a task is killed and tried again, it launches one run, and never takes a run of others for it.
+Who waits for a run keeps no worker busy: its task is put back with a due time, and looks again, first after a second,
+then ever more seldom, at least once a minute.
 
 Does not know shapes: whatever can be started can be launched.
 """
@@ -21,6 +23,7 @@ import msgspec
 from ramify.kernel.control import Defer, Fatal
 from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Handler
+from ramify.kernel.surroundings import Origin
 from ramify.model.codec.wire import write
 from ramify.model.join import Rule
 from ramify.model.task import MAX_NAME
@@ -62,10 +65,13 @@ def root_of(me: Current, how: Launch, params: Sequence[Any], results: Sequence[A
     return definition.of_stored({name: write(value) for name, value in values.items()})
 
 
-def launch(root: object, suffix: str) -> int:
-    """Start a run from the task that runs here; the id of the run, also when it was started before."""
+def launch(root: object, suffix: str, given: object) -> int:
+    """Start a run from the task that runs here; the id of the run, also when it was started before with the same.
+
+    ConfigError when another run has that name.
+    """
     me = current()
-    return me._surroundings.library.others.start(root, _name(me, suffix), 1 + me._revivals)
+    return me._surroundings.library.others.start(root, _name(me, suffix), Origin(me.task, me._life, given))
 
 
 def result_of(run: int | str, key: str | None = None) -> Any:
@@ -82,5 +88,5 @@ def result_of(run: int | str, key: str | None = None) -> Any:
 def _name(me: Current, suffix: str) -> str:
     run = me.run
     own = str(run.id) if run.name is None else run.name if run.generation == 1 else f"{run.name}#{run.generation}"
-    name = f"{own}/{suffix}"
-    return name if len(name) <= MAX_NAME else f"{run.id}/{suffix}"
+    names = (f"{own}/{suffix}", f"{run.id}/{suffix}", f"{run.id}/{me.task}")
+    return next(name for name in names if len(name) <= MAX_NAME)

@@ -19,12 +19,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, TypeVar, assert_never
+from typing import Any, TypeVar
 
 from ramify.errors import BadPayload, ConfigError, StoreUnavailable
 from ramify.model.call import Call
@@ -34,6 +34,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import Follows, NewRun, Order, Owner, RunState, Started, StoredRun, seconds_left
 from ramify.model.stray import instead_of_call
 from ramify.model.task import Row, check_name
+from ramify.shapes.bounds import Bounds
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
 from ramify.shapes.plan import Added, Beginning, Plan, laid_out
 from ramify.store.contract import Store
@@ -48,6 +49,9 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)
 _NUMBERS = ("max_running", "max_tasks")
 #: The states in which a run may be gone on with; one that drains is on its way to its end.
 _UNFINISHED = (RunState.OPEN, RunState.PAUSED)
+
+#: The sizes of the two parts of what is stored of a launched run: what it is, then who launched it with what.
+_DIGEST, _LAUNCHED = 16, 8
 
 _anything = Wire(Any)
 
@@ -70,54 +74,13 @@ class Begun:
     roots: tuple[Added, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How many tasks of a run may run at a time, how many it may have, and until when it may go on."""
-
-    max_running: int | None = None
-    max_tasks: int | None = None
-    deadline: timedelta | datetime | None = None
-
-    def check(self, roots: int) -> None:
-        """Refuse bounds that make no sense for a run with so many roots."""
-        for option, value in (("max_running", self.max_running), ("max_tasks", self.max_tasks)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ConfigError(f"{option}={value!r}: give a whole number, 1 or more")
-        if self.max_tasks is not None and self.max_tasks < roots:
-            raise ConfigError(f"max_tasks={self.max_tasks}: the run has {roots} roots; give at least as many")
-        match self.deadline:
-            case None:
-                pass
-            case timedelta():
-                if self.deadline <= timedelta(0):
-                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
-            case datetime() if self.deadline.utcoffset() is not None:
-                pass
-            case _:
-                raise ConfigError(
-                    f"deadline={self.deadline!r}: give a timedelta, or a datetime with a time zone, such as "
-                    "datetime.now(timezone.utc) + timedelta(hours=1)"
-                )
-
-    def moment(self, now: int) -> int | None:
-        """The deadline by the store's clock, for a run that begins now."""
-        match self.deadline:
-            case None:
-                return None
-            case timedelta():
-                return now + self.deadline // timedelta(microseconds=1)
-            case datetime():
-                return round(self.deadline.timestamp() * SECOND)
-            case _:
-                assert_never(self.deadline)
-
-
 @dataclass(frozen=True)
 class Ask:
     """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
 
-    `stays` when the asking program does the work itself.
+    `stays` when the asking program does the work itself. `launched` says which task launches the run, and with what
+    (`launch_digest`).
     """
 
     shape: str
@@ -129,6 +92,7 @@ class Ask:
     follows: Follows | None = None
     bounds: Bounds = Bounds()
     stays: bool = True
+    launched: bytes = b""
     older: Mapping[str, Sequence[str]] = field(default_factory=dict)
     busy: Collection[int] = ()
 
@@ -137,7 +101,7 @@ class Ask:
         """What tells this start from others: as kinds are called now, then by older names."""
         shape = self.shape.encode()
         identities = self.plan.identities(self.older)
-        return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=16).digest() for identity in identities)
+        return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=_DIGEST).digest() for identity in identities)
 
 
 def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -> Begun:
@@ -153,17 +117,48 @@ def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -
     return _start(store, ask, reserve, generation=1 if known is None else known.generation + 1)
 
 
-def begin_once(store: Store, ask: Ask, generation: int, reserve: Callable[[int], int]) -> int:
-    """Start that generation of a name, unless it is there, whatever that one is; the id of the run that is there now.
+def launch_digest(task: int, given: object) -> bytes:
+    """What tells that a task launched a run, and with what: of the same task, the first half is always the same.
 
-    For a start that is sent again by whoever does not know whether it was sent.
+    What a run is made of may be defined anew while it goes on; what it was given stays.
+    """
+    parts = (str(task).encode(), _anything.seal(given))
+    return b"".join(blake2b(part, digest_size=_LAUNCHED).digest() for part in parts)
+
+
+def begin_once(
+    store: Store, ask: Ask, reserve: Callable[[int], int], after: int, is_over: Callable[[StoredRun], bool]
+) -> int:
+    """Start a run that a task launches, unless it is there; the id of the run that is there now.
+
+    For a start that is sent again by whoever does not know whether it was sent. The next generation follows what began
+    before the commit `after`, what is over, and what has ended and was launched with something else. ConfigError when
+    another run has the name.
     """
     _check(ask)
     assert ask.name is not None
     known = store.reads.find_run(ask.name)
-    if known is not None and known.generation == generation:
-        return known.id
-    return _sent(store, ask, reserve, generation)[1].run.id
+    while known is None or _is_past(store, ask, known, after) or is_over(known):
+        run, started, _ = _sent(store, ask, reserve, generation=1 if known is None else known.generation + 1)
+        if started.run.id == run:
+            return run
+        known = started.run
+    return known.id
+
+
+def _is_past(store: Store, ask: Ask, run: StoredRun, after: int) -> bool:
+    """Whether a run of that name was launched by the same task for something else than it wants now."""
+    launched = (run.digest or b"")[_DIGEST:]
+    if launched[:_LAUNCHED] != ask.launched[:_LAUNCHED]:
+        _check_same(store, ask, run)
+    elif launched != ask.launched:
+        if not run.state.is_end:
+            raise ConfigError(
+                f"{_called(run)} goes on with what it was started with, {run.shown}; asked for is {ask.plan}. "
+                "Cancel it, or let it end, and retry"
+            )
+        return True
+    return run.since < after
 
 
 def add(store: Store, run: int, calls: Sequence[Call[Any]], reserve: Callable[[int, int], int]) -> tuple[Added, ...]:
@@ -241,7 +236,7 @@ def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int
         order=ask.order,
         follows=ask.follows,
         params=params,
-        digest=ask.digests[0],
+        digest=ask.digests[0] + ask.launched,
         shown=str(ask.plan),
         owner=this_program(stays=ask.stays),
         max_running=ask.bounds.max_running,
@@ -299,7 +294,7 @@ def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
     what = _called(run)
     if ask.follows is not None and run.id in [each.id for each in chain(store, store.reads.run(ask.follows.run))]:
         raise ConfigError(f"{what} cannot follow run {ask.follows.run}: that one follows it already, or is itself")
-    if run.digest not in ask.digests:
+    if (run.digest or b"")[:_DIGEST] not in ask.digests:
         raise ConfigError(
             f"{what} exists with other roots. It was started with {run.shown}; asked for is {ask.plan}"
             f"{ask.plan.difference(_first_tasks(store, run.id))}. {_way_out(run)}"

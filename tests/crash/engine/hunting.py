@@ -35,11 +35,21 @@ class Hunt:
 
     def kill_at(self, folder: Path, point: str, at: int, *options: str) -> None:
         """Kill a program when it comes to a point for that time, and let another one finish."""
+        assert self._killed_at(folder, point, at, *options), f"{point} was not reached {at} times"
+
+    def kill_at_each(self, folder: Path, point: str, most: int) -> None:
+        """Kill one at each time, up to so many: a program that takes more at once comes to a point more rarely."""
+        times = next((at - 1 for at in range(1, most + 1) if not self._killed_at(folder / f"{at}", point, at)), most)
+        assert 2 * times >= most, f"{point} was reached {times} times only"
+
+    def _killed_at(self, folder: Path, point: str, at: int, *options: str) -> bool:
         folder.mkdir(exist_ok=True)
-        killed = self.begin(folder, 0, *options, f"point={point}", f"at={at}")
-        assert killed.code_within(LIMIT) == -9, f"{point} was not reached {at} times"
-        assert self.begin(folder, 0, *options).ends_within(LIMIT)
-        assert self.verdict(folder, 0, 1) == []
+        code = self.begin(folder, 0, *options, f"point={point}", f"at={at}").code_within(LIMIT)
+        assert code in (0, -9), f"the client ended with {code}"
+        if code:
+            assert self.begin(folder, 0, *options).ends_within(LIMIT)
+        assert self.verdict(folder, 0, int(code != 0)) == []
+        return code != 0
 
     def kill_often(self, folder: Path, chance: random.Random, times: int) -> int:
         """Kill programs at random moments, with so many seeds one after the other; how many were killed."""

@@ -7,9 +7,10 @@ It is told what to do as `program.py` is. Options: `point` and `at` (kill itself
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from ramify import Engine
+from ramify import Engine, Fatal, RunState, steps
 from tests.crash.engine.programs import arm, options_of, serve
 
 NAME = "upstream"
@@ -27,6 +28,12 @@ def rows(many: int) -> int:
 def shown(many: int) -> str:
     """What is made of it."""
     return f"{many} rows"
+
+
+@engine.task(max_crashes=None)
+def said(text: str) -> str:
+    """The same."""
+    return text
 
 
 report = engine.dag("report")
@@ -58,6 +65,18 @@ joint.param("customers", int)
 joint.start_on("orders", "customers")
 
 
+@engine.task(max_crashes=None, retries=0)
+def second_time(many: int) -> str:
+    """Fails until its run is revived."""
+    if not Path("revived").exists():
+        raise Fatal("not yet")
+    return f"{many} rows"
+
+
+inner = engine.pipeline("inner", steps(rows).chain(second_time))
+outer = engine.pipeline("outer", steps(rows).run(inner).chain(said))
+
+
 def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
     """Do the work."""
     engine._inside.url = file
@@ -68,6 +87,14 @@ def main(work: str, file: str, witness: str, seed: int, *given: str) -> None:
         case "dataset":
             for name in ("orders", "customers", "orders again"):
                 engine.run(made[name.split()[0]].of(), name=name, threads=1)
+        case "child":
+            os.chdir(Path(file).parent)
+            if engine.run(outer.of(7), name=NAME, threads=1).state is RunState.HALTED:
+                Path("revived").touch()
+                run = engine.find(NAME)
+                assert run is not None
+                run.retry(reason="it is time")
+                engine.run(outer.of(7), name=NAME, threads=1)
         case "wait":
             run = engine.start(waits.of(file=witness), name=NAME)
             engine.start(rows.of(7), name="other")

@@ -62,8 +62,7 @@ def test_a_kill_at_any_point_in_the_middle_of_a_dag_loses_nothing(point: str, tm
 @pytest.mark.full
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_any_point_of_a_dag_at_any_time_loses_nothing(point: str, tmp_path: Path, hunt: Hunt) -> None:
-    for at in range(1, POINTS[point] + 1):
-        hunt.kill_at(tmp_path / f"store-{at}", point, at)
+    hunt.kill_at_each(tmp_path, point, POINTS[point])
 
 
 def test_random_dags_end_as_they_must_however_often_they_are_killed(

@@ -169,7 +169,7 @@ def test_a_job_whose_worker_is_frozen_is_run_elsewhere_and_what_comes_late_chang
     with working_here():
         wait_until(lambda: job.ended, "the job to be run here")
         # With its children: the thawed one would run those that are left.
-        wait_until(lambda: not engine._inside.enqueuing.pending("default"), "what it brought forth")
+        wait_until(lambda: not engine._inside.enqueuing.room.pending("default"), "what it brought forth")
     # The thawed one comes in anew, and must find nothing to do.
     after = engine.enqueue(held.of("").unique("k").delay(3_600), again=True)
     assert after != job

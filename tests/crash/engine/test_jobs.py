@@ -157,8 +157,7 @@ def test_a_kill_at_any_point_loses_no_job_and_doubles_none(point: str, tmp_path:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_kill_at_any_point_at_any_time_loses_no_job_and_doubles_none(point: str, tmp_path: Path, hunt: Hunt) -> None:
-    for at in range(1, POINTS[point] + 1):
-        hunt.kill_at(tmp_path / f"store-{at}", point, at)
+    hunt.kill_at_each(tmp_path, point, POINTS[point])
 
 
 def test_jobs_end_as_they_must_however_often_their_programs_are_killed(

@@ -51,6 +51,21 @@ def test_a_kill_at_any_time_neither_loses_nor_doubles_what_a_run_starts(
         check_triggers(clients, tmp_path / f"store-{at}", point, at)
 
 
+@pytest.mark.parametrize("at", [5, 8])
+@pytest.mark.parametrize("point", ["before-attempt", "after-attempt", "after-commit"])
+def test_a_kill_neither_loses_nor_doubles_the_run_of_a_step_and_its_revival(
+    point: str, at: int, tmp_path: Path, clients: Clients
+) -> None:
+    engine = killed_and_gone_on_with(clients, "child", tmp_path / "store", point, at)
+    found = {run.name: (run.state, sorted(map(str, run.results(partial=True)))) for run in engine.runs()}
+    assert found == {
+        "upstream": (RunState.DONE, ["7", "7 rows"]),
+        "upstream/inner": (RunState.DONE, ["7", "7 rows"]),
+    }
+    assert len(list(engine.runs())) == 2, "there is one generation of it"
+    engine.close()
+
+
 @pytest.mark.parametrize("point", ["before-attempt", "after-attempt", "after-commit"])
 def test_a_kill_while_a_run_waits_for_another_and_looks_for_something_loses_nothing(
     point: str, tmp_path: Path, clients: Clients

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
 import pytest
 
 from ramify.errors import StoreRefused
+from ramify.model.claim import Want
 from ramify.model.event import Status
+from ramify.model.process import NewProcess, Stamp
+from ramify.model.run import NewRun
+from ramify.model.task import NewTasks
 from ramify.store.sqlite import SqliteStore
 from tests.store.sqlite.real import Child
 
@@ -199,3 +204,77 @@ store._link._commit = fail
     with Child(WORKER.replace('print("claimed", flush=True)\ninput()', failing), path) as worker:
         assert worker.end() != 0
     assert counts(path) == 0
+
+
+def noted(store: SqliteStore) -> dict[int, int]:
+    """The number of the last verb of each process, as its lock file has it; 0 is not told."""
+    return {process: told.number for process, told in store._liveness.committed().items()}
+
+
+def work(store: SqliteStore, process: int, number: int) -> None:
+    """A claim of one task."""
+    run = store.reserve(1)
+    store.start(NewRun(run), [NewTasks(store.reserve(1), "walk", [b"[]"])])
+    assert store.claim(Stamp(process, number), Want(frozenset({"walk"}), 1)).claims
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[SqliteStore]:
+    """A store through which processes 1 and 2 have entered."""
+    store = SqliteStore(tmp_path / "walk.db")
+    store.enter(NewProcess(1, pid=os.getpid()))
+    store.enter(NewProcess(2, pid=os.getpid()))
+    yield store
+    store.close()
+
+
+def test_each_of_two_processes_in_a_program_notes_its_own_verbs(shared: SqliteStore) -> None:
+    work(shared, 1, 3)
+    assert noted(shared) == {1: 3}
+    work(shared, 2, 8)
+    assert noted(shared) == {1: 3, 2: 8}
+
+
+def test_who_is_left_alone_in_a_program_notes_its_verbs(shared: SqliteStore) -> None:
+    shared.leave(2)
+    work(shared, 1, 3)
+    assert noted(shared) == {1: 3}
+
+
+def test_a_verb_is_not_that_of_a_process_that_enters_before_it_is_committed(
+    shared: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = shared._link._commit
+
+    def somebody_comes(db: apsw.Connection) -> None:
+        shared._liveness.enter(3, os.getpid())
+        shared._noting.entered(3)
+        monkeypatch.undo()
+        commit(db)
+
+    run = shared.reserve(1)
+    shared.start(NewRun(run), [NewTasks(shared.reserve(1), "walk", [b"[]"])])
+    monkeypatch.setattr(shared._link, "_commit", somebody_comes)
+    assert shared.claim(Stamp(1, 3), Want(frozenset({"walk"}), 1)).claims
+    assert noted(shared) == {1: 3}
+
+
+def test_a_look_that_finds_nothing_notes_no_verb_that_is_being_committed(
+    shared: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = shared._link._commit
+
+    def somebody_looks(db: apsw.Connection) -> None:
+        monkeypatch.undo()
+        shared._idle = True
+        with ThreadPoolExecutor(1) as other:
+            assert not other.submit(shared.claim, Stamp(2, 1), Want(frozenset({"other"}), 1)).result().claims
+        shared._liveness.beat(1)
+        assert noted(shared) == {}
+        commit(db)
+
+    run = shared.reserve(1)
+    shared.start(NewRun(run), [NewTasks(shared.reserve(1), "walk", [b"[]"])])
+    monkeypatch.setattr(shared._link, "_commit", somebody_looks)
+    assert shared.claim(Stamp(1, 3), Want(frozenset({"walk"}), 1)).claims
+    assert noted(shared) == {1: 3}

@@ -9,7 +9,10 @@ import msgspec
 
 from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change, who_and_why
+from ramify.errors import BadPayload
+from ramify.model.codec.wire import tree_in
 from ramify.model.event import Status
+from ramify.model.gate import GATE, check_answer, spec_of
 from ramify.model.mark import Settled
 
 
@@ -31,8 +34,14 @@ def resolve(visit: Visit, task: int, result: str | None, skip: bool, reason: str
         raise click.UsageError("say either --result JSON or --skip")
     row = visit.task(task)
     status = Status.SKIPPED if skip else Status.DONE
+    value = _value(result)
+    if row.kind == GATE and not skip:
+        try:
+            check_answer(spec_of(row.body), None if value is None else tree_in(value))
+        except BadPayload as wrong:
+            raise Wrong(str(wrong)) from wrong
     with entered(visit.store):
-        answer = deciding.resolve(visit.store, row.run, task, status, _value(result), reason, by)
+        answer = deciding.resolve(visit.store, row.run, task, status, value, reason, by)
     if answer.superseded_by is not None:
         raise Wrong(f"task {task} stays as it is: task {answer.superseded_by} has its key now")
     if visit.out.as_json:

@@ -9,6 +9,7 @@ import click
 from ramify.cli.numbers import COUNT
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.find import every_run, title
+from ramify.inspect.reason import reason_of
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, number, stamp
@@ -29,7 +30,7 @@ def runs(visit: Visit, state: str | None, limit: int) -> None:
     counts = {run.id: sum(counts_of(visit.store.reads, run.id).values(), Counts()) for run in shown}
     if visit.out.as_json:
         for run in shown:
-            visit.out.json(_json(run, counts[run.id]))
+            visit.out.json(_json(run, counts[run.id], reason_of(visit.store.reads, run)))
         return
     heads = ["run", "id", "state", "round", "added", "pending", "done", "failed", "started"]
     visit.out.table(heads, [_row(run, counts[run.id]) for run in shown], right=frozenset(range(3, 8)))
@@ -55,7 +56,7 @@ def _row(run: StoredRun, counts: Counts) -> list[Piece]:
     ]
 
 
-def _json(run: StoredRun, counts: Counts) -> dict[str, object]:
+def _json(run: StoredRun, counts: Counts, reason: str | None) -> dict[str, object]:
     return {
         "run": run.id,
         "name": run.name,
@@ -64,7 +65,7 @@ def _json(run: StoredRun, counts: Counts) -> dict[str, object]:
         "order": run.order.value,
         "state": run.state.value,
         "round": run.round,
-        "reason": run.reason,
+        "reason": reason,
         "created": stamp(run.created),
         "ended": stamp(run.ended),
         "follows": run.follows,

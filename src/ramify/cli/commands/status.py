@@ -14,7 +14,7 @@ from ramify.inspect.find import newest_run, open_runs, title, typed
 from ramify.inspect.live import drained_in_words, in_words, workers
 from ramify.inspect.progress import lines_of
 from ramify.inspect.rate import Moment, Pace
-from ramify.inspect.status import Counts, RunStatus, bounds_in_words, counts_of, status_of
+from ramify.inspect.status import Counts, RunStatus, bounds_in_words, counts_of, nobody_in_words, status_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, number, plural
 from ramify.model.run import RunState, StoredRun, Tolerance
@@ -142,4 +142,4 @@ def _briefly(visit: Visit, runs: list[StoredRun]) -> None:
         state = f" · {run.state.value} · {number(total.done)} done · {number(total.pending)} pending"
         visit.out.say(("name", title(run)), state, *failed)
     if not visit.out.as_json and not workers(visit.store.reads):
-        visit.out.say(("look", "nobody is working on them; start them again with the same lines"))
+        visit.out.say(("look", nobody_in_words(runs)))

@@ -12,7 +12,7 @@ import click
 from ramify.cli.loading import engine_at
 from ramify.cli.log import begin_log, log_options
 from ramify.cli.main import INTERRUPTED
-from ramify.cli.numbers import COUNT, PROCESSES
+from ramify.cli.numbers import COUNT, PROCESSES, SECONDS
 from ramify.engine.changes import watching
 from ramify.engine.engine import Engine
 from ramify.engine.inside import Inside
@@ -33,7 +33,12 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
     if not typed:
         return None
     names = ",".join(typed).split(",")
-    weighed = [re.fullmatch(r"(.+):(\d{1,9})", name, re.ASCII) for name in names]
+    weighed = [re.fullmatch(r"(.*):(\d{1,9})", name, re.ASCII) for name in names]
+    for name, found in zip(names, weighed, strict=True):
+        if found is None and ":" in name:
+            raise click.BadParameter(
+                f"{name!a}: behind the colon is a weight, a whole number; a queue with a colon in its name needs one"
+            )
     weights = {found[1]: int(found[2]) for found in weighed if found is not None}
     if weights and len(weights) < len(names):
         raise click.BadParameter(f"{','.join(typed)!a}: give every queue a weight, once, or none of them")
@@ -59,9 +64,7 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
 )
 @click.option("--processes", type=PROCESSES, help="So many worker processes; without it, everything is in this one.")
 @click.option("--burst", is_flag=True, help="End once nothing is ready, and say what is left.")
-@click.option(
-    "--grace", type=click.FloatRange(0), default=25.0, show_default=True, help="Seconds that tasks get at a stop."
-)
+@click.option("--grace", type=SECONDS, default=25.0, show_default=True, help="Seconds that tasks get at a stop.")
 @click.option("--recycle-tasks", type=COUNT, help="Replace a worker process when it has done so many tasks.")
 @click.option("--recycle-mb", type=COUNT, help="Replace a worker process that uses more megabytes of memory.")
 @click.option("--reload", is_flag=True, help="Replace the worker processes when a file changes; for development.")

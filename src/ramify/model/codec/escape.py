@@ -22,6 +22,7 @@ from typing import Self
 import msgspec
 
 from ramify.errors import BadPayload
+from ramify.model.decoder import decoder
 
 #: How the escaped form begins.
 MARK = b'{"~":'
@@ -145,9 +146,12 @@ def escaped(tree: object) -> bytes:
     return _encode({"~": _escape(tree)})
 
 
+_boxed = decoder(dict[str, object])
+
+
 def unescaped(raw: bytes) -> object:
     """The tree in such bytes."""
-    return _unescape(msgspec.json.decode(raw, type=dict[str, object])["~"])
+    return _unescape(_boxed.decode(raw)["~"])
 
 
 def _escape(node: object) -> object:

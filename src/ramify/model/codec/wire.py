@@ -24,6 +24,7 @@ import msgspec
 
 from ramify.model.codec.escape import MARK, PATH, escaped, unescaped
 from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits, children, field_names, may_break_limits
+from ramify.model.decoder import converter, decoder
 
 
 class NotStorable(Exception):
@@ -52,7 +53,7 @@ class Wire:
         self.annotation = annotation
         self._max_depth = max_depth
         #: One call of msgspec, for bytes known to be in the plain form.
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder(annotation, dec_hook=_rebuild).decode
+        self.decode: Callable[[bytes], Any] = decoder(annotation, _rebuild).decode
 
     def seal(self, value: object) -> bytes:
         """The bytes of a value, proven to come back equal; raises NotStorable or whatever the user's types raise."""
@@ -78,7 +79,7 @@ class Wire:
             # By way of bytes: `convert` leaves keys of dicts as texts, whatever their annotation says.
             raw = msgspec.json.encode(tree)
         except (UnicodeEncodeError, OverflowError):
-            return msgspec.convert(tree, self.annotation, dec_hook=_rebuild, str_keys=True)
+            return converter(self.annotation, _rebuild, str_keys=True)(tree)
         return self.decode(raw)
 
 

@@ -20,7 +20,7 @@ from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
-from ramify.model.task import MAX_KEY, check_name
+from ramify.model.task import MAX_KEY, check_name, is_own
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.cases import case
 from ramify.shapes.dag.dataset import produce, start_on
@@ -272,6 +272,14 @@ class Dag:
         its = (lambda number: 1.0) if seconds is None else (lambda number: seconds.get(self._ids[number], 0.0))
         way, length = self._connected().longest(its)
         return self._nodes(way), length
+
+    @property
+    def gives(self) -> Any:
+        """The annotation of what a run of it comes to, if it has one end; else Any."""
+        (end, *others) = self._connected().ends or (0, 0)
+        if others or (is_own(self._calls[end].kind) and end not in self._maps):
+            return Any
+        return list[self._gives(end)] if end in self._maps else self._gives(end)  # type: ignore[misc]  # not for mypy
 
     def __repr__(self) -> str:
         return f"<dag {self.name}: {len(self._calls):,} nodes>"

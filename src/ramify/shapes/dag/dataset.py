@@ -13,7 +13,7 @@ from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.control import Fatal
 from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Handler
-from ramify.kernel.surroundings import Definition
+from ramify.kernel.surroundings import Definition, Origin
 from ramify.model.codec.wire import write
 from ramify.model.task import OWN, check_name
 from ramify.shapes.dag.node import Node
@@ -111,11 +111,14 @@ def start_what_waits(datasets: list[str], given: list[Any]) -> list[int]:
 def _start(me: Current, definition: Definition, dataset: str, value: Any) -> list[int]:
     others = me._surroundings.library.others
     if not definition.awaits_all or len(definition.awaits) == 1:
-        return [launch(_root(definition, {dataset: value}), f"{dataset}/{definition.name}")]
+        return [launch(_root(definition, {dataset: value}), f"{dataset}/{definition.name}", value)]
     production = f"{me.run_id}/{me.task}/{me._revivals}/{dataset}"
     noted = others.note(definition, production, dataset, value)
     # CRASH: it was noted that all is there, and nothing was started -> noted again, it is told the same.
-    return [] if noted is None else [others.start(_root(definition, noted[1]), f"{definition.name}/{noted[0]}", 1)]
+    if noted is None:
+        return []
+    number, there = noted
+    return [others.start(_root(definition, there), f"{definition.name}/{number}", Origin(number, 1, there))]
 
 
 def _root(definition: Definition, produced: Mapping[str, Any]) -> object:

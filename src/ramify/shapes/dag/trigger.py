@@ -146,7 +146,10 @@ def start_other(how: Launch, params: list[Any], results: list[Any]) -> int:
         if any(each is None for each in results) and rule is not Rule.ALWAYS:
             raise Skip(f"a node that was skipped gave nothing to start it with: {error}") from None
         raise Fatal(str(error)) from None
-    return launch(root, (me.key or "").replace(_PREFIX, "", 1))
+    try:
+        return launch(root, (me.key or "").replace(_PREFIX, "", 1), [params, results])
+    except ConfigError as error:
+        raise Fatal(str(error)) from None
 
 
 HANDLERS: Mapping[str, Handler] = {TRIGGER: own_handler(TRIGGER, start_other)}

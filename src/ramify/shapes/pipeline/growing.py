@@ -37,10 +37,19 @@ from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What is handed on: the arguments of the next step, and the nodes at which branches have arrived."""
+    """What is handed on: the arguments of the next step, and the nodes at which branches have arrived.
+
+    Without arguments branches stay apart, and `apart` is the annotation of what comes of them together.
+    """
 
     args: tuple[Any, ...]
     tips: tuple[Node[Any], ...]
+    apart: Any = Any
+
+    @property
+    def gives(self) -> Any:
+        """The annotation of what comes of it."""
+        return self.value.of if self.args else self.apart
 
     @property
     def value(self) -> Any:
@@ -133,7 +142,7 @@ class Growing:
         if isinstance(other, Definition):
             note_start(self._whole, other)
             self._definitions.keep(other)
-            how, of = Launch(definition=other.name, names=("",)), Any
+            how, of = Launch(definition=other.name, names=("",)), other.gives
         else:
             call = other.of(Blank(Param("value", passed.value.of, None), of=passed.value.of))
             self.inside.append(kept(call))
@@ -148,7 +157,7 @@ class Growing:
             raise self._open("divide", "combine")
         found = [self.add(branch, passed, wanted=is_met) for branch in division.branches]
         if division.into is None:
-            return _apart(found)
+            return Passed((), _tips(found))
         values = [branch.value for branch in found]
         return self._step(
             division.into, values if division.names is None else dict(zip(division.names, values, strict=True))
@@ -175,7 +184,7 @@ class Growing:
         id = self._dag._free_id(first.name) if id is None else self._id(first, id)
         node = self._dag._map(call, id, max_items=expansion.max_items, branches=True)
         if expansion.into is None:
-            return Passed((), (node,))
+            return Passed((), (node,), list[of])  # type: ignore[valid-type]  # not for mypy
         return self._step(expansion.into, Reference(node, gathered=True, of=of))
 
     def _branch(self, expansion: ExpandElement, first: Step, item: Any, wanted: bool) -> tuple[list[PackedNode], Any]:
@@ -189,11 +198,11 @@ class Growing:
         passed = growing.add(expansion.body, Passed((value,), ()), wanted=wanted)
         last = passed.tip if len(passed.tips) == 1 else growing._join(passed.tips)
         self.inside += (*inner._calls, *growing.inside)
-        return packed_nodes(inner, last), passed.value.of if passed.args else Any
+        return packed_nodes(inner, last), passed.gives
 
     def _divert(self, diversion: DivertElement, passed: Passed, wanted: bool) -> Passed:
         chosen = passed.value
-        is_route = (get_origin(chosen.of) or chosen.of) is Route
+        is_route = _is_route(chosen.of)
         of = (get_args(chosen.of) or (Any,))[0] if is_route else chosen.of
         names = list(diversion.ways)
         possible = _possible(chosen.of)
@@ -210,12 +219,11 @@ class Growing:
             node = self._insert(call, id, passed.tips)
             found.append(self.add(way, Passed((Reference(node, of=of),), (node,)), wanted=is_met))
         if not is_met:
-            return _apart(found)
+            return Passed((), _tips(found), _alike(found))
         call = call_of(HANDLERS[MEET], [way.value for way in found])
         before = "way" if diversion.into is None else diversion.into.name
-        tips = [tip for way in found for tip in way.tips]
-        met = self._insert(call, self._dag._free_id(f"({before})"), tips, Rule.ANY_DONE)
-        value = Reference(met, of=Any)
+        met = self._insert(call, self._dag._free_id(f"({before})"), _tips(found), Rule.ANY_DONE)
+        value = Reference(met, of=_alike(found))
         return Passed((value,), (met,)) if diversion.into is None else self._step(diversion.into, value)
 
     def _join(self, tips: Sequence[Node[Any]]) -> Node[Any]:
@@ -230,8 +238,10 @@ class Growing:
 
     def _id(self, written: object, id: str) -> str:
         """An id that may be used once for what was written, and with a number where that is in several branches."""
-        if self._named.setdefault(id, written) is written and id in self._dag._numbers:
+        if self._named.get(id) is written:
             return self._dag._free_id(id)
+        # If anything else has it, the DAG refuses it.
+        self._named.setdefault(id, written)
         return id
 
     def _open(self, verb: str, remedy: str) -> ConfigError:
@@ -278,5 +288,18 @@ def _passed(node: Node[Any]) -> Passed:
     return Passed((node.out,), (node,))
 
 
-def _apart(several: Iterable[Passed]) -> Passed:
-    return Passed((), tuple(tip for each in several for tip in each.tips))
+def _tips(several: Iterable[Passed]) -> tuple[Node[Any], ...]:
+    return tuple(tip for each in several for tip in each.tips)
+
+
+def _alike(ways: Iterable[Passed]) -> Any:
+    """The annotation of what any of these gives; Any when that is not the same."""
+    first, *others = (way.gives for way in ways)
+    if all(each == first for each in others):
+        return first
+    # A route is one whatever goes with it.
+    return Route[Any] if all(_is_route(each) for each in (first, *others)) else Any
+
+
+def _is_route(annotation: Any) -> bool:
+    return (get_origin(annotation) or annotation) is Route

@@ -67,10 +67,10 @@ def child(how: Launch, value: Any) -> Any:
     """Start a run of its own, once, and wait for what comes of it."""
     me = current()
     try:
-        root = root_of(me, how, [value])
+        run = launch(root_of(me, how, [value]), me.key or "", value)
     except (BadPayload, ConfigError) as error:
         raise Fatal(str(error)) from None
-    return result_of(launch(root, me.key or ""))
+    return result_of(run)
 
 
 def branch(steps: list[PackedNode], value: Any) -> Any:

@@ -67,7 +67,8 @@ class Pipeline(Generic[P, R]):
         assert isinstance(first, Step)
         self._first = first
         growing = Growing(self._dag, self._dag, definitions)
-        growing.add(rest, growing.first(first))
+        #: The annotation of what a run of it comes to.
+        self.gives = growing.add(rest, growing.first(first)).gives
         self._inside = growing.inside
         definitions.add(self)
 

@@ -20,12 +20,11 @@ from enum import Enum
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
-from ramify.errors import BadPayload, ConfigError
+from ramify.errors import ConfigError
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Definition
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire
-from ramify.model.task import check_name
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.verbs import (
     MEETING,
@@ -40,9 +39,10 @@ from ramify.shapes.pipeline.verbs import (
     RunOther,
     Sleep,
     StartsRuns,
-    Step,
     StepOptions,
     Verb,
+    check_behind,
+    check_written,
     duration,
     step_of,
 )
@@ -129,7 +129,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         found: list[tuple[str | None, Steps[Any, Any, Any]]] = []
         if isinstance(branches, Mapping):
             for name, branch in branches.items():
-                _check_name("divide", name)
+                check_written("divide: a name", name)
                 found.append((name, _steps_of("divide", branch)))
         else:
             found += ((None, _steps_of("divide", branch)) for branch in branches)
@@ -257,7 +257,7 @@ class Steps(Generic[P_self, R_co, O_co]):
 
         After `timeout` the answer is `otherwise`; without one, the gate fails and the run is halted.
         """
-        _check_name("gate", name)
+        check_written("gate: a name", name)
         if timeout is not None:
             duration(f"gate({name!r}, timeout=", timeout)
         elif otherwise is not _UNSET:
@@ -288,10 +288,10 @@ class Steps(Generic[P_self, R_co, O_co]):
         """Start a run of its own with what came before, wait for it, and go on with its result.
 
         `other` is a pipeline, a task, or a DAG with one param. It is started once, under the name of this run and the
-        step: `order-o-17/refund`. If it does not end well, this step fails.
+        step: `order-o-17/refund`. If it does not end well, this step fails; a revival tries again what failed in it.
         """
         if id is not None:
-            _check_name("run", id)
+            check_written("run: a name", id)
         if not isinstance(other, Definition):
             step_of("run", other, {})
         return self._with(RunOther(other, id))
@@ -300,11 +300,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         return f"<{len(self._verbs)} steps>"
 
     def _with(self, verb: Verb) -> Steps[Any, Any, Any]:
-        last = self._verbs[-1] if self._verbs else None
-        if isinstance(last, Gate) and not isinstance(verb, Step | Meet):
-            raise ConfigError(
-                f"gate({last.name!r}) must be followed by a step, which gets the value and the answer: chain(…)"
-            )
+        check_behind(self._verbs[-1] if self._verbs else None, verb)
         return Steps((*self._verbs, verb), self._open)
 
     def _parted(self, verb: Divide | Expand | Divert) -> Steps[Any, Any, Any]:
@@ -336,10 +332,3 @@ def _steps_of(verb: str, branch: object, options: Mapping[str, Any] | None = Non
     if options:
         raise ConfigError(f"{verb}(steps(…), {next(iter(options))}=…): say that of the steps themselves")
     return branch
-
-
-def _check_name(verb: str, name: object) -> None:
-    try:
-        check_name(f"{verb}: a name", name)
-    except BadPayload as error:
-        raise ConfigError(str(error)) from None

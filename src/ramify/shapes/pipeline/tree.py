@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ramify.shapes.pipeline.verbs import Divert, Divide, Expand, Gate, Meet, RunOther, Sleep, Step, Verb
+from ramify.shapes.pipeline.verbs import Divert, Divide, Expand, Gate, Meet, RunOther, Sleep, Step, Verb, check_behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ def tree_of(verbs: Sequence[Verb]) -> list[Element]:
     at = 0
     while at < len(verbs):
         verb = verbs[at]
+        # Behind the gate at the end of a branch comes what was chained to all branches.
+        check_behind(verbs[at - 1] if at else None, verb)
         match verb:
             case Step() | Gate() | Sleep() | RunOther():
                 found.append(verb)

@@ -10,6 +10,7 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.claim import Claimed, Want, within_bounds
 from ramify.model.commit import Committed
+from ramify.model.decoder import decoder
 from ramify.store.contract import Reopened
 from ramify.store.sqlite import claims, held
 from ramify.store.sqlite.claims import Taken
@@ -28,6 +29,9 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     reopened: Reopened = Reopened()
 
 
+_answer = decoder(Answer)
+
+
 def remember(answer: Answer) -> bytes:
     """The bytes to keep."""
     return msgspec.json.encode(answer)
@@ -35,7 +39,7 @@ def remember(answer: Answer) -> bytes:
 
 def recall(stored: bytes, verb: str) -> Answer:
     """The answer that was kept, for the same verb."""
-    answer = msgspec.json.decode(stored, type=Answer)
+    answer = _answer.decode(stored)
     if answer.verb != verb:
         raise BadPayload("this stamp was used for another verb; number the verbs of a process 1, 2, 3, …")
     return answer

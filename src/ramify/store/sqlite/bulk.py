@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from itertools import repeat
 
 import apsw
-import msgspec
 
 from ramify.model.commit import NO_TIMES
+from ramify.model.decoder import decoder
 from ramify.model.event import Status
 from ramify.model.segment import is_unbroken
 from ramify.model.task import NewTasks
@@ -52,7 +52,7 @@ RANGE_OF_EVENTS = f"{EVENT} SELECT ?1 + rowid, ?2, ?3, ?4, {{value}} FROM carray
 EVENTS = f"{EVENT} SELECT {CUT}, ?2, ?3, ?4, {{value}} FROM carray(?5)"
 TIMED_EVENT = "INSERT INTO event VALUES (?, ?, ?, ?, CAST(? AS TEXT), ?)"
 VALUE = "CAST(value AS TEXT)"
-INTEGERS = msgspec.json.Decoder(list[int | None])
+INTEGERS = decoder(list[int | None])
 INT32 = apsw.SQLITE_CARRAY_INT32
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
-import msgspec
-
+from ramify.model.decoder import decoder
 from ramify.model.event import Event, Status
 from ramify.model.segment import unpack
 from ramify.store.reads import Sweep
@@ -25,10 +24,13 @@ def events(found: Iterable[tuple[int, int, int, bytes | None, int, int | None]])
     return (Event(task, n, Status(status), value, seq, took) for task, n, status, value, seq, took in found)
 
 
+_ranges = decoder(list[tuple[int, int]])
+
+
 def events_of(db: Db, seq: int, ranges: str) -> list[Event]:
     """The events of one commit, found by the ranges it wrote down."""
     found: dict[tuple[int, int], Event] = {}
-    for first, last in msgspec.json.decode(ranges, type=list[tuple[int, int]]):
+    for first, last in _ranges.decode(ranges):
         written = db.execute(f"{EVENT} WHERE task BETWEEN ? AND ? AND seq = ?", (first, last, seq))
         found.update(((event.task, event.n), event) for event in events(written))
     return [found[name] for name in sorted(found)]

@@ -13,6 +13,7 @@ from pathlib import Path
 import apsw
 
 from ramify.errors import StoreBroken, StoreRefused
+from ramify.model.process import Stamp
 from ramify.store.clock import Clock, SystemClock
 from ramify.store.sqlite import rows, schema
 from ramify.store.sqlite.link import Link
@@ -47,30 +48,47 @@ def latest(link: Link) -> int:
 
 
 class Noting:
-    """The notes of the process that entered through one store; before it has, nothing is noted."""
+    """The notes of the processes that entered through one store, mostly one; before one has, nothing is noted.
+
+    All of them note that this store writes, or cannot; the number of a verb only the one that sent it. That is noted
+    while the connection for writing is held, so that no other verb comes in between.
+    """
 
     def __init__(self, liveness: Liveness, clock: Clock) -> None:
         self._liveness = liveness
         self._clock = clock
-        #: Who entered.
-        self.process: int | None = None
-        self._number: int | None = None
+        self._here: tuple[int, ...] = ()
+        #: The verb that was carried out in the transaction that is open.
+        self._carried_out: Stamp | None = None
+
+    def entered(self, process: int) -> None:
+        """A process is here."""
+        self._here = (*(each for each in self._here if each != process), process)
+
+    def left(self, process: int) -> None:
+        """A process is not here any more."""
+        self._here = tuple(each for each in self._here if each != process)
 
     def writing(self, writing: bool) -> None:
         """The lock for writing was got, or let go."""
         if writing:
-            self._number = None
-        if self.process is not None:
-            self._liveness.writing(self.process, self._clock.monotonic() if writing else None)
+            self._carried_out = None
+        since = self._clock.monotonic() if writing else None
+        for process in self._here:
+            self._liveness.writing(process, since)
 
-    def consumed(self, process: int, number: int) -> None:
+    def consumed(self, stamp: Stamp) -> None:
         """A verb was carried out in the transaction that is open; it counts once that is committed."""
-        self._number = number if process == self.process else None
+        self._carried_out = stamp
 
     def outcome(self, trouble: str | None) -> None:
         """Something was committed, or could not be written, and why."""
-        if self.process is not None:
-            self._liveness.away(self.process, trouble)
-            if trouble is None and self._number is not None:
-                # Written with the note that the lock for writing is let go.
-                self._liveness.numbered(self.process, self._number)
+        self.away(trouble)
+        if trouble is None and self._carried_out is not None:
+            # Written with the note that the lock for writing is let go.
+            self._liveness.numbered(*self._carried_out)
+
+    def away(self, trouble: str | None) -> None:
+        """Nothing can be written, and why; or there is no trouble."""
+        for process in self._here:
+            self._liveness.away(process, trouble)

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
-import msgspec
-
 from ramify.model.context import A_NAME, ContextValue
 from ramify.model.decision import Said
+from ramify.model.decoder import decoder
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join, Rule, nearest
@@ -345,7 +344,7 @@ class SqliteReads:
                 number, pid, host, entered, told.beat if told else None, bool(gone), last,
                 _names(kinds), _names(queues), version, told.writing if told else None,
                 told.away if told else None, boot, pids,
-                None if draining is None else msgspec.json.decode(draining, type=Said), parent,
+                None if draining is None else _said.decode(draining), parent,
                 told.durability if told else "",
             )
             for number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent in found
@@ -378,8 +377,11 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
     return Page(shown, key(shown[-1]) if shown else after, len(some) > size)
 
 
+_said, _texts = decoder(Said), decoder(tuple[str, ...])
+
+
 def _names(raw: str | None) -> tuple[str, ...] | None:
-    return None if raw is None else msgspec.json.decode(raw, type=tuple[str, ...])
+    return None if raw is None else _texts.decode(raw)
 
 
 def _join(row: tuple[Any, ...]) -> Join:

@@ -16,6 +16,7 @@ import msgspec
 from ramify.errors import UnknownRun
 from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.decision import Decision
+from ramify.model.decoder import decoder
 from ramify.model.event import Status, Tally
 from ramify.model.key import Hold
 from ramify.model.mark import Mark
@@ -60,6 +61,9 @@ def ids(numbers: Iterable[int]) -> Any:
     return apsw.carray(array("q", numbers))
 
 
+read_decision, read_owner = decoder(Decision).decode, decoder(Owner).decode
+
+
 def read_run(row: tuple[Any, ...]) -> StoredRun:
     """A run from a row of `RUN`."""
     (
@@ -72,13 +76,8 @@ def read_run(row: tuple[Any, ...]) -> StoredRun:
         bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
         max_running, max_tasks, deadline, RunState(fails_as), Tolerance(tolerates),
         state=RunState(state), round=round, reason=reason, created=created, ended=ended, since=since,
-        decision=None if decision is None else msgspec.json.decode(decision, type=Decision),
+        decision=None if decision is None else read_decision(decision),
     )  # fmt: skip
-
-
-def read_owner(stored: str) -> Owner:
-    """An owner from its column."""
-    return msgspec.json.decode(stored, type=Owner)
 
 
 def write_owner(owner: Owner | None) -> str | None:

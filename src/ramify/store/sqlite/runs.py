@@ -32,9 +32,10 @@ STANDING = f"""SELECT id, state, round, becomes, ordering, endless, deadline, fo
         AND EXISTS (SELECT 1 FROM segment INDEXED BY segment_run WHERE run = run.id AND state = 2)"""
 ASKED = f"{STANDING} FROM carray(?) AS asked CROSS JOIN run ON id = asked.value"
 #: The open runs that may be able to move: all but those that certainly are not, which are most. `next_move` judges.
+#: What costs a search comes last on its side: there may be very many runs that wait.
 MAY_MOVE = f"""SELECT * FROM ({STANDING} FROM run INDEXED BY run_open WHERE ended IS NULL) WHERE state = 'draining'
-    OR state = 'open' AND (deadline <= ? OR lowest IS NULL AND NOT endless
-        OR lowest > round AND (ordering = 'rounds' OR round < 0)
+    OR state = 'open' AND (deadline <= ? OR NOT endless AND lowest IS NULL
+        OR (ordering = 'rounds' OR round < 0) AND lowest > round
         OR gated <= iif(ordering = 'rounds', round, gated)) ORDER BY id"""
 
 CAPPED = f"{rows.RUN} WHERE id IN (SELECT value FROM carray(?)) AND max_tasks IS NOT NULL"

@@ -94,7 +94,7 @@ class SqliteStore:
     def _consume(self, db: Db, stamp: Stamp, answer: Answer) -> None:
         """Use a stamp up with its answer; once that is committed, the lock file tells of it."""
         processes.consume(db, stamp, answers.remember(answer))
-        self._noting.consumed(*stamp)
+        self._noting.consumed(stamp)
 
     def describe(self) -> Description:
         """Say what this store is."""
@@ -126,7 +126,7 @@ class SqliteStore:
         with self._link.read() as db:
             processes.check_not_ended(db, process.id)
         self._liveness.enter(process.id, process.pid)
-        self._noting.process = process.id
+        self._noting.entered(process.id)
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
         with self._link.write() as db:
             processes.enter(db, process, self.now())
@@ -135,6 +135,7 @@ class SqliteStore:
         """End a session without blame."""
         with self._link.write() as db:
             processes.bury(db, process, self.now(), NOBODYS_FAULT)
+        self._noting.left(process)
         self._liveness.leave(process)
 
     def beat(self, process: int) -> Beat:
@@ -205,7 +206,7 @@ class SqliteStore:
                 nothing = claims.look(db, stamp.process, want, self.now()) if again is None else None
                 if nothing is not None:
                     # Who wants nothing written has no trouble with it.
-                    self._noting.outcome(None)
+                    self._noting.away(None)
                     return answers.claimed(db, answers.of_claim(nothing), want, self.now())
         with self._link.write() as db:
             again = processes.consumed(db, stamp)

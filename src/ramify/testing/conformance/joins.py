@@ -201,7 +201,17 @@ def the_end_of_a_task_that_is_waited_for_is_an_arrival(house: House) -> None:
 
 @case("joins")
 def a_join_fires_for_the_latest_round_of_those_that_arrive_together(house: House) -> None:
-    early, late = house.tasks(), house.tasks(kind="copy")
+    _arrive_in_two_rounds(house, of=1)
+
+
+@case("joins")
+def a_join_fires_for_the_latest_round_of_parts_of_rows_that_arrive_together(house: House) -> None:
+    _arrive_in_two_rounds(house, of=2)
+
+
+def _arrive_in_two_rounds(house: House, of: int) -> None:
+    """Two tasks of different rounds end in one commit, each the first in a row of so many."""
+    early, late = house.tasks(of), house.tasks(of, kind="copy")
     waiting, second = house.tasks(kind="sum", waits=True), house.tasks(kind="sum", waits=True)
     run = house.any_run(house.tasks(kind="copy"))
     worker = house.worker()
@@ -219,7 +229,7 @@ def a_join_fires_for_the_latest_round_of_those_that_arrive_together(house: House
     )
     below = house.row_of(late.first).round + 1
     assert below > house.row_of(early.first).round + 1
-    parts = [Part(claim.token, claim.tasks, Status.DONE) for claim in worker.claim(kinds=["walk", "copy"])]
+    parts = [Part(claim.token, claim.tasks[:1], Status.DONE) for claim in worker.claim(kinds=["walk", "copy"])]
     worker.commit(*parts)
     assert house.row_of(waiting.first).round == house.row_of(second.first).round == below
 

@@ -1,0 +1,52 @@
+"""Bounds of a run, as somebody asks for them: checked, and as the store keeps them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from ramify.errors import ConfigError
+from ramify.model.policy import SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many tasks of a run may run at a time, how many it may have, and until when it may go on."""
+
+    max_running: int | None = None
+    max_tasks: int | None = None
+    deadline: timedelta | datetime | None = None
+
+    def check(self, roots: int) -> None:
+        """Refuse bounds that make no sense for a run with so many roots."""
+        for option, value in (("max_running", self.max_running), ("max_tasks", self.max_tasks)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ConfigError(f"{option}={value!r}: give a whole number, 1 or more")
+        if self.max_tasks is not None and self.max_tasks < roots:
+            raise ConfigError(f"max_tasks={self.max_tasks}: the run has {roots} roots; give at least as many")
+        match self.deadline:
+            case None:
+                pass
+            case timedelta():
+                if self.deadline <= timedelta(0):
+                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
+            case datetime() if self.deadline.utcoffset() is not None:
+                pass
+            case _:
+                raise ConfigError(
+                    f"deadline={self.deadline!r}: give a timedelta, or a datetime with a time zone, such as "
+                    "datetime.now(timezone.utc) + timedelta(hours=1)"
+                )
+
+    def moment(self, now: int) -> int | None:
+        """The deadline by the store's clock, for a run that begins now."""
+        match self.deadline:
+            case None:
+                return None
+            case timedelta():
+                return now + self.deadline // timedelta(microseconds=1)
+            case datetime():
+                return round(self.deadline.timestamp() * SECOND)
+            case _:
+                assert_never(self.deadline)
