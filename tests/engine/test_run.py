@@ -48,6 +48,7 @@ def engine(make: Make) -> Iterator[Engine]:
     known.broken.clear()
     known.trace.clear()
     known.gate.clear()
+    known.inside = threading.Semaphore(0)
     yield make(jobs)
     known.gate.set()
 
@@ -121,6 +122,38 @@ def test_an_unnamed_run_that_another_thread_works_on_is_not_taken_over(engine: E
     known.gate.set()
     for thread in threads:
         thread.join(20)
+    assert [run.begun for run in runs] == [How.NEW, How.NEW]
+    assert runs[0].id != runs[1].id
+
+
+def test_an_unnamed_run_that_another_thread_has_just_begun_is_not_taken_over(engine: Engine) -> None:
+    runs: list[Run[str]] = []
+
+    def begin_another(_: Run[str]) -> None:
+        engine._inside.on_begun = None
+        runs.append(engine.run(fragile.of("x")))
+
+    engine._inside.on_begun = begin_another
+    runs.append(engine.run(fragile.of("x")))
+    assert [run.begun for run in runs] == [How.NEW, How.NEW]
+    assert runs[0].id != runs[1].id
+
+
+def test_an_unnamed_run_that_is_in_the_store_but_not_yet_known_to_be_worked_on_is_not_taken_over(
+    engine: Engine,
+) -> None:
+    runs: list[Run[str]] = []
+    second = threading.Thread(target=lambda: runs.append(engine.run(fragile.of("x"))))
+
+    def begin_another(_: str) -> None:
+        engine._inside.say = lambda _: None
+        second.start()
+        # It waits for its turn; if it did not, it would be through long before.
+        second.join(0.3)
+
+    engine._inside.say = begin_another
+    runs.append(engine.run(fragile.of("x")))
+    second.join(20)
     assert [run.begun for run in runs] == [How.NEW, How.NEW]
     assert runs[0].id != runs[1].id
 

@@ -497,7 +497,17 @@ def test_only_those_that_were_held_back_by_a_run_are_asked_again_when_it_moves()
     assert not isinstance(made.step(0.0), Move)
 
 
-# deadlines
+# moments
+
+
+def test_an_idle_process_rests_no_longer_than_until_what_it_put_off_is_due() -> None:
+    made = core()
+    made.committed([], Committed(1), 0.0, dues=(0.3,))
+    made.claimed(Claimed(), 0.0)
+    while isinstance(step := made.step(0.0), Look):
+        made.found((), 0.0)
+    assert step == Rest(0.3, idle=True)
+    assert isinstance(made.step(0.3), ClaimWork)
 
 
 def test_an_idle_process_asks_a_run_at_its_deadline() -> None:

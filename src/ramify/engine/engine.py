@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
+from ramify.engine.busy import Busy
 from ramify.engine.given import bound_of, check_count, check_state, check_task, job_filter, level_of
 from ramify.engine.importing import check_not_importing
 from ramify.engine.inside import Inside
@@ -55,8 +56,7 @@ OrderName = Literal["rounds", "any", "depth-first"]
 #: A run to follow: its handle, its name or its id.
 Leading = Run[Any] | str | int
 
-#: The runs that this process works on, by store, so that a second start knows they are not left behind.
-_busy: set[tuple[object, int]] = set()
+_busy = Busy()
 
 
 class Engine(Tasks):
@@ -146,16 +146,21 @@ class Engine(Tasks):
             # Before anything is stored: a run that was refused is not there.
             address_for_others(self._inside)
         bounds = Bounds(max_running, max_tasks, deadline)
-        ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
-        begun = self._begin(ask)
-        run: Run[R] = Run(self._inside, begun.run.id, begun.how, begun.roots)
-        if self._inside.on_begun is not None:
-            self._inside.on_begun(run)
-        if begun.how is not How.FINISHED:
-            with self._showing(run, progress, in_place=threads != 0):
-                self._work_on(run, threads, processes)
-        self._work_on_launched(run, threads, processes)
-        return run
+        with _busy.beginning:
+            ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
+            begun = self._begin(ask)
+            _busy.add(self._inside.identity, [begun.run.id])
+        try:
+            run: Run[R] = Run(self._inside, begun.run.id, begun.how, begun.roots)
+            if self._inside.on_begun is not None:
+                self._inside.on_begun(run)
+            if begun.how is not How.FINISHED:
+                with self._showing(run, progress, in_place=threads != 0):
+                    self._work_on(run, threads, processes)
+            self._work_on_launched(run, threads, processes)
+            return run
+        finally:
+            _busy.remove(self._inside.identity, [begun.run.id])
 
     def start(
         self,
@@ -316,7 +321,7 @@ class Engine(Tasks):
         except ValueError:
             raise ConfigError(f'order={order!r}: give "rounds", "any" or "depth-first"') from None
         older = {task.kind: task.aliases for task in table.values()}
-        busy = {run for place, run in _busy if place == self._inside.identity}
+        busy = _busy.runs(self._inside.identity)
         followed = None if follows is None else self._follows(follows)
         return Ask(shape, plan, order=chosen, follows=followed, older=older, busy=busy, **asked)
 
@@ -349,8 +354,7 @@ class Engine(Tasks):
         if self._inside.work_on is not None:
             self._inside.work_on(together)
             return
-        mark = {(self._inside.identity, each) for each in together}
-        _busy.update(mark)
+        _busy.add(self._inside.identity, together)
         try:
             if processes:
                 from ramify.engine.supervise import supervise
@@ -374,7 +378,7 @@ class Engine(Tasks):
             if not run.ended:
                 stopped.raise_it()
         finally:
-            _busy.difference_update(mark)
+            _busy.remove(self._inside.identity, together)
 
     def _work_on_launched(self, run: Run[Any], threads: int | None, processes: int) -> None:
         """What a run has started grows out of it as well, and perhaps nobody else works on it."""

@@ -36,7 +36,8 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
     `statuses` and `values` are one for all (values: None) or one each. `publish` and `discard` name staged ranges by
     their first id. Tasks in `withheld` end without arriving at their group's join: a child in this part takes their
-    slot over. `heirs` names such a child for tasks that somebody may wait for in any way: it arrives in their stead.
+    slot over. `heirs` names such a child for tasks that somebody may wait for in any way: it arrives in their stead,
+    with an id above that of its task, because of all that arrive for a slot the one with the largest id counts.
     `took` are the microseconds of the attempts that were not quick (sparse, by task). `sets` are the values that tasks
     which are done set in the context of their run, in order.
     """
@@ -121,6 +122,8 @@ def check_part(part: Part) -> Part:
         and set(part.heirs.values()) <= {i for each in part.children for i in each.ids}
     ):
         raise BadPayload("`heirs` names a task that has no event in this part, or an heir that is no child in it")
+    if any(heir <= task for task, heir in part.heirs.items()):
+        raise BadPayload("an heir has a smaller id than its task: what arrives in its stead would not count")
     if part.sets:
         pairs = zip(part.tasks, part.status_column(), strict=True)
         check_sets(part.sets, {task for task, status in pairs if status is Status.DONE})

@@ -44,8 +44,3 @@ def job_state(ended: Status | None, *, held: bool) -> JobState:
     if ended is None:
         return JobState.RUNNING if held else JobState.QUEUED
     return _ENDS[ended]
-
-
-def statuses_of(state: JobState) -> tuple[Status, ...]:
-    """How a task may have ended that is in this state; nothing when it has not ended."""
-    return tuple(status for status, each in _ENDS.items() if each is state)

@@ -94,12 +94,13 @@ def an_heir_arrives_wherever_its_task_was_waited_for(house: House) -> None:
 
 
 @case("commit")
-def an_heir_that_is_no_child_of_the_part_is_refused(house: House) -> None:
+def an_heir_that_is_no_child_of_the_part_or_has_a_smaller_id_is_refused(house: House) -> None:
+    child = house.tasks()
     house.any_run(house.tasks(2))
     worker = house.worker()
     claim = worker.take()
-    child = house.tasks()
-    for heirs in ({claim.tasks[0]: child.first + 1}, {child.first: child.first}):
+    assert child.first < claim.tasks[0]
+    for heirs in ({claim.tasks[0]: child.first + 1}, {child.first: child.first}, {claim.tasks[0]: child.first}):
         with refused(BadPayload):
             worker.done(claim, children=[child], heirs=heirs)
 

@@ -1,0 +1,44 @@
+"""Busy: the runs that this process works on, by store, so that a second start knows they are not left behind.
+
+Promises: of two threads that begin the same unnamed run at the same moment, each gets a run of its own, if both hold
+`beginning` from their look at what is busy until they have added what they begin.
+
+Does not tell other processes: they see from the owner of a run that this one is there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable
+
+from ramify.store import forks
+
+
+class Busy:
+    """Counts how often a run is worked on: several threads may wait for the same one."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[tuple[object, int]] = Counter()
+        self.beginning = threading.Lock()
+        forks.register(self)
+
+    def orphan(self) -> None:
+        """In a forked child: it is another program, and works on nothing yet."""
+        self._counts.clear()
+        self.beginning = threading.Lock()
+
+    def runs(self, store: object) -> set[int]:
+        """The runs of a store that are worked on."""
+        return {run for place, run in self._counts.copy() if place == store}
+
+    def add(self, store: object, runs: Iterable[int]) -> None:
+        """They are worked on from now on."""
+        self._counts.update((store, run) for run in runs)
+
+    def remove(self, store: object, runs: Iterable[int]) -> None:
+        """Undo one `add`."""
+        for run in runs:
+            self._counts[store, run] -= 1
+            if not self._counts[store, run]:
+                del self._counts[store, run]
