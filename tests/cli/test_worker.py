@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ramify.model.mark import Settled
 from ramify.store.open import open_store
 
 RAMIFY = [sys.executable, "-m", "ramify"]
@@ -133,6 +134,40 @@ def test_a_worker_tells_what_it_holds_and_where_its_threads_are(
     worker.process.send_signal(signal.SIGUSR1)
     worker.hears(r"^worker \d+: .*holds 1 wait_for; runs task \d+", r'File ".*walk.py", line \d+ in wait_for')
     (program / "go").touch()
+    assert worker.stop() == 130
+
+
+def test_a_running_job_that_goes_on_after_its_cancel_is_ended_with_its_process_when_others_in_it_are_done(
+    program: Path, serve: Callable[..., Serving]
+) -> None:
+    text = (
+        "from walk import *; "
+        "stuck, beside = engine.enqueue_many([wait_for.of('never'), wait_for.of('beside')]); print(stuck.id, beside.id)"
+    )
+    enqueued = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=LONG)
+    stuck, beside = enqueued.stdout.split()
+    worker = serve("--processes", "1", "--threads", "2", "--grace", "0.2")
+    began(program, "never")
+    began(program, "beside")
+    text = f"from walk import *; print(engine.job({stuck}).cancel('too dear'), engine.job({stuck}).state.value)"
+    cancelled = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=LONG)
+    assert cancelled.stdout.split() == [str(Settled.REQUESTED), "running"]
+    # Longer than it takes to hear of the cancel, and to be given up: the process lets the other job finish.
+    text = f"from walk import *; print(engine.job({stuck}).wait(3))"
+    waited = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=LONG)
+    assert waited.stdout.split() == ["False"]
+    (program / "beside").touch()
+    worker.hears("it ended itself to be rid of a task that ran out of time, or went on after it was cancelled")
+    text = (
+        f"from walk import *; "
+        f"both = [engine.job({stuck}), engine.job({beside})]; "
+        "print([(job.wait(60), job.state.value, str(job.error)) for job in both])"
+    )
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, timeout=LONG)
+    assert (
+        ended.stdout.strip()
+        == f"[(True, 'cancelled', 'wait_for {stuck}: Cancelled: too dear'), (True, 'done', 'None')]"
+    )
     assert worker.stop() == 130
 
 

@@ -23,6 +23,7 @@ from ramify.store.contract import Beat
 from tests.kernel.claims import answer, claim, core, handler, lease
 
 FAILURE = Failure("ValueError", "no")
+CANCEL = Mark(1, Scope.TASK, 100, Status.CANCELLED)
 STEADY = Backoff(2.0, 1.0, 2.0, jitter=False)
 
 
@@ -482,6 +483,58 @@ def test_a_supervised_process_that_is_to_die_lets_others_finish_within_the_grace
     made.came_back(other)
     made.committed(flush(made.step(4.0)), answer(), 4.0)
     assert made.step(4.0) == Die(100)
+
+
+def test_a_supervised_process_dies_to_be_rid_of_a_task_that_goes_on_after_its_cancel_once_others_are_done() -> None:
+    made = core(handler(), handler("long"), supervisor=1, grace=5.0)
+    made.claimed(Claimed((claim(1), claim(1, first=200, run=2, kind="long"))), 0.0)
+    unwanted, other = lease(made), lease(made)
+    made.heard(Beat(marks=(CANCEL,)), 1.0)
+    made.heard(Beat(marks=(CANCEL,)), 4.0)
+    made.step(5.9)
+    assert not made.is_stopping, "it may still end by itself"
+    assert isinstance(made.step(6.0), Rest)
+    assert (unwanted.lost, other.lost) == (True, False)
+    assert not made.outbox.finished, "whoever claims it next honours the mark"
+    made.claimed(Claimed((claim(1, first=300, kind="long"),)), 6.0)
+    assert made.lease(False, 6.0) is None
+    assert isinstance(made.step(900.0), Rest), "others know nothing of it, and have all the time they need"
+    made.finished(done(other), 901.0)
+    made.came_back(other)
+    made.committed(flush(made.step(901.0)), answer(), 901.0)
+    assert made.step(901.0) == Die(100)
+
+
+def test_a_process_that_waits_for_others_before_it_dies_still_stops_within_the_grace_period_when_told() -> None:
+    made = core(handler(), handler("long"), supervisor=1, grace=5.0)
+    made.claimed(Claimed((claim(1), claim(1, first=200, run=2, kind="long"))), 0.0)
+    _, other = lease(made), lease(made)
+    made.heard(Beat(marks=(CANCEL,)), 0.0)
+    made.step(5.0)
+    made.stop(6.0)
+    assert isinstance(made.step(10.9), Rest)
+    assert not other.lost
+    assert made.step(11.0) == Die(100)
+
+
+@pytest.mark.parametrize("marks", [(), (Mark(1, Scope.RUN, None, Status.CANCELLED),)], ids=["retried", "run"])
+def test_a_task_that_was_not_cancelled_itself_is_left_to_end(marks: tuple[Mark, ...]) -> None:
+    made = core(handler(), supervisor=1, grace=5.0)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.heard(Beat(marks=(CANCEL,)), 0.0)
+    made.heard(Beat(marks=marks), 1.0)
+    assert isinstance(made.step(60.0), Rest)
+    assert not chunk.lost
+
+
+def test_a_process_that_nobody_replaces_does_not_die_of_a_task_that_goes_on_after_its_cancel() -> None:
+    made = core(handler(), grace=5.0)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.heard(Beat(marks=(CANCEL,)), 0.0)
+    assert isinstance(made.step(60.0), Rest)
+    assert not chunk.lost
 
 
 def test_only_those_that_were_held_back_by_a_run_are_asked_again_when_it_moves() -> None:

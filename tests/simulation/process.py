@@ -8,6 +8,7 @@ threads, locks and clocks are the simulation's (`strand.py`), and the store is o
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -310,8 +311,9 @@ class _Spy:
     def _committed(self, *_: object) -> None:
         self._process.in_flight = ()
 
-    def _stop(self, _: None, now: float) -> None:
-        if self._process.stop_asked is None:
+    def _stop(self, _: None, now: float, patience: float | None = None) -> None:
+        # Who ends itself because of a cancel lets others finish, however long they take.
+        if self._process.stop_asked is None and patience != math.inf:
             self._process.stop_asked = now
 
     def _reaped(self, _: None) -> None:

@@ -14,6 +14,7 @@ Callers take turns: it is not safe to call from two threads at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ramify.kernel.adapt import Change
@@ -28,7 +29,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.steps import ClaimWork, Die, Enter, Flush, Leave, PutBack, Rest, Step
 from ramify.kernel.suspects import are_held, held_up
 from ramify.kernel.tuning import LONGEST_REST, WATCHED
-from ramify.kernel.verdicts import EndedUntried, Verdict, in_time, known_ends, timed_out, verdict_of
+from ramify.kernel.verdicts import EndedUntried, Verdict, given_up, in_time, known_ends, verdict_of
 from ramify.kernel.watch import Watch
 from ramify.kernel.work import Chunk, Interrupted, Ran
 from ramify.model.claim import Claimed
@@ -67,8 +68,7 @@ class Core:
         self.pulse = Pulse()
         self._marks = Marks()
         self.cancelled_runs, self.cancelled_tasks = self._marks.runs, self._marks.tasks
-        self.is_in = False
-        self.has_left = False
+        self.is_in = self.has_left = False
         self._deadline: float | None = None
         self._condemned: int | None = None
         self.lost_threads = 0
@@ -203,17 +203,18 @@ class Core:
         self.leases.sizes.peers = max(1, beat.peers)
         self.watch.note_time_left(beat.time_left, sent)
         self._close({*self._marks.heard(beat.marks), *beat.paused})
+        if self._settings.supervisor is not None and self.cancelled_tasks:
+            self.leases.wait_until(sent + self._settings.grace, self.cancelled_tasks)
 
     def overdue(self, now: float) -> None:
-        """Take away the leases whose time is up."""
-        for chunk in self.leases.overdue(now):
-            task, late = chunk.claim.tasks[chunk.positions[0]], timed_out(chunk.handler.policy, chunk.limit)
-            self.leave_behind(Ran(chunk, others=[(task, late)], seconds=chunk.limit or 0.0), now)
-            self.lost_threads += not chunk.handler.calling.is_async
+        """Take away the leases whose time is up, and those that went on although their task was cancelled."""
+        for ran in given_up(self.leases.overdue(now), self.cancelled_tasks, now):
+            self.leave_behind(ran, now)
+            self.lost_threads += not ran.chunk.handler.calling.is_async
             if self._settings.supervisor is not None:
-                # It ends itself, but others may be at work in it: they get the time they get at any stop.
-                self._condemned = task
-                self.stop(now)
+                # It ends itself. Others in it get the time they get at any stop; after a cancel, all they need.
+                self._condemned = ran.tasks[0]
+                self.stop(now, self._settings.grace if ran.chunk.is_late(now) else math.inf)
 
     def leave_behind(self, ran: Ran, now: float) -> None:
         """The last word on a chunk: its worker goes on, uncounted, and what it brings is refused."""
@@ -221,11 +222,11 @@ class Core:
         self.leases.free(ran.chunk)
         ran.chunk.lost = True
 
-    def stop(self, now: float) -> None:
-        """Begin to stop: lease nothing more, let what runs finish within the grace period."""
+    def stop(self, now: float, patience: float | None = None) -> None:
+        """Begin to stop: lease nothing more, let what runs finish within the grace period, or with that `patience`."""
         self._has_news = True
-        if self._deadline is None:
-            self._deadline = now + self._settings.grace
+        until = now + (self._settings.grace if patience is None else patience)
+        self._deadline = until if self._deadline is None else min(self._deadline, until)
 
     @property
     def is_stopping(self) -> bool:
@@ -313,12 +314,11 @@ class Core:
 
     def _wind_down(self, now: float) -> Step:
         assert self._deadline is not None
-        if now < self._deadline and self.leases.running:
-            if self.outbox.finished and self._is_due(now):
-                return Flush(self.outbox.take_all(), None)
-            return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)
-        if self.outbox.finished:
+        waits = now < self._deadline and self.leases.running
+        if self.outbox.finished and (not waits or self._is_due(now)):
             return Flush(self.outbox.take_all(), None)
+        if waits:
+            return Rest(min(self._settings.flush_after, LONGEST_REST), idle=False)
         if self._condemned is not None:
             return Die(self._condemned)
         self.has_left = True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from ramify.kernel.adapt import Adapter, Change
@@ -57,6 +57,7 @@ class Leases:
         self._timed = tuple(kind for kind, handler in handlers.items() if handler.policy.timeout is not None)
         self._retries: list[tuple[float, int, Holding, int]] = []
         self._deadlines: list[tuple[float, int, Chunk]] = []
+        self._out: set[Chunk] = set()
         self._changes: list[tuple[str, Change]] = []
         #: Claims to be put back as soon as nothing of them runs or is unsent, by token.
         self.put_back: deque[bytes] = deque()
@@ -192,6 +193,7 @@ class Leases:
                 self._deadlines = [entry for entry in self._deadlines if not (entry[2].lost or entry[2].is_back)]
                 heapq.heapify(self._deadlines)
             self._watch(chunk, chunk.deadline)
+        self._out.add(chunk)
         return chunk
 
     def _admitted(self, holding: Holding, positions: Sequence[int], now: float) -> Sequence[int]:
@@ -244,6 +246,7 @@ class Leases:
     def free(self, chunk: Chunk) -> None:
         """The worker of a chunk is free again, or no longer counted."""
         self.chunks[chunk.handler.calling.is_async] -= 1
+        self._out.discard(chunk)
 
     def learn(self, ran: Ran, holding: Holding, deferred: Sequence[int], now: float, cpu: float) -> None:
         """Learn from tasks that came back, some of them deferred. `cpu` is what this process has used so far."""
@@ -277,10 +280,19 @@ class Leases:
             _, _, chunk = heapq.heappop(self._deadlines)
             if chunk.lost or chunk.is_back:
                 continue
+            chunk.is_waited_for = False
             if chunk.handler.calling.is_async and (wait := self._extra_time(chunk, now)) > 0:
                 self._watch(chunk, now + wait)
             elif not chunk.lost:
                 yield chunk
+
+    def wait_until(self, until: float, unwanted: Container[int]) -> None:
+        """Threads that run one of these tasks are waited for until then; coroutines are cancelled anyway."""
+        for chunk in self._out:
+            if chunk.is_waited_for or chunk.handler.calling.is_async or not any(t in unwanted for t in chunk.tasks):
+                continue
+            chunk.is_waited_for = True
+            self._watch(chunk, until)
 
     def next_moment(self, now: float, parked: Iterable[Where] = ()) -> float | None:
         """Seconds until a wait is over, a limit opens for what is held or `parked`, or a deadline passes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -10,7 +10,7 @@ import msgspec
 
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
-from ramify.kernel.work import Dropped, Forgone, Postponed, Raised, Ran
+from ramify.kernel.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran
 from ramify.model.call import NO_EXTRA
 from ramify.model.event import Status
 from ramify.model.mark import reason_value
@@ -91,6 +91,19 @@ def in_time(ran: Ran) -> Ran:
         return ran
     late = timed_out(chunk.handler.policy, chunk.limit)
     return Ran(chunk, [], None, [(ended[0], late)], ran.offspring.undone(), ran.seconds, ran.busy)
+
+
+def given_up(chunks: Iterable[Chunk], unwanted: Container[int], now: float) -> Iterator[Ran]:
+    """What is said of chunks that were waited for long enough, unless they are waited for after all.
+
+    Of one that went on after a cancel nothing is said: the mark on its task is honoured by whoever claims it next.
+    """
+    for chunk in chunks:
+        if chunk.is_late(now):
+            late = timed_out(chunk.handler.policy, chunk.limit)
+            yield Ran(chunk, others=[(chunk.tasks[0], late)], seconds=chunk.limit or 0.0)
+        elif any(task in unwanted for task in chunk.tasks):
+            yield Ran(chunk, others=[(task, Interrupted()) for task in chunk.tasks])
 
 
 def timed_out(policy: Policy, limit: float | None) -> Raised:

@@ -21,7 +21,8 @@ class Chunk:
     try each is at (sparse: absent means 1). A task with a time `limit` is alone in its chunk, and is out of time at
     `deadline`. A chunk that is `lost` was taken away; whatever comes of it is refused. `lanes` by task, where tasks of
     several lanes are in it and limits count each.
-    One that `polls` is alone as well, and is called again as that says.
+    One that `polls` is alone as well, and is called again as that says. One with a task that was cancelled
+    `is_waited_for` until a certain moment, in a process that may end itself.
     `depth` tells the process that leased it from children that were forked since (`forks.depth`).
     """
 
@@ -35,7 +36,17 @@ class Chunk:
     lost: bool = False
     is_back: bool = False
     polls: Extra | None = None
+    is_waited_for: bool = False
     depth: int = field(default_factory=lambda: forks.depth)
+
+    @property
+    def tasks(self) -> Sequence[int]:
+        """Its tasks."""
+        return [self.claim.tasks[position] for position in self.positions]
+
+    def is_late(self, now: float) -> bool:
+        """Whether its time is up."""
+        return self.deadline is not None and self.deadline <= now
 
     def columns(self) -> tuple[Sequence[int], Sequence[bytes]]:
         """Its tasks and their arguments."""
