@@ -295,6 +295,32 @@ def test_a_job_that_was_not_begun_in_time_expires(bench: Workbench) -> None:
     assert engine.enqueue(letter.of("ann").unique("k")).is_new
 
 
+@pytest.mark.parametrize("delay", [0, 120])
+def test_a_job_that_expired_does_not_answer_for_its_key_although_nobody_has_come_by(
+    bench: Workbench, delay: float
+) -> None:
+    old = engine.enqueue(letter.of("ann").delay(delay).expires(60).unique("k"))
+    bench.advance(61)
+    new = engine.enqueue(letter.of("ann").expires(60).unique("k"))
+    assert (new.is_new, new.id == old.id, old.state) == (True, False, CANCELLED)
+    with pytest.raises(JobCancelled, match="expired"):
+        old.result()
+    bench.advance(59)
+    same, other = engine.enqueue_many([letter.of("ann").unique("k"), letter.of("bob")])
+    assert (same, same.is_new, other.is_new) == (new, False, True)
+    bench.drain()
+    assert (new.state, trace) == (DONE, ["ann", "bob"])
+
+
+def test_a_job_that_was_begun_in_time_keeps_its_key(bench: Workbench) -> None:
+    job = engine.enqueue(late.of("bob").expires(5).unique("k"))
+    bench.drain(raising=False)
+    bench.advance(10)
+    assert (job.state, engine.enqueue(late.of("bob").unique("k"))) == (QUEUED, job)
+    bench.drain()
+    assert job.state is DONE
+
+
 def test_a_job_that_was_begun_in_time_does_not_expire(bench: Workbench) -> None:
     prompt, tried = engine.enqueue_many([letter.of("ann").expires(60), late.of("bob").expires(5)])
     bench.advance(1)

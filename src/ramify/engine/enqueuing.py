@@ -20,6 +20,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ramify.engine.expiry import end_expired
 from ramify.engine.job import Job
 from ramify.engine.others import IN_ORDER
 from ramify.engine.retention import KEEP_DONE
@@ -146,7 +147,7 @@ class Enqueuing:
         found: list[Job[Any]] = []
         for at, one in enumerate((yield NewJobs(chosen, again, then, after))):
             while one.task is None:
-                # It was sent again, and had lost its key the first time, to a job that has given it up since.
+                # Its key was another job's, which has given it up since.
                 members = [*after, *(job.id for job in found)]
                 (one,) = yield NewJobs((both[at],), again) if at < len(chosen) else NewJobs((), again, then, members)
             found.append(self._job(one))
@@ -264,8 +265,13 @@ class Enqueuing:
                 each.error = refused
             else:
                 each.added = refused
+        taken = {one.task for answer in answers for one in answer if one.task is not None and not one.created}
+        given_up: set[int] = set()
+        # Theirs are written, so they are answered, whatever becomes of this.
+        with suppress(RamifyError):
+            given_up = end_expired(self._inside.store, taken)
         for each, answer in zip(fitting, answers, strict=True):
-            each.added = answer
+            each.added = tuple(Added(None, False) if one.task in given_up else one for one in answer)
 
     def _there(self) -> JobQueues:
         """The queues of the store that the engine is on now."""

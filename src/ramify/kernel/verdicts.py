@@ -11,8 +11,8 @@ import msgspec
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
 from ramify.kernel.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran
-from ramify.model.call import NO_EXTRA
-from ramify.model.event import Status
+from ramify.model.call import EXPIRED, NO_EXTRA
+from ramify.model.event import UNTRIED, Status
 from ramify.model.mark import reason_value
 from ramify.model.outcome import Failure
 
@@ -72,10 +72,8 @@ def known_ends(holding: Holding, now: int) -> dict[int, Verdict]:
         spared = EndedUntried(Status.SKIPPED, reason_value(text))
         ends.setdefault(task, spared if holding.extra_of(task).spare else ended)
     for task, more in claim.details.items():
-        until = holding.extra_of(task).until
-        # One with events was begun before.
-        if until is not None and until <= now and not claim.deaths.ran and task not in claim.history:
-            ends.setdefault(task, EndedUntried(Status.CANCELLED, reason_value("it expired before it was begun")))
+        if holding.extra_of(task).has_expired(now, claim.history.get(task, UNTRIED), claim.deaths):
+            ends.setdefault(task, EndedUntried(Status.CANCELLED, reason_value(EXPIRED)))
         if more.members is not None and not more.rule.allows(more.members):
             ends.setdefault(task, EndedUntried(Status.SKIPPED, reason_value(more.rule.refusal(more.members))))
     return ends

@@ -20,7 +20,9 @@ import msgspec
 
 from ramify.errors import BadPayload
 from ramify.model.codec import Signature
+from ramify.model.death import Deaths
 from ramify.model.decoder import decoder
+from ramify.model.event import History
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.policy import LEVELS, SECOND
@@ -32,14 +34,15 @@ R_co = TypeVar("R_co", covariant=True)
 _HOLDS = {Hold.LABEL: "key", Hold.ONCE: "once", Hold.UNIQUE: "unique"}
 #: The longest wait a call may ask for: a hundred years.
 LONGEST_DELAY = 100 * 365 * 86_400.0
+#: Why a task was cancelled that was not begun in time.
+EXPIRED = "it expired before it was begun"
 
 
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     """What few calls carry along: their own budget, headers, and when a continuation runs.
 
     One that was not begun by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
-    skipped. One that polls is called again `every` so many seconds until it
-    gives something, `within` so many at most.
+    skipped. One that polls is called again `every` so many seconds until it gives something, `within` so many at most.
     """
 
     retries: int | None = None
@@ -55,6 +58,10 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
     def polls(self) -> bool:
         """Whether it may be called again although it did not fail."""
         return self.every is not None or self.within is not None
+
+    def has_expired(self, now: int, history: History, deaths: Deaths) -> bool:
+        """Whether a task was not begun in time. One with events, or in which a process died, was begun before."""
+        return self.until is not None and self.until <= now and not deaths.ran and not history.events
 
     def encode(self) -> bytes | None:
         """The bytes a task row carries; None when there is nothing to carry."""
