@@ -138,6 +138,21 @@ def test_it_is_due_later(house: House) -> None:
     assert "due in 90.0 s, for another try after 1 failed" in found.text
 
 
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [(b'{"reason":"no file"}', "looks again: no file"), (b'{"seconds":90.0}', "looks again for 90 s"), (None, "again")],
+)
+def test_it_looks_again_later(house: House, value: bytes | None, says: str) -> None:
+    house.run(house.tasks())
+    worker = house.worker()
+    claim = worker.take()
+    due = house.clock.now() + 90 * SECOND
+    worker.end(claim, status=Status.DEFERRED, values=[value], later=[Later(claim.tasks, due)])
+    found = why(house.store, claim.tasks[0])
+    assert (found.cause, found.until) == (Cause.DUE, due)
+    assert found.text.endswith(says)
+
+
 def test_it_is_parked(house: House) -> None:
     tasks = house.tasks(due=PARKED)
     house.run(tasks)

@@ -55,6 +55,11 @@ def test_a_postponed_task_waits_as_long_as_it_asked_and_uses_no_attempt() -> Non
     assert (status, wait) == (Status.DEFERRED, 3.5)
 
 
+def test_a_postponed_task_is_stored_with_its_reason_or_its_seconds() -> None:
+    assert verdict_of(Postponed(3.5), holding(1), 0, chance)[1] == b'{"seconds":3.5}'
+    assert verdict_of(Postponed(3.5, "no file \udcff"), holding(1), 0, chance)[1] == rb'{"reason":"no file \\udcff"}'
+
+
 def test_a_dropped_attempt_ends_as_cancelled() -> None:
     assert verdict_of(Dropped("enough"), holding(1), 0, chance) == (Status.CANCELLED, b'{"reason":"enough"}', None)
 

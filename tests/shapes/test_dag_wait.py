@@ -290,10 +290,12 @@ def test_what_fails_while_it_looks_is_tried_again_like_any_task(bench: Workbench
 
 
 def test_a_task_that_defers_itself_keeps_to_its_timeout_too(bench: Workbench) -> None:
-    there["file"] = Defer(45)
-    bench.engine.start(found.of("file").poll(5, timeout=100))
+    there["file"] = Defer(45, "no file")
+    run = bench.engine.start(found.of("file").poll(5, timeout=100))
     bench.finish()
     assert len(looks) == 4, "at 0, 45, 90 and 100 seconds"
+    *events, _ = bench.engine._inside.store.reads.events(run.id + 1, run.id + 1)
+    assert [event.value for event in events] == [b'{"reason":"no file"}'] * 3
 
 
 def test_the_time_of_a_new_life_begins_anew(bench: Workbench) -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ramify import ConfigError, Engine, Fatal, Pipeline, Route, RunState, Steps, Stream, Tasks, steps
+from ramify.inspect.run_graph import graph_of
+from ramify.inspect.why import why
 from ramify.testing import using
 from ramify.testing.using import Workbench
 
@@ -374,3 +376,18 @@ def test_a_dag_of_several_params_or_something_that_is_none_of_these_is_refused(b
     error = run["two"].error
     assert error is not None
     assert "it has 2 params, and is given one value" in str(error)
+
+
+def test_a_step_that_waits_for_its_run_says_so(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(note).gate("ok", bool).chain(allowed))
+    outer = engine.pipeline("outer", steps(double).run(inner).chain(note))
+    run = engine.start(outer.of(1), name="o")
+    bench.drain()
+    store = engine._inside.store
+    graph = graph_of(store, run._stored)
+    assert graph is not None
+    (node,) = (each for each in graph.nodes if each.id == "inner")
+    assert node.reason == "waits for run o/inner"
+    assert node.task is not None
+    assert why(store, node.task).text.endswith("when it looks again: waits for run o/inner")

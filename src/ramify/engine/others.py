@@ -103,16 +103,16 @@ class Others:
         entries = self._handlers[PRODUCED]
         return note(self._inside.store, entries, definition.name, definition.awaits, production, dataset, value)
 
-    def ending(self, run: int | str, key: str | None) -> Ending | None:
-        """What came of a run, by id or name, or of its task with that key; None while that is not known."""
+    def ending(self, run: int | str, key: str | None) -> Ending:
+        """What came of a run, by id or name, or of its task with that key."""
         reads = self._inside.store.reads
         found = _found(reads, run)
         if found is None:
-            return None
+            return Ending(awaited=f"run {run}, which was not started yet")
         if found.state is RunState.FORGOTTEN:
             return Ending(None, f"run {title(found)} was forgotten, with all that came of it")
         if key is None:
-            return self._of_run(reads, found) if found.state.is_end else None
+            return self._of_run(reads, found) if found.state.is_end else Ending(awaited=f"run {title(found)}")
         return self._of_task(reads, found, key)
 
     def _of_run(self, reads: Reads, run: StoredRun) -> Ending:
@@ -123,17 +123,18 @@ class Others:
         results = {name: _whole(self._reading(reads), row) for name, row in last}
         return Ending(next(iter(results.values())) if len(results) == 1 else results)
 
-    def _of_task(self, reads: Reads, run: StoredRun, key: str) -> Ending | None:
+    def _of_task(self, reads: Reads, run: StoredRun, key: str) -> Ending:
+        awaited = Ending(awaited=f"{key} of run {title(run)}")
         try:
             gathering = reads.find_tasks(run.id, GATHER, key_bytes(f"{key}[]"))
             row = reads.task(gathering[-1] if gathering else task_with(reads, run.id, key))
         except UnknownTask as unknown:
             # What a run makes on its way may still come.
-            return Ending(None, str(unknown)) if run.state.is_end else None
+            return Ending(None, str(unknown)) if run.state.is_end else awaited
         row = row if row is None or gathering else _heir(reads, row)
         ended = None if row is None else reads.history(row.id).ended
         if row is None or ended is None:
-            return None
+            return awaited
         if ended is Status.DONE:
             return Ending(_whole(self._reading(reads), row))
         return Ending(None, f"{key} of run {title(run)}, which is waited for, ended as {ended.name.lower()}")

@@ -324,6 +324,6 @@ def _reason(life: Life) -> str | None:
         case Status.FAILED | Status.QUARANTINED | Status.RETRYING:
             return failure_text(Failure.decode(life.value))[:_REASON]
         case Status.SKIPPED | Status.CANCELLED | Status.DEFERRED:
-            return because(life.value).removeprefix(": ")[:_REASON] or None
+            return because(life.value).removeprefix(": ").strip()[:_REASON] or None
         case _:
             return None

@@ -71,6 +71,8 @@ def because(raw: bytes | None) -> str:
     if not isinstance(tree, dict):
         return "" if tree is None else f": {value_text(tree)}"
     by, reason = (str(tree.get(name, "")) for name in ("by", "reason"))
+    if isinstance(seconds := tree.get("seconds"), float):
+        return f" for {seconds:,.3g} s"
     return in_words(by, reason) or f": {value_text(tree)}"
 
 

@@ -19,7 +19,7 @@ from ramify.inspect.history import task_row
 from ramify.inspect.live import in_words, rows_of, width, workers
 from ramify.inspect.show import because
 from ramify.model import decision
-from ramify.model.event import Status
+from ramify.model.event import Status, fold
 from ramify.model.gate import GATE
 from ramify.model.join import Join
 from ramify.model.policy import PARKED, SECOND
@@ -194,9 +194,7 @@ def _ready(store: Store, task: int, run: StoredRun, segment: Segment) -> Why:
         return Why(task, Cause.PARKED, "it is parked: it waits for a person or for another run, not for a time")
     if segment.due is not None and segment.due > now:
         seconds = (segment.due - now) / SECOND
-        return Why(
-            task, Cause.DUE, f"it is due in {seconds:,.1f} s" + _after(store.reads, task, segment), until=segment.due
-        )
+        return Why(task, Cause.DUE, f"it is due in {seconds:,.1f} s{_after(store.reads, task)}", until=segment.due)
     there = workers(store.reads)
     nobody = nobody_for(segment, there)
     if nobody is not None:
@@ -262,8 +260,11 @@ def nobody_for(segment: Segment, there: Sequence[Process]) -> tuple[Cause, str, 
     )
 
 
-def _after(reads: Reads, task: int, segment: Segment) -> str:
-    attempts = reads.history(task).attempts
+def _after(reads: Reads, task: int) -> str:
+    events = reads.events(task, task)
+    if events and events[-1].status is Status.DEFERRED:
+        return f", when it looks again{because(events[-1].value)}"
+    attempts = fold(events).attempts
     return f", for another try after {attempts} failed" if attempts else ""
 
 

@@ -210,7 +210,7 @@ def verdict_on(error: BaseException, handler: Handler) -> Verdict:
     """What an exception means for its task."""
     match error:
         case Defer():
-            return Postponed(error.seconds)
+            return Postponed(error.seconds, error.reason)
         case Skip():
             return Forgone(str(error))
         case StoreUnavailable():

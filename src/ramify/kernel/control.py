@@ -11,9 +11,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Defer(Exception):
-    """Put this task back and call it again in `seconds`; no attempt is used up."""
+    """Put this task back and call it again in `seconds`; no attempt is used up. People are shown the `reason`."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, reason: str = "") -> None:
         if (
             isinstance(seconds, bool)
             or not isinstance(seconds, int | float)
@@ -23,6 +23,7 @@ class Defer(Exception):
             raise ValueError(f"Defer({seconds!r}): give a finite number of seconds, 0 or more")
         super().__init__(seconds)
         self.seconds = float(seconds)
+        self.reason = str(reason)
 
 
 class Fatal(Exception):

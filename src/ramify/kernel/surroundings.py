@@ -74,10 +74,14 @@ class Definition(Protocol):
 
 
 class Ending(NamedTuple):
-    """What came of a run, or of one of its tasks: a result, as it is in JSON, or why there is none."""
+    """What came of a run, or of one of its tasks: a result, as it is in JSON, or why there is none.
 
-    value: object
+    While that is not known, it says what is `awaited`.
+    """
+
+    value: object = None
     problem: str | None = None
+    awaited: str | None = None
 
 
 class Origin(NamedTuple):
@@ -105,8 +109,8 @@ class OtherRuns(Protocol):
     ) -> tuple[int, dict[str, Any]] | None:
         """Note, once, what was produced for what starts on all of its datasets; a number and those, if that is all."""
 
-    def ending(self, run: int | str, key: str | None) -> Ending | None:
-        """What came of a run, by id or name, or of its task with that key; None while that is not known."""
+    def ending(self, run: int | str, key: str | None) -> Ending:
+        """What came of a run, by id or name, or of its task with that key."""
 
 
 class Library(Protocol):

@@ -33,8 +33,8 @@ def verdict_of(
 ) -> tuple[Status, bytes | None, float | None]:
     """The event of one attempt, and the seconds until the next one, None when there is none."""
     match verdict:
-        case Postponed(seconds):
-            return Status.DEFERRED, msgspec.json.encode({"seconds": seconds}), seconds
+        case Postponed(seconds, reason):
+            return Status.DEFERRED, reason_value(reason) or msgspec.json.encode({"seconds": seconds}), seconds
         case Dropped(reason, by):
             return Status.CANCELLED, reason_value(reason, by), None
         case Forgone(reason):

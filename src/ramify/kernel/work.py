@@ -66,9 +66,10 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """An attempt asked to be called again in `seconds`."""
+    """An attempt asked to be called again in `seconds`, for that reason."""
 
     seconds: float
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

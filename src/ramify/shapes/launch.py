@@ -60,7 +60,7 @@ def root_of(me: Current, how: Launch, params: Sequence[Any], results: Sequence[A
     definition = me._surroundings.library.others.definition(how.definition)
     if definition is None:
         me.log.warning("%r is not defined here; waiting for a process that knows it", how.definition)
-        raise Defer(UNKNOWN_PAUSE)
+        raise Defer(UNKNOWN_PAUSE, f"waits for a process that knows {how.definition!r}")
     values = {**how.values, **dict(zip(how.names, (*params, *results), strict=True))}
     return definition.of_stored({name: write(value) for name, value in values.items()})
 
@@ -78,8 +78,8 @@ def result_of(run: int | str, key: str | None = None) -> Any:
     """What came of another run, or of its task with that key, once it has ended well; until then, look again later."""
     me = current()
     ending = me._surroundings.library.others.ending(run, key)
-    if ending is None:
-        raise Defer(min(LONGEST_LOOK, SLOWER**me._deferrals))
+    if ending.awaited is not None:
+        raise Defer(min(LONGEST_LOOK, SLOWER**me._deferrals), f"waits for {ending.awaited}")
     if ending.problem is not None:
         raise Fatal(ending.problem)
     return ending.value
