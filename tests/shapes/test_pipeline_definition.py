@@ -168,6 +168,10 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: steps(anything).divert({1: anything, "1": anything}, otherwise=anything),
         "divert: the way '1' can never be taken: another one is called '1' too",
     ),
+    "a way that no step can return": (
+        lambda: steps(anything).divert({print: anything}, otherwise=anything),
+        "can never be taken: `way` is a builtin_function_or_method, which cannot be stored",
+    ),
     "a way of a Literal that is never taken": (
         lambda: pipeline(steps(word).divert({"c": anything}, otherwise=anything)),
         "p: the way 'c' can never be taken: word gives a, b",

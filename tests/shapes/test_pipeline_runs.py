@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +190,14 @@ def test_a_divert_takes_one_way_and_converge_gets_what_came_of_it(both: Engine) 
         done = run(both, written, n)
         assert (done.state, last(done, "anything")) == (RunState.DONE, [result])
         assert ("one" in ends(done, "skipped")) == (n == 1)
+
+
+@pytest.mark.parametrize("key", [True, 1.5, None, (1, 2), datetime(2026, 1, 5, 12, tzinfo=UTC), date(2026, 1, 5)])
+def test_a_way_is_known_by_whatever_can_be_stored(both: Engine, key: Any) -> None:
+    ways: dict[Any, Any] = {key: steps(anything, id="taken")}
+    written = steps(anything, id="chosen").divert(ways, otherwise=steps(anything, id="other"))
+    done = run(both, written, key)
+    assert (done.state, ends(done, "skipped") & {"taken", "other"}) == (RunState.DONE, {"other"})
 
 
 @here.task(retries=0)

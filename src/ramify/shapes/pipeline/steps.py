@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from enum import Enum
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
@@ -24,7 +23,7 @@ from ramify.errors import ConfigError
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Definition
 from ramify.model.codec.refusal import explain
-from ramify.model.codec.wire import Wire
+from ramify.model.codec.wire import Wire, tree_in, write
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.verbs import (
     MEETING,
@@ -226,8 +225,7 @@ class Steps(Generic[P_self, R_co, O_co]):
             )
         found: dict[str, Steps[Any, Any, Any]] = {}
         for key, way in ways.items():
-            # What the step before returns is compared as it is stored: of an enum that is its value.
-            name = str(key.value if isinstance(key, Enum) else key)
+            name = _name_of(key)
             if name in found:
                 raise ConfigError(f"divert: the way {key!r} can never be taken: another one is called {name!r} too")
             found[name] = _steps_of("divert", way)
@@ -323,6 +321,15 @@ def steps(first: MakesCalls[P, R], **options: Unpack[StepOptions]) -> Steps[P, R
     if isinstance(first, Steps):
         raise ConfigError("steps(steps(…)): these have begun already; go on with chain(…)")
     return Steps((step_of("steps", first, options),))
+
+
+def _name_of(way: object) -> str:
+    """What a way is called: what the step before returns is compared as it is stored, of an enum by its value."""
+    try:
+        return str(tree_in(write(way)))
+    except Exception as error:  # noqa: BLE001  whatever a key may be, it is refused
+        why = explain([("way", Any, way)], error)
+        raise ConfigError(f"divert: the way {way!r} can never be taken: {why}") from None
 
 
 def _steps_of(verb: str, branch: object, options: Mapping[str, Any] | None = None) -> Steps[Any, Any, Any]:
