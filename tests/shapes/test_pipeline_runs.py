@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -192,11 +192,23 @@ def test_a_divert_takes_one_way_and_converge_gets_what_came_of_it(both: Engine) 
         assert ("one" in ends(done, "skipped")) == (n == 1)
 
 
-@pytest.mark.parametrize("key", [True, 1.5, None, (1, 2), datetime(2026, 1, 5, 12, tzinfo=UTC), date(2026, 1, 5)])
-def test_a_way_is_known_by_whatever_can_be_stored(both: Engine, key: Any) -> None:
-    ways: dict[Any, Any] = {key: steps(anything, id="taken")}
-    written = steps(anything, id="chosen").divert(ways, otherwise=steps(anything, id="other"))
-    done = run(both, written, key)
+@here.task(retries=0)
+def moment(value: datetime) -> datetime:
+    return value
+
+
+@here.task(retries=0)
+def two(value: tuple[int, int]) -> tuple[int, int]:
+    return value
+
+
+@pytest.mark.parametrize(
+    ("same", "key"),
+    [(anything, True), (anything, 1.5), (anything, None), (two, (1, 2)), (moment, datetime(2026, 1, 5, tzinfo=UTC))],
+)
+def test_a_way_is_known_by_whatever_can_be_stored(both: Engine, same: Any, key: Any) -> None:
+    ways: dict[Any, Any] = {key: steps(same, id="taken")}
+    done = run(both, steps(same, id="chosen").divert(ways, otherwise=steps(same, id="other")), key)
     assert (done.state, ends(done, "skipped") & {"taken", "other"}) == (RunState.DONE, {"other"})
 
 
