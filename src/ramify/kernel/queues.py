@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ramify.errors import BadPayload, ConfigError
+from ramify.errors import ConfigError
 from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE
 from ramify.model.claim import Claimed
-from ramify.model.task import check_name
+from ramify.model.task import name_given
 
 
 class Queues(msgspec.Struct, frozen=True):
@@ -35,10 +35,7 @@ class Queues(msgspec.Struct, frozen=True):
             raise ConfigError(f"queues={given!r}: give a list of names")
         given = given if isinstance(given, Set | Mapping) else tuple(given)
         for name in given:
-            try:
-                check_name("a queue", name)
-            except BadPayload as error:
-                raise ConfigError(f"queues={given!r}: {error}") from None
+            name_given(f"queues={given!r}: a queue", name)
         if isinstance(given, Set):
             return cls((frozenset(given),))
         names = tuple(given)

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import msgspec
 
-from ramify.errors import BadPayload
+from ramify.errors import BadPayload, ConfigError
 from ramify.model.key import Hold
 from ramify.model.policy import LEVELS, PARKED
 
@@ -124,6 +124,14 @@ def check_name(what: str, name: object) -> str:
     if "\0" in name or (not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)):
         raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate; use plain text (a key or an argument may)")
     return name
+
+
+def name_given(what: str, name: object) -> str:
+    """The same for a name in somebody's program; ConfigError says what is wrong."""
+    try:
+        return check_name(what, name)
+    except BadPayload as error:
+        raise ConfigError(str(error)) from None
 
 
 def check_apart(groups: Sequence[NewTasks]) -> None:

@@ -33,7 +33,7 @@ from ramify.model.codec.wire import Wire
 from ramify.model.policy import SECOND
 from ramify.model.run import Follows, NewRun, Order, Owner, RunState, Started, StoredRun, seconds_left
 from ramify.model.stray import instead_of_call
-from ramify.model.task import Row, check_name
+from ramify.model.task import Row, name_given
 from ramify.shapes.bounds import Bounds
 from ramify.shapes.owner import is_at_work, is_gone, is_here, this_program
 from ramify.shapes.plan import Added, Beginning, Plan, laid_out
@@ -208,10 +208,7 @@ def decode_params(raw: bytes | None) -> Any:
 
 def _check(ask: Ask) -> None:
     if ask.name is not None:
-        try:
-            check_name("run name", ask.name)
-        except BadPayload as error:
-            raise ConfigError(str(error)) from None
+        name_given("run name", ask.name)
     elif ask.again:
         raise ConfigError("again=True is for a run with a name; one without a name begins anew by itself")
     if ask.follows is not None and ask.order is not Order.ROUNDS:

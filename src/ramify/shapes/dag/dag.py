@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar, cast
 
-from ramify.errors import BadPayload, ConfigError
+from ramify.errors import ConfigError
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, ReferringCall
@@ -20,7 +20,7 @@ from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
 from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
-from ramify.model.task import MAX_KEY, check_name, is_own
+from ramify.model.task import MAX_KEY, is_own, name_given
 from ramify.shapes.dag.adjacency import Adjacency
 from ramify.shapes.dag.cases import case
 from ramify.shapes.dag.dataset import produce, start_on
@@ -45,10 +45,7 @@ class Dag:
     """Nodes and what each of them waits for: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
 
     def __init__(self, name: str, definitions: Definitions | None = None) -> None:
-        try:
-            self.name = check_name("the name of a DAG", name)
-        except BadPayload as error:
-            raise ConfigError(str(error)) from None
+        self.name = name_given("the name of a DAG", name)
         self._ids: list[str] = []
         self._numbers: dict[str, int] = {}
         self._calls: list[Call[Any]] = []

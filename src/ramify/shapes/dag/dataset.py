@@ -15,7 +15,7 @@ from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Handler
 from ramify.kernel.surroundings import Definition, Origin
 from ramify.model.codec.wire import write
-from ramify.model.task import OWN, check_name
+from ramify.model.task import OWN, name_given
 from ramify.shapes.dag.node import Node
 from ramify.shapes.dag.own import call_of, own_handler
 from ramify.shapes.dag.words import quoted
@@ -82,10 +82,8 @@ def start_on(dag: Dag, datasets: tuple[str, ...], when: str) -> None:
 def _checked(dag: str, verb: str, datasets: tuple[str, ...]) -> list[str]:
     if not datasets:
         raise ConfigError(f"{dag}: {verb}(): give the names of datasets")
-    try:
-        return list(dict.fromkeys(check_name("the name of a dataset", each) for each in datasets))
-    except BadPayload as error:
-        raise ConfigError(f"{dag}: {verb}{datasets!r}: {error}") from None
+    what = f"{dag}: {verb}{datasets!r}: the name of a dataset"
+    return list(dict.fromkeys(name_given(what, each) for each in datasets))
 
 
 # at work

@@ -14,10 +14,10 @@ from dataclasses import fields
 from types import CodeType
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
-from ramify.errors import BadPayload, ConfigError
+from ramify.errors import ConfigError
 from ramify.model.call import Call
 from ramify.model.run import RunState
-from ramify.model.task import check_name
+from ramify.model.task import name_given
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.dag.start import DagPlan
 from ramify.shapes.definitions import Definitions
@@ -56,10 +56,7 @@ class Pipeline(Generic[P, R]):
         if not isinstance(given, Steps):
             what = getattr(given, "kind", "task")
             raise ConfigError(f"pipeline({name!r}, {given!r}): give steps, such as steps({what}).chain(…)")
-        try:
-            self.name = check_name("the name of a pipeline", name)
-        except BadPayload as error:
-            raise ConfigError(str(error)) from None
+        self.name = name_given("the name of a pipeline", name)
         self._dag = Dag(name)
         self.starts, self.produces = self._dag.starts, self._dag.produces
         self.awaits, self.awaits_all = self._dag.awaits, self._dag.awaits_all

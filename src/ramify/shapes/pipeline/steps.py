@@ -24,6 +24,7 @@ from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Definition
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, tree_in, write
+from ramify.model.task import name_given
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.verbs import (
     MEETING,
@@ -41,7 +42,6 @@ from ramify.shapes.pipeline.verbs import (
     StepOptions,
     Verb,
     check_behind,
-    check_written,
     duration,
     step_of,
 )
@@ -128,7 +128,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         found: list[tuple[str | None, Steps[Any, Any, Any]]] = []
         if isinstance(branches, Mapping):
             for name, branch in branches.items():
-                check_written("divide: a name", name)
+                name_given("divide: a name", name)
                 found.append((name, _steps_of("divide", branch)))
         else:
             found += ((None, _steps_of("divide", branch)) for branch in branches)
@@ -255,7 +255,7 @@ class Steps(Generic[P_self, R_co, O_co]):
 
         After `timeout` the answer is `otherwise`; without one, the gate fails and the run is halted.
         """
-        check_written("gate: a name", name)
+        name_given("gate: a name", name)
         if timeout is not None:
             duration(f"gate({name!r}, timeout=", timeout)
         elif otherwise is not _UNSET:
@@ -289,7 +289,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         step: `order-o-17/refund`. If it does not end well, this step fails; a revival tries again what failed in it.
         """
         if id is not None:
-            check_written("run: a name", id)
+            name_given("run: a name", id)
         if not isinstance(other, Definition):
             step_of("run", other, {})
         return self._with(RunOther(other, id))

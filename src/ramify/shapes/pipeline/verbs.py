@@ -11,10 +11,10 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 
-from ramify.errors import BadPayload, ConfigError
+from ramify.errors import ConfigError
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, Group
-from ramify.model.task import check_name
+from ramify.model.task import name_given
 from ramify.shapes.plan import Plan
 
 if TYPE_CHECKING:
@@ -186,16 +186,8 @@ def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
         raise ConfigError(f"{verb}({getattr(task, '__name__', repr(task))}): give a task, made with @engine.task")
     if unknown := [name for name in options if name not in _OPTIONS]:
         raise ConfigError(f"{verb}({task.kind}, {unknown[0]}=…): a step has the options {', '.join(_OPTIONS)}")
-    check_written(f"{verb}({task.kind}, id=…): an id", options.get("id", "step"))
+    name_given(f"{verb}({task.kind}, id=…): an id", options.get("id", "step"))
     return Step(task, MappingProxyType(dict(options)))  # type: ignore[arg-type]  # it has `of`, whatever that takes
-
-
-def check_written(what: str, name: object) -> None:
-    """Refuse a name that cannot be stored."""
-    try:
-        check_name(what, name)
-    except BadPayload as error:
-        raise ConfigError(str(error)) from None
 
 
 def check_behind(last: Verb | None, verb: Verb) -> None:
