@@ -92,11 +92,9 @@ class JobQueues:
             except RunEnded:
                 if tried == before:
                     raise
-                # Somebody cancelled one, and perhaps nobody works who would see to its end.
+                # Somebody cancelled one.
                 for queue in queues:
                     self._known.pop(queue, None)
-                asked = [(run.id, run.round) for run in runs.values()]
-                until_answered(partial(self.store.advance, asked))
 
     def _add(self, runs: Mapping[str, StoredRun], new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
         size = sum(len(each.all) for each in new)
