@@ -12,35 +12,21 @@ from typing import Any
 
 import pytest
 
-from ramify import BadPayload, Call, ConfigError, Engine, Job, JobState, RunState, Stream, Tasks
+from ramify import BadPayload, Call, ConfigError, Engine, Job, JobState, RunState, Tasks
 from ramify.engine.enqueuing import Enqueuing, Pending
 from ramify.model.addition import Addition
 from ramify.model.task import MAX_PAYLOAD, Appended
 from ramify.store.contract import Store
 from ramify.store.open import open_store
 from tests.engine.conftest import Make
+from tests.engine.sums import add, elsewhere, sums, total
 
-here = Tasks()
-
-
-@here.task
-def add(a: int, b: int = 1) -> int:
-    return a + b
-
-
-@here.task(queue="other")
-def elsewhere(a: int) -> int:
-    return a
+here = Tasks(include=[sums])
 
 
 @here.task
 def echo(text: str) -> int:
     return len(text)
-
-
-@here.task
-def total(parts: Stream[int] = Stream()) -> int:
-    return sum(parts)
 
 
 @pytest.fixture

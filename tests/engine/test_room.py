@@ -10,25 +10,11 @@ from typing import Any
 
 import pytest
 
-from ramify import ConfigError, Engine, Job, JobState, QueueFull, Stream, Tasks
+from ramify import ConfigError, Engine, Job, JobState, QueueFull, Tasks
 from tests.engine.conftest import Make
+from tests.engine.sums import add, elsewhere, sums, total
 
-here = Tasks()
-
-
-@here.task
-def add(a: int, b: int = 1) -> int:
-    return a + b
-
-
-@here.task(queue="other")
-def elsewhere(a: int) -> int:
-    return a
-
-
-@here.task
-def total(parts: Stream[int] = Stream()) -> int:
-    return sum(parts)
+here = Tasks(include=[sums])
 
 
 @here.task(retries=0)

@@ -228,6 +228,21 @@ def shared(tmp_path: Path) -> Iterator[SqliteStore]:
     store.close()
 
 
+def claim_while(shared: SqliteStore, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
+    """Claim a task as process 1, in its third verb, and do something else before that is committed."""
+    commit = shared._link._commit
+
+    def commit_after(db: apsw.Connection) -> None:
+        monkeypatch.undo()
+        meanwhile()
+        commit(db)
+
+    run = shared.reserve(1)
+    shared.start(NewRun(run), [NewTasks(shared.reserve(1), "walk", [b"[]"])])
+    monkeypatch.setattr(shared._link, "_commit", commit_after)
+    assert shared.claim(Stamp(1, 3), Want(frozenset({"walk"}), 1)).claims
+
+
 def test_each_of_two_processes_in_a_program_notes_its_own_verbs(shared: SqliteStore) -> None:
     work(shared, 1, 3)
     assert noted(shared) == {1: 3}
@@ -244,37 +259,23 @@ def test_who_is_left_alone_in_a_program_notes_its_verbs(shared: SqliteStore) -> 
 def test_a_verb_is_not_that_of_a_process_that_enters_before_it_is_committed(
     shared: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = shared._link._commit
-
-    def somebody_comes(db: apsw.Connection) -> None:
+    def somebody_comes() -> None:
         shared._liveness.enter(3, os.getpid())
         shared._noting.entered(3)
-        monkeypatch.undo()
-        commit(db)
 
-    run = shared.reserve(1)
-    shared.start(NewRun(run), [NewTasks(shared.reserve(1), "walk", [b"[]"])])
-    monkeypatch.setattr(shared._link, "_commit", somebody_comes)
-    assert shared.claim(Stamp(1, 3), Want(frozenset({"walk"}), 1)).claims
+    claim_while(shared, monkeypatch, somebody_comes)
     assert noted(shared) == {1: 3}
 
 
 def test_a_look_that_finds_nothing_notes_no_verb_that_is_being_committed(
     shared: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    commit = shared._link._commit
-
-    def somebody_looks(db: apsw.Connection) -> None:
-        monkeypatch.undo()
+    def somebody_looks() -> None:
         shared._idle = True
         with ThreadPoolExecutor(1) as other:
             assert not other.submit(shared.claim, Stamp(2, 1), Want(frozenset({"other"}), 1)).result().claims
         shared._liveness.beat(1)
         assert noted(shared) == {}
-        commit(db)
 
-    run = shared.reserve(1)
-    shared.start(NewRun(run), [NewTasks(shared.reserve(1), "walk", [b"[]"])])
-    monkeypatch.setattr(shared._link, "_commit", somebody_looks)
-    assert shared.claim(Stamp(1, 3), Want(frozenset({"walk"}), 1)).claims
+    claim_while(shared, monkeypatch, somebody_looks)
     assert noted(shared) == {1: 3}
