@@ -162,6 +162,14 @@ assert_type(engine.pipeline("unlike", unlike).of("x"), PipelinePlan[str])
 slept = steps(lines).sleep(DAY).expand(pack).collapse(ship)
 assert_type(engine.pipeline("slept", slept).of("x"), PipelinePlan[str])
 
+# A step may run another pipeline, a task, or a DAG, of which nobody knows what it gives.
+inner = engine.pipeline("inner", steps(count))
+assert_type(engine.pipeline("outer", steps(receive).run(inner)).of("x"), PipelinePlan[int])
+assert_type(engine.pipeline("of a task", steps(receive).run(count)).of("x"), PipelinePlan[int])
+graph = engine.dag("graph")
+graph.add(count.of(graph.param("order", str)))
+assert_type(engine.pipeline("of a DAG", steps(receive).run(graph)).of("x"), PipelinePlan[Any])
+
 # What is open may stay so at the end, and options go with any step.
 open_end = engine.pipeline("open", steps(lines, retries=3).expand(pack, id="parcel", max_items=9))
 assert_type(open_end.of("x"), PipelinePlan[Any])

@@ -145,6 +145,9 @@ steps(receive).gate("ok", bool, timeout=3)  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": add}, otherwise=count)  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": count}, otherwise=add)  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": count}, otherwise=count).converge(receive)  # wrong
+steps(count).run(engine.pipeline("child", steps(receive)))  # wrong
+steps(count).run(receive)  # wrong
+steps(receive).run(engine.pipeline("fits", steps(receive)).of("x"))  # wrong
 steps(receive).divert({"a": count}, otherwise=count).collapse(ship)  # wrong
 steps(receive).divide([steps(receive).gate("ok", str)]).combine(merge)  # wrong
 steps(receive).sleep(3)  # wrong

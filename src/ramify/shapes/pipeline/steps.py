@@ -25,6 +25,7 @@ from ramify.kernel.surroundings import Definition
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, tree_in, write
 from ramify.model.task import name_given
+from ramify.shapes.dag.dag import Dag
 from ramify.shapes.pipeline.route import Route
 from ramify.shapes.pipeline.verbs import (
     MEETING,
@@ -281,7 +282,7 @@ class Steps(Generic[P_self, R_co, O_co]):
     @overload
     def run(self: Steps[P, R, O], other: MakesCalls[[R], S], *, id: str | None = None) -> Steps[P, S, O]: ...
     @overload
-    def run(self: Steps[P, R, O], other: Definition, *, id: str | None = None) -> Steps[P, Any, O]: ...
+    def run(self: Steps[P, R, O], other: Dag, *, id: str | None = None) -> Steps[P, Any, O]: ...
     def run(self, other: Any, *, id: str | None = None) -> Any:
         """Start a run of its own with what came before, wait for it, and go on with its result.
 
