@@ -20,13 +20,17 @@ class Busy:
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[object, int]] = Counter()
-        self.beginning = threading.Lock()
+        self._beginning: dict[object, threading.Lock] = {}
         forks.register(self)
 
     def orphan(self) -> None:
         """In a forked child: it is another program, and works on nothing yet."""
         self._counts.clear()
-        self.beginning = threading.Lock()
+        self._beginning.clear()
+
+    def beginning(self, store: object) -> threading.Lock:
+        """To be held by who begins a run of a store; a store that is away holds up nobody on another."""
+        return self._beginning.setdefault(store, threading.Lock())
 
     def runs(self, store: object) -> set[int]:
         """The runs of a store that are worked on."""

@@ -146,7 +146,7 @@ class Engine(Tasks):
             # Before anything is stored: a run that was refused is not there.
             address_for_others(self._inside)
         bounds = Bounds(max_running, max_tasks, deadline)
-        with _busy.beginning:
+        with _busy.beginning(self._inside.identity):
             ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=True)
             begun = self._begin(ask)
             _busy.add(self._inside.identity, [begun.run.id])
