@@ -19,14 +19,14 @@ class Busy:
     """Counts how often a run is worked on: several threads may wait for the same one."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[object, int]] = Counter()
-        self._beginning: dict[object, threading.Lock] = {}
+        self.orphan()
         forks.register(self)
 
     def orphan(self) -> None:
-        """In a forked child: it is another program, and works on nothing yet."""
-        self._counts.clear()
-        self._beginning.clear()
+        """In a forked child, and at first: it works on nothing yet."""
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[object, int]] = Counter()
+        self._beginning: dict[object, threading.Lock] = {}
 
     def beginning(self, store: object) -> threading.Lock:
         """To be held by who begins a run of a store; a store that is away holds up nobody on another."""
@@ -34,15 +34,16 @@ class Busy:
 
     def runs(self, store: object) -> set[int]:
         """The runs of a store that are worked on."""
-        return {run for place, run in self._counts.copy() if place == store}
+        with self._lock:
+            return {run for place, run in self._counts if place == store}
 
     def add(self, store: object, runs: Iterable[int]) -> None:
         """They are worked on from now on."""
-        self._counts.update((store, run) for run in runs)
+        with self._lock:
+            self._counts.update((store, run) for run in runs)
 
     def remove(self, store: object, runs: Iterable[int]) -> None:
         """Undo one `add`."""
-        for run in runs:
-            self._counts[store, run] -= 1
-            if not self._counts[store, run]:
-                del self._counts[store, run]
+        with self._lock:
+            self._counts.subtract((store, run) for run in runs)
+            self._counts = +self._counts
