@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from ramify.kernel.steps import Rest
+from ramify.kernel.steps import PutBack, Rest
 from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT
+from ramify.kernel.work import Ran
 from ramify.model.claim import Claim, Claimed
 from ramify.model.death import Deaths
-from tests.kernel.claims import claim, core, handler
+from tests.kernel.claims import claim, core, handler, lease
 
 
 def test_a_process_that_holds_nothing_wants_as_many_as_it_has_workers() -> None:
@@ -149,3 +150,24 @@ def test_claims_are_smaller_while_memory_is_scarce() -> None:
     want = made.appetite.want(0.0)
     assert want is not None
     assert want.limit == 4
+
+
+def test_what_is_far_too_much_by_now_goes_back_the_latest_first() -> None:
+    made = core(threads=2)
+    made.claimed(Claimed((claim(20, 100), claim(20, 200), claim(20, 300)), ready=1_000), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, list(chunk.tasks), seconds=0.05), 0.05)
+    step = made.step(0.05)
+    assert isinstance(step, PutBack)
+    assert step.token == claim(20, 300).token
+    made.released(step.token)
+    # Of the first, what was tried is not sent yet.
+    assert [holding.available for holding in made.holdings.values()] == [19, 0]
+
+
+def test_nothing_goes_back_before_something_of_it_was_tried() -> None:
+    made = core(threads=2)
+    made.leases.sizes.ran("work", 1, 9.0)
+    made.claimed(Claimed((claim(200),), ready=1_000), 0.0)
+    assert not isinstance(made.step(0.0), PutBack)
+    assert lease(made).tasks

@@ -140,7 +140,7 @@ def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
 
 def test_outcomes_wait_for_company_but_not_for_long() -> None:
     made = core(threads=2, flush_after=0.5, flush_at=100)
-    made.claimed(Claimed((claim(8),)), 0.0)
+    made.claimed(Claimed((claim(4),)), 0.0)
     chunk = lease(made)
     lease(made)
     made.finished(done(chunk), 0.0)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ramify.engine.library import StoreLibrary
+from ramify.kernel.attempt import run_chunk
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.machine import Machine
+from ramify.kernel.notes import Notes
+from ramify.kernel.pulse import Pulse
 from ramify.kernel.settings import Settings
+from ramify.kernel.surroundings import Surroundings
+from ramify.kernel.work import Chunk, Interrupted
 from ramify.store.contract import Beat
-from tests.kernel.claims import core
+from tests.kernel.claims import claim, core, handler
 from tests.kernel.shop import Shop, wait_until
 
 TASKS = 400
@@ -61,6 +67,15 @@ def test_a_process_that_was_frozen_starts_nothing_of_what_it_had_leased(
     wait_until(lambda: sum(h.left for h in list(held.values())) == sum(h.available for h in list(held.values())))
     assert seen == list(range(FROZEN_AT + 1))
     assert all(holding.adds_up() for holding in held.values())
+
+
+def test_a_worker_looks_before_each_task_of_its_chunk() -> None:
+    times, nobody = itertools.count(), cast("Any", None)
+    surroundings = Surroundings(nobody, nobody, Notes(0), {}, {}, clock=lambda: next(times) * 1e-6, pulse=Pulse(2.5e-6))
+    chunk = Chunk(claim(4), handler(), range(4), {})
+    ran = run_chunk(chunk, surroundings)
+    assert ran.done == chunk.tasks[:2]
+    assert ran.others == [(task, Interrupted()) for task in chunk.tasks[2:]]
 
 
 def test_a_beat_counts_from_when_it_was_sent() -> None:

@@ -77,6 +77,40 @@ def test_old_measurements_fade() -> None:
     assert sizes.chunk("work", 1_000_000, 1) == CHUNK_AT_MOST
 
 
+def test_where_tasks_become_longer_the_first_of_those_tells() -> None:
+    sizes = Sizes(10_000)
+    sizes.ran("work", 10_000, 0.01)
+    sizes.ran("work", 1, 2.0)
+    assert (sizes.window(4, {"work": 1}), sizes.chunk("work", 1_000, 1)) == (4 + 1, 1)
+
+
+def test_one_long_task_among_those_of_many_workers_does_not() -> None:
+    sizes = Sizes(10_000)
+    sizes.ran("work", 1_000, 1.0, workers=100)
+    before = sizes.window(100, {"work": 1})
+    sizes.ran("work", 1, 1.0, workers=100)
+    assert sizes.window(100, {"work": 1}) > before / 3
+
+
+def test_what_is_held_by_far_too_much_goes_back_and_claims_begin_small_again() -> None:
+    sizes = Sizes(10_000)
+    sizes.ran("work", 10_000, 0.01)
+    sizes.claimed(5_000, 1_000_000)
+    sizes.ran("work", 1, 0.125)
+    window = sizes.window(2, {"work": 1})
+    assert sizes.surplus(2, {"work": 2 * window}) == 0
+    assert sizes.surplus(2, {"work": 5_000}) == 5_000 - window
+    sizes.ran("work", 10_000, 0.01)
+    assert sizes.limit(2, {}) == 4
+
+
+def test_what_was_never_measured_is_not_too_much() -> None:
+    sizes = Sizes(10_000)
+    sizes.claimed(5_000, 1_000_000)
+    sizes.ran("fast", 1, 0.001)
+    assert sizes.surplus(2, {"new": 5_000}) == 0
+
+
 def test_a_chunk_holds_a_few_milliseconds_of_work_and_leaves_some_for_other_workers() -> None:
     sizes = Sizes(10_000)
     sizes.ran("work", 100, 0.1)

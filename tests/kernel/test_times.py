@@ -79,7 +79,7 @@ class Ticks:
 
 def test_one_look_at_the_clock_says_whether_a_task_may_begin_and_how_long_the_one_before_took() -> None:
     chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
-    clock = Ticks(9.0, 1.0, 0.0004, 0.002, 0.0009, 0.0, 0.25)
+    clock = Ticks(9.0, 0.03, 0.0004, 0.002, 0.0009, 0.0, 0.25)
     ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), {}, {}, clock=clock))
     first, second, *_, last = chunk.claim.tasks
     assert ran.times == {second: 2_000, last: 250_000}
@@ -101,3 +101,20 @@ def test_what_did_not_come_to_an_end_has_no_time() -> None:
     assert Ran(chunk, others=[(tasks[0], Interrupted())], seconds=3.0).times == {}
     assert Ran(chunk, [tasks[0]], seconds=UNTIMED / 1_000_000).times == {}
     assert Ran(chunk, [tasks[0]], seconds=1.5).times == {tasks[0]: 1_500_000}
+
+
+def test_what_is_left_of_a_chunk_that_takes_too_long_comes_back_as_it_was() -> None:
+    chunk, nobody = Chunk(claim(5), handler(), range(5), {}), cast("Any", None)
+    clock = Ticks(9.0, 0.0, 0.0004, 3.0, 0.0, 0.0, 0.0)
+    ran = run_chunk(chunk, Surroundings(nobody, nobody, Notes(0), {}, {}, clock=clock))
+    first, second, *rest = chunk.claim.tasks
+    assert ran.tried == ran.done == [first, second]
+    assert ran.others == [(task, Interrupted()) for task in rest]
+    assert list(ran.stretches(2)) == [(1, pytest.approx(0.0004)), (1, 3.0)]
+
+
+def test_tasks_that_were_all_quick_or_a_single_one_are_measured_together() -> None:
+    chunk = Chunk(claim(), handler(), range(4), {})
+    tasks = list(chunk.claim.tasks)
+    assert list(Ran(chunk, tasks, seconds=0.002).stretches(4)) == [(4, 0.002)]
+    assert list(Ran(chunk, tasks[:1], seconds=0.5).stretches(1)) == [(1, 0.5)]

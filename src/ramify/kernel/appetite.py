@@ -4,14 +4,14 @@ A claim that left nothing makes the process *dry*: it asks again after a pause t
 stirred. One that brought several new runs and left nothing is not followed by the next at once: runs are being started
 one after the other, and each claim and commit is to serve many of them. A process that holds a suspect takes nothing
 else, and one that saw suspects wait for too long stops taking other work until it is empty, because only an empty
-process is given them.
+process is given them. One whose tasks become much longer than they were puts back what it would take too long for.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
@@ -119,6 +119,14 @@ class Appetite:
             limit = max(1, limit // 4)
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
         return Want(kinds, limit, choice.queues, runs, lanes) if kinds else None
+
+    def surplus(self) -> Iterator[Holding]:
+        """What goes back because it is far too much by now, the latest first."""
+        over = self._leases.sizes.surplus(self.room, self._startable())
+        for holding in reversed(list(self._holdings.values())) if over else ():
+            if over > 0 and holding.available:
+                over -= holding.available
+                yield holding
 
     def _new_runs(self, answer: Claimed) -> int:
         """How many runs of a claim begin."""

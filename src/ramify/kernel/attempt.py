@@ -24,7 +24,7 @@ from ramify.kernel.polling import looked
 from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of, columns_of
 from ramify.kernel.surroundings import Surroundings
-from ramify.kernel.tuning import PIECE, STORE_PAUSE
+from ramify.kernel.tuning import CHUNK_TOO_LONG, PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Forgone, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.model.call import Call
 from ramify.model.event import UNTIMED
@@ -39,7 +39,10 @@ NOTED = UNTIMED / SECOND
 
 
 def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
-    """Run every task of a chunk in this thread, as long as this process may start tasks."""
+    """Run the tasks of a chunk in this thread, as long as this process may start tasks and that does not take too long.
+
+    The others come back as they were.
+    """
     handler = chunk.handler
     fn, decode, decode_slowly = handler.fn, handler.signature.decode_plain, handler.signature.decode_positional
     encode_result = handler.signature.encode_result
@@ -59,7 +62,7 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
     calls: list[Any] | None = None
     streamed: Staging | None = None
     began, busy = clock(), surroundings.busy()
-    over, since = -math.inf, math.inf
+    over, since, is_long = -math.inf, math.inf, False
     reach("before-retry" if chunk.attempts else "before-attempt")
     for position, task, body in zip(chunk.positions, *columns_of(chunk), strict=True):
         # One look at the clock for both: whether this task may begin, and how long the one before it took. While a
@@ -69,9 +72,10 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
             over = now + NOTED
             if now - since > NOTED:
                 ran.took[words[slot]] = round((now - since) * SECOND)
+            is_long = since < now and now - began > CHUNK_TOO_LONG
         since = now
         # INVARIANT: A process that was not heard of for half of `dead_after` starts nothing.
-        if now >= pulse.until:
+        if is_long or now >= pulse.until:
             since = math.inf  # nothing runs, so that nothing takes time
             ran.others.append((task, Interrupted()))
             continue

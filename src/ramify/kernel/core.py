@@ -380,14 +380,14 @@ class Core:
     def _park(self, now: float) -> None:
         for holding in list(held_up(self.holdings, self.leases.limits, now)):
             self.appetite.parked.add(holding.where)
-            self.leases.close(holding)
-            self._put_back.append(holding.claim.token)
+            self.leases.send_back(holding)
+        for holding in self.appetite.surplus():
+            self.leases.send_back(holding)
 
     def _close(self, runs: Collection[int]) -> None:
-        for token, holding in self.holdings.items() if runs else ():
+        for holding in self.holdings.values() if runs else ():
             if not holding.closing and holding.claim.run in runs:
-                self.leases.close(holding)
-                self._put_back.append(token)
+                self.leases.send_back(holding)
 
     def _forget(self, token: bytes) -> None:
         holding = self.holdings.pop(token, None)

@@ -83,6 +83,11 @@ class Leases:
         self.kinds[holding.claim.kind] += many
         self._line[holding.handler.calling.is_async].add(holding)
 
+    def send_back(self, holding: Holding) -> None:
+        """Put its claim back as soon as that can be done."""
+        self.close(holding)
+        self.put_back.append(holding.claim.token)
+
     def close(self, holding: Holding) -> None:
         """Hand out nothing more of it; tasks in a short wait are not waited for."""
         if not holding.closing:
@@ -174,8 +179,7 @@ class Leases:
         else:
             self.limits.start(*holding.where, len(positions), now)
         if holding.aside and not holding.available and not holding.waiting:
-            self.close(holding)
-            self.put_back.append(claim.token)
+            self.send_back(holding)
         if not positions:
             return None
         self.leased[is_async] += len(positions)
@@ -250,16 +254,20 @@ class Leases:
 
     def learn(self, ran: Ran, holding: Holding, deferred: Sequence[int], now: float, cpu: float) -> None:
         """Learn from tasks that came back, some of them deferred. `cpu` is what this process has used so far."""
-        claim = ran.chunk.claim
-        self.sizes.ran(claim.kind, ran.count, ran.seconds)
-        self.adapters[ran.chunk.handler.calling.is_async].ran(ran.count, ran.seconds, ran.busy, now, cpu)
+        claim, tried = ran.chunk.claim, ran.tried
+        if not tried:
+            return
+        adapter = self.adapters[ran.chunk.handler.calling.is_async]
+        for many, seconds in ran.stretches(len(tried)):
+            self.sizes.ran(claim.kind, many, seconds, adapter.target)
+        adapter.ran(len(tried), ran.seconds, ran.busy, now, cpu)
         if not deferred and not self.limits.is_any:
             return
         if claim.lanes is None:
-            self._judge(claim.kind, claim.lane, ran.count, len(deferred), now)
+            self._judge(claim.kind, claim.lane, len(tried), len(deferred), now)
             return
         back = Counter(claim.lanes[holding.position_of(task)] for task in deferred)
-        for lane, many in Counter(claim.lanes[holding.position_of(task)] for task in ran.tasks).items():
+        for lane, many in Counter(claim.lanes[holding.position_of(task)] for task in tried).items():
             self._judge(claim.kind, lane, many, back[lane], now)
 
     def _judge(self, kind: str, lane: str | None, tasks: int, deferred: int, now: float) -> None:

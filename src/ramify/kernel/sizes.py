@@ -1,7 +1,8 @@
 """How much: tasks to hold in memory, to claim at once, to lease at once. From measured times, nothing else.
 
 A window of about half a second of work is held beside what runs, so that a new job of another run waits for no more
-than that and one task; of tasks that take longer, or were never measured, nothing. Claims start small, at most double
+than that and one task; of tasks that take longer, or were never measured, nothing. Where tasks become longer, what is
+held by then may be far too much, and some of it goes back. Claims start small, at most double
 from one to the next, and leave the others their share of what is left. Chunks hold a few milliseconds of work, down to
 one task.
 """
@@ -14,17 +15,19 @@ from ramify.kernel.tuning import (
     CHUNK_AT_MOST,
     CHUNK_SECONDS,
     CLAIM_SECONDS,
+    FORGOTTEN_AFTER,
     HALF_FORGOTTEN,
     HORIZON,
     QUICK,
     SHORTEST_TASK,
+    TOO_MANY,
     UNSEEN,
     WINDOWS,
 )
 
 
 class Mean:
-    """The mean time of a task over about the last few hundred of them."""
+    """The mean time of a task over about the last few hundred of them, or what was done in the last moment."""
 
     __slots__ = ("_count", "_seconds")
 
@@ -32,9 +35,9 @@ class Mean:
         self._count = 0.0
         self._seconds = 0.0
 
-    def add(self, count: int, seconds: float) -> None:
-        """Some tasks took this long, one after the other."""
-        fade = 0.5 ** (count / HALF_FORGOTTEN)
+    def add(self, count: int, seconds: float, workers: int) -> None:
+        """Some tasks took this long, one after the other, while so many workers did others."""
+        fade = 0.5 ** (count / HALF_FORGOTTEN) * max(0.0, 1 - seconds / workers / FORGOTTEN_AFTER)
         self._count = fade * self._count + count
         self._seconds = fade * self._seconds + seconds
 
@@ -52,22 +55,25 @@ class Sizes:
         self._means: dict[str, Mean] = {}
         self._latest: float | None = None
         self._last = 0
+        self._ran_since_claim = False
         self._seen_ready: int | None = None
         self.peers = 1
 
-    def ran(self, kind: str, count: int, seconds: float) -> None:
-        """Some tasks of a kind took this long, one after the other."""
+    def ran(self, kind: str, count: int, seconds: float, workers: int = 1) -> None:
+        """Some tasks of a kind took this long, one after the other, while so many workers did others."""
         mean = self._means.get(kind)
         if mean is None:
             mean = self._means[kind] = Mean()
-        mean.add(count, seconds)
+        mean.add(count, seconds, workers)
         self._latest = mean.seconds
+        self._ran_since_claim = True
 
     def claimed(self, tasks: int, ready: int) -> None:
         """A claim brought `tasks` and left `ready` for others."""
         self._seen_ready = ready
         if tasks:
             self._last = tasks
+            self._ran_since_claim = False
 
     def untold(self) -> None:
         """What is left is not known any more: a round opened, or the store changed."""
@@ -93,6 +99,19 @@ class Sizes:
         if self.peers > 1:
             limit = min(limit, self._share(workers, held, inside))
         return max(1, limit)
+
+    def surplus(self, workers: int, held: Mapping[str, int]) -> int:
+        """How many of those that are held should go back. None before one of them was tried: others might come instead,
+        and nothing would ever run.
+        """
+        if not self._ran_since_claim or self._mean(workers, held) is None:
+            return 0
+        window, inside = self.window(workers, held), sum(held.values())
+        if inside <= TOO_MANY * window:
+            return 0
+        # As after the first claim: it may be that only some take that long.
+        self._last = 0
+        return inside - window
 
     def _mean(self, workers: int, held: Mapping[str, int]) -> float | None:
         """The mean time of what is held. None when it is not known: nothing ran yet, or all workers are busy with

@@ -57,6 +57,8 @@ GATHER = 0.002
 HORIZON = 0.5
 #: Seconds of work in one chunk, and most tasks in it: handing one over costs some 20 microseconds.
 CHUNK_SECONDS, CHUNK_AT_MOST = 0.004, 1_024
+#: A chunk that took so long is larger than it was meant to be: what is left of it goes to whoever is free.
+CHUNK_TOO_LONG = 0.05
 #: A claim costs about this much; one that brings less work than that is not worth making.
 CLAIM_SECONDS = 0.002
 #: The most to ask for when several processes work and nobody said what is left.
@@ -65,6 +67,10 @@ UNSEEN = 2_048
 WINDOWS = 2
 #: After so many tasks, what was measured before them counts half.
 HALF_FORGOTTEN = 256
+#: After so many seconds of work it does not count at all: where tasks become longer, the first of those tells.
+FORGOTTEN_AFTER = 0.05
+#: Who holds more than so many windows, because tasks take longer than they did, puts some back.
+TOO_MANY = 2
 #: Tasks that take less than this are quick: handing them to another thread costs more than they take.
 QUICK = 1e-4
 #: No task takes less: what a clock could not tell from nothing would be taken for infinitely many a second.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ramify.kernel.handler import Handler
@@ -123,13 +123,25 @@ class Ran:
         took = self.took if self.count != 1 else {self.tasks[0]: round(self.seconds * SECOND)}
         if not took or not self.others:
             return {task: time for task, time in took.items() if time > UNTIMED}
-        ended = {*self.done, *(task for task, verdict in self.others if not isinstance(verdict, Interrupted))}
+        ended = set(self.tried)
         return {task: time for task, time in took.items() if time > UNTIMED and task in ended}
 
     @property
     def tasks(self) -> list[int]:
         """The tasks this is about."""
         return self.done + [task for task, _ in self.others]
+
+    @property
+    def tried(self) -> list[int]:
+        """Those of which an attempt came to an end."""
+        return self.done + [task for task, verdict in self.others if not isinstance(verdict, Interrupted)]
+
+    def stretches(self, tried: int) -> Iterator[tuple[int, float]]:
+        """How many of these took how many seconds, those before the last that was not quick apart from it."""
+        last = next(reversed(self.took.values()), 0) / SECOND if tried > 1 else 0.0
+        if last:
+            yield tried - 1, self.seconds - last
+        yield (1, last) if last else (tried, self.seconds)
 
     @property
     def count(self) -> int:
