@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ramify import Engine, Stream, Tasks, steps
+from ramify import Engine, Stream, Tasks, current, steps
 
 tasks = Tasks()
 DAYS = timedelta(days=3)
@@ -21,6 +21,12 @@ class Decision:
 
 @tasks.task
 def receive(order: str) -> str:
+    return order
+
+
+@tasks.task
+def noted(order: str) -> str:
+    current().spawn(receive.of(order).once("approval"))
     return order
 
 

@@ -252,6 +252,24 @@ def test_gates_of_branches_are_answered_one_by_one(bench: Workbench) -> None:
     assert run["ship"].result == ["0 at north", "1 at east", "2 at west"]
 
 
+def test_a_gate_is_answered_although_a_task_of_another_kind_has_its_name_as_key(bench: Workbench) -> None:
+    run = began(bench, steps(ordering.noted).gate("approval", Decision).chain(ordering.decide))
+    run.answer("approval", Decision(True, "!"))
+    bench.drain()
+    assert run["decide"].result == "o-17: yes!"
+
+
+def test_of_gates_that_were_made_twice_the_open_one_is_answered(bench: Workbench) -> None:
+    run = began(bench, ordering.per_line)
+    run.retry("lines")
+    bench.drain()
+    for line in range(3):
+        for dock in ("east", "west"):
+            run.answer(f"weigh[{line}].dock", dock)
+    bench.drain()
+    assert (gates(bench), run.state) == ([], RunState.DONE)
+
+
 # its time is up
 
 

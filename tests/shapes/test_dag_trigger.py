@@ -153,7 +153,7 @@ def test_two_triggers_of_one_dag_start_two_runs(both: Engine) -> None:
     dag.trigger(other.of(day=DAY, rows=1))
     dag.trigger(other.of(day=DAY, rows=2))
     both.run(dag.of(), name="x")
-    assert set(named(both)) == {"x", "x/report", "x/report#2"}
+    assert set(named(both)) == {"x", "x/report", "x/report+2"}
 
 
 def test_triggers_of_dags_that_were_taken_in_start_their_runs_at_the_end_of_the_whole(both: Engine) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from ramify import ConfigError, Engine, Fatal, Pipeline, Route, RunState, Steps, Stream, Tasks, steps
+from ramify import ConfigError, Engine, Fatal, Pipeline, Route, RunState, Skip, Steps, Stream, Tasks, current, steps
 from ramify.inspect.run_graph import graph_of
 from ramify.inspect.why import why
+from ramify.shapes.launch import LONGEST_LOOK, look_again_after
 from ramify.testing import using
 from ramify.testing.using import Workbench
 
@@ -85,9 +86,27 @@ def allowed(number: int, answer: bool) -> int:
 
 
 @family.task
-def total(numbers: Stream[int]) -> int:
+def total(numbers: Stream[int] = Stream()) -> int:
     """All of them together."""
     return sum(numbers)
+
+
+@family.task
+def anything(value: Any) -> Any:
+    """The same."""
+    return value
+
+
+@family.task
+def nothing_to_do(text: str) -> int:
+    """It is skipped."""
+    raise Skip("it is old")
+
+
+@family.task
+def forked(text: str) -> None:
+    """Goes on with the length of its characters."""
+    current().spawn(*map(length.of, text), then=total.of())
 
 
 @pytest.fixture(autouse=True)
@@ -297,6 +316,75 @@ def test_what_came_of_branches_that_stay_apart_is_all_of_it(bench: Workbench) ->
     )
     bench.finish()
     assert (run["apart"].result, run["each"].result) == ({"length": 2, "upper#2": "AB"}, [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("what", "result"),
+    [
+        (steps(words).expand(steps(length).chain(words).expand(length)), [[1], [1, 2]]),
+        (steps(words).expand(steps(sized).divert({"short": length}, otherwise=upper)), [1, 2]),
+        (steps(words).expand(steps(upper).divide([length, upper])), [{"length": 1, "upper#2": "X"}] * 2),
+    ],
+    ids=["expand", "divert", "divide"],
+)
+def test_what_came_of_each_element_is_told_also_where_its_branches_stay_apart(
+    bench: Workbench, what: Steps[[int], Any, Any], result: list[Any]
+) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", what)
+    run = engine.start(engine.pipeline("outer", steps(length).run(inner)).of("ab"), name="o")
+    bench.finish()
+    if isinstance(result[0], dict):
+        result = [{"length": size, "upper#2": "X" * size} for size in (1, 2)]
+    assert run["inner"].result == result
+
+
+@pytest.mark.parametrize("what", ["empty", "open", "skipped"])
+def test_a_step_whose_run_had_nothing_to_do_is_skipped(bench: Workbench, what: str) -> None:
+    engine = bench.engine
+    expanded = steps(length).chain(words).expand(length)
+    others: dict[str, Any] = {
+        "empty": engine.pipeline("empty", expanded.collapse(total)),
+        "open": engine.pipeline("open", expanded),
+        "skipped": nothing_to_do,
+    }
+    run = engine.start(
+        engine.pipeline("outer", steps(upper).run(others[what], id="other").chain(anything)).of(""), name="o"
+    )
+    bench.finish()
+    assert (run.state, run["other"].state, run["anything"].state) == (RunState.DONE, "skipped", "skipped")
+    assert "had nothing to do" in str(run["other"].error)
+
+
+def test_a_task_that_goes_on_with_a_continuation_gives_what_that_gives(bench: Workbench) -> None:
+    engine = bench.engine
+    run = engine.start(engine.pipeline("outer", steps(upper).run(forked)).of("abc"), name="o")
+    bench.finish()
+    assert run["forked"].result == 3
+
+
+def test_looks_at_another_run_become_ever_more_seldom_and_stay_once_a_minute() -> None:
+    waits = [look_again_after(looks) for looks in range(25)]
+    assert (waits[0], waits[-1], waits) == (1.0, LONGEST_LOOK, sorted(waits))
+    # After weeks, too.
+    assert look_again_after(100_000) == LONGEST_LOOK
+
+
+def test_runs_of_two_steps_alike_are_told_from_generations(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(length).gate("ok", bool).chain(allowed))
+    both = steps(upper).divide([steps(upper).run(inner), steps(upper).run(inner)]).combine(joined)
+    run = engine.start(engine.pipeline("p", both).of("ab"), name="p")
+    bench.drain()
+    assert {each.name for each in engine.runs()} == {"p", "p/inner", "p/inner+2"}
+    with pytest.raises(ConfigError, match=r"'p/inner#2': that is what generation 2 of 'p/inner' is called"):
+        engine.start(inner.of("x"), name="p/inner#2")
+    for name in ("p/inner", "p/inner+2"):
+        found = engine.find(name)
+        assert found is not None
+        found.answer("ok", True)
+    bench.finish()
+    assert run["joined"].result == "22"
 
 
 def test_the_longest_names_can_be_run_in_branches_of_the_longest_names(bench: Workbench) -> None:

@@ -6,11 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from enum import Enum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
 
 from ramify import BadPayload, ConfigError, Engine, Pipeline, Route, Steps, Stream, Tasks, current, steps
+from ramify.testing import using
 from tests.shapes.dags import states
 
 here = Tasks()
@@ -403,3 +404,30 @@ def test_how_a_pipeline_and_a_run_of_it_are_shown() -> None:
 def test_a_step_may_be_called_like_the_end_of_a_run() -> None:
     made = pipeline(steps(one).divert({"1": one}, otherwise=one).converge(one, id="end"))
     assert "end" in made._dag._ids
+
+
+class Sent(Route[int], frozen=True):
+    """A route by another name."""
+
+
+@pytest.mark.parametrize("gives", [Route[int] | None, Route[int] | int, Sent, list[Route[int]]])
+def test_a_route_that_is_not_all_that_a_step_gives_is_refused(gives: Any) -> None:
+    def choose(n: int) -> Any: ...
+
+    choose.__annotations__["return"] = gives
+    tasks = Tasks()
+    chosen = tasks.task(choose)
+    with pytest.raises(ConfigError, match=r"a Route decides only where it is all that a step gives: write Route\[…\]"):
+        Engine("memory:", include=[tasks, here]).pipeline("p", steps(chosen).divert({"a": one}, otherwise=anything))
+
+
+def test_a_route_with_a_note_is_a_route() -> None:
+    def choose(n: int) -> Annotated[Route[int], "which way"]:
+        return Route("a", n)
+
+    tasks = Tasks()
+    chosen = tasks.task(choose)
+    engine = Engine("memory:", include=[tasks, here])
+    with using(engine):
+        run = engine.run(engine.pipeline("p", steps(chosen).divert({"a": one}, otherwise=anything)).of(3))
+        assert run["one"].state == "done"

@@ -443,6 +443,27 @@ def test_an_expansion_that_is_retried_by_name_goes_on_with_what_halted_in_it(bot
     assert (done.state, done[halted].state, CALLS[halted]) == (RunState.DONE, "done", 3)
 
 
+def test_a_branch_that_is_retried_by_name_goes_on_with_what_halted_in_it(both: Engine) -> None:
+    written = steps(many).expand(steps(one).chain(more).chain(one)).collapse(total)
+    BAD.update({"one[1].more", "one[2].more"})
+    done = run(both, written, 3, name="r")
+    BAD.clear()
+    done.retry("one[1]")
+    run(both, written, 3, name="r")
+    assert (CALLS["one[1].more"], CALLS["one[1].one#2"], CALLS["one[2].more"]) == (2, 1, 1)
+
+
+def test_a_key_means_the_youngest_however_often_it_was_made(both: Engine) -> None:
+    written = steps(many).expand(steps(one).chain(more)).collapse(total)
+    done = run(both, written, 1, name="r")
+    made = [done["one[0].more"].task]
+    for _ in range(6):
+        done.retry("many")
+        done = run(both, written, 1, name="r")
+        made.append(done["one[0].more"].task)
+    assert made == sorted(set(made))
+
+
 def test_a_run_in_which_nothing_failed_is_not_retried(both: Engine) -> None:
     done = run(both, steps(one).chain(more), 1, name="r")
     with pytest.raises(ConfigError, match=r"nothing of run \d+ failed, so there is nothing to try again"):

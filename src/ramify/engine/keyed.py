@@ -26,8 +26,8 @@ from ramify.model.policy import SECOND
 from ramify.model.segment import SegmentState
 from ramify.model.task import Row, is_own
 from ramify.shapes.dag.own import MAPS
-from ramify.shapes.pipeline.own import SLEEP
-from ramify.store.reads import Reads
+from ramify.shapes.pipeline.own import BRANCH, SLEEP
+from ramify.store.reads import PAGE_LIMIT, Reads
 
 _ITEM = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
 #: How many keys are looked at for one that is like an unknown one.
@@ -98,11 +98,15 @@ def ids_to_retry(reads: Reads, run: int, tasks: Sequence[int | str]) -> tuple[in
 def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:
     """What trying the task with this key again means: it alone; of a map, those of its items that were not done.
 
-    A map whose items were all done is made again; one whose items are on their way is left alone.
+    A map whose items were all done is made again; one whose items are on their way is left alone. Of a branch
+    it is what halted in it.
     """
     task = task_with(reads, run, key)
     row = reads.task(task)
     assert row is not None
+    branch = None if row.parent is None or _with_key(reads, run, key) else reads.task(row.parent)
+    if branch is not None and branch.kind == BRANCH and reads.history(task).ended is not Status.DONE:
+        return sorted(_not_done(reads, branch)) or [task]
     gathering = _with_key(reads, run, f"{key}[]") if row.kind in MAPS else []
     if not gathering:
         return [task]
@@ -176,7 +180,7 @@ def results_with(reads: Reads, run: int, keys: Sequence[str]) -> dict[str, bytes
 
 def _with_key(reads: Reads, run: int, key: str) -> list[int]:
     stored = key_bytes(key)
-    return sorted(task for kind in reads.counts(run) for task in reads.find_tasks(run, kind, stored, limit=4))
+    return sorted(task for kind in reads.counts(run) for task in reads.find_tasks(run, kind, stored, limit=PAGE_LIMIT))
 
 
 def _items(reads: Reads, run: int, of: str, at: int) -> list[int]:

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from ramify.engine.inside import Inside
 
 
+#: How the results of maps begin.
+_GATHERED = b'{"join":'
 #: Runs are listed by id: those that several programs start are in order of time to so many seconds.
 IN_ORDER = 1.0
 
@@ -119,8 +121,10 @@ class Others:
         if run.state is not RunState.DONE:
             why = f" ({reason})" if (reason := reason_of(reads, run)) else ""
             return Ending(None, f"run {title(run)}, which is waited for, ended as {run.state.value}{why}")
-        last = ((name, row) for name, row in _last_tasks(reads, run.id) if not _is_on_another_way(reads, row))
-        results = {name: _whole(self._reading(reads), row) for name, row in last}
+        last = {name: row for name, row in _last_tasks(reads, run.id) if not _is_on_another_way(reads, row)}
+        if all(reads.history(row.id).ended is Status.SKIPPED for row in last.values()):
+            return Ending(skipped=f"run {title(run)}, which is waited for, had nothing to do")
+        results = {name: _whole(self._reading(reads), row) for name, row in last.items()}
         return Ending(next(iter(results.values())) if len(results) == 1 else results)
 
     def _of_task(self, reads: Reads, run: StoredRun, key: str) -> Ending:
@@ -195,7 +199,7 @@ def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
     after, more = 0, not closing
     while more:
         found = reads.tasks(run, after=after, limit=1_000)
-        yield from ((str(row.id), row) for row in found.rows if row.parent is None)
+        yield from ((str(row.id), _heir(reads, row)) for row in found.rows if row.parent is None)
         after, more = found.after, found.more
 
 
@@ -240,7 +244,18 @@ def _named(reads: Reads, row: Row) -> str:
 def _whole(reading: Reading, row: Row) -> object:
     """The result of a task; of a map, all of them in a list."""
     value = next((e.value for e in reversed(reading.reads.events(row.id, row.id)) if e.status is Status.DONE), None)
-    if row.kind != GATHER or value is None:
-        return tree_in(value)
-    pages = Members(reading, GATHERED.decode(value).join, None).endings()
-    return [tree_in(raw) for page in pages for *_, how, raw in page if how is Status.DONE]
+    return tree_in(value) if row.kind != GATHER or value is None else _all_of(reading, value)
+
+
+def _all_of(reading: Reading, gathered: bytes) -> list[object]:
+    pages = Members(reading, GATHERED.decode(gathered).join, None).endings()
+    return [_item(reading, task, raw) for page in pages for _, task, how, raw in page if how is Status.DONE]
+
+
+def _item(reading: Reading, task: int, raw: bytes | None) -> object:
+    """What came of an item; what it came to may be the end of a map inside of its branch."""
+    if raw is not None and raw.startswith(_GATHERED):
+        row = reading.reads.task(task)
+        if row is not None and row.kind == GATHER:
+            return _all_of(reading, raw)
+    return tree_in(raw)

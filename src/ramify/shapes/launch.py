@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.control import Defer, Fatal
+from ramify.kernel.control import Defer, Fatal, Skip
 from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Handler
 from ramify.kernel.surroundings import Origin
@@ -30,8 +30,8 @@ from ramify.model.task import MAX_NAME
 from ramify.shapes.dag.own import UNKNOWN_PAUSE, filled_in, group_of
 from ramify.shapes.dag.packed import PackedCall
 
-#: How much longer each wait for another run is than the one before, and the longest, in seconds.
-SLOWER, LONGEST_LOOK = 1.25, 60.0
+#: How much longer each wait for another run is than the one before, and the longest, in seconds: it is reached by then.
+SLOWER, LONGEST_LOOK, SLOWEST = 1.25, 60.0, 20
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,14 +79,23 @@ def result_of(run: int | str, key: str | None = None) -> Any:
     me = current()
     ending = me._surroundings.library.others.ending(run, key)
     if ending.awaited is not None:
-        raise Defer(min(LONGEST_LOOK, SLOWER**me._deferrals), f"waits for {ending.awaited}")
+        raise Defer(look_again_after(me._deferrals), f"waits for {ending.awaited}")
     if ending.problem is not None:
         raise Fatal(ending.problem)
+    if ending.skipped is not None:
+        raise Skip(ending.skipped)
     return ending.value
+
+
+def look_again_after(looks: int) -> float:
+    """How many seconds to wait after so many looks."""
+    return min(LONGEST_LOOK, SLOWER ** min(looks, SLOWEST))
 
 
 def _name(me: Current, suffix: str) -> str:
     run = me.run
+    # With a number behind that mark it would be a generation.
+    suffix = suffix.replace("#", "+")
     own = str(run.id) if run.name is None else run.name if run.generation == 1 else f"{run.name}#{run.generation}"
     names = (f"{own}/{suffix}", f"{run.id}/{suffix}", f"{run.id}/{me.task}")
     return next(name for name in names if len(name) <= MAX_NAME)

@@ -16,6 +16,7 @@ Does not work on the run, and does not know what its shape is like: that is in i
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,8 @@ from ramify.store.contract import Store
 
 T = TypeVar("T")
 
+#: What runs are called that were started again under their name.
+_GENERATION = re.compile(r"(.+)#(\d+)", re.DOTALL)
 #: How many tasks that hold keys of roots are named.
 _NAMED = 3
 #: How long a start waits for a store that is away, before it says so.
@@ -209,6 +212,10 @@ def decode_params(raw: bytes | None) -> Any:
 def _check(ask: Ask) -> None:
     if ask.name is not None:
         name_given("run name", ask.name)
+        if (found := _GENERATION.fullmatch(ask.name)) is not None:
+            raise ConfigError(
+                f"run name {ask.name!r}: that is what generation {found[2]} of {found[1]!r} is called; give another"
+            )
     elif ask.again:
         raise ConfigError("again=True is for a run with a name; one without a name begins anew by itself")
     if ask.follows is not None and ask.order is not Order.ROUNDS:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import zip_longest
-from typing import Any, Literal, assert_never, get_args, get_origin
+from typing import Annotated, Any, Literal, assert_never, get_args, get_origin
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.surroundings import Definition
@@ -39,12 +39,14 @@ from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
 class Passed:
     """What is handed on: the arguments of the next step, and the nodes at which branches have arrived.
 
-    Without arguments branches stay apart, and `apart` is the annotation of what comes of them together.
+    Without arguments branches stay apart, and `apart` is the annotation of what comes of them together; of those of a
+    `choice` one is taken.
     """
 
     args: tuple[Any, ...]
     tips: tuple[Node[Any], ...]
     apart: Any = Any
+    choice: bool = False
 
     @property
     def gives(self) -> Any:
@@ -196,14 +198,19 @@ class Growing:
         value: Any = inner.param("value", item.of)
         growing = Growing(inner, self._whole, self._definitions)
         passed = growing.add(expansion.body, Passed((value,), ()), wanted=wanted)
-        last = passed.tip if len(passed.tips) == 1 else growing._join(passed.tips)
+        last = passed.tip if len(passed.tips) == 1 else growing._join(passed)
         self.inside += (*inner._calls, *growing.inside)
         return packed_nodes(inner, last), passed.gives
 
     def _divert(self, diversion: DivertElement, passed: Passed, wanted: bool) -> Passed:
         chosen = passed.value
         is_route = _is_route(chosen.of)
-        of = (get_args(chosen.of) or (Any,))[0] if is_route else chosen.of
+        if not is_route and _holds_route(chosen.of):
+            raise ConfigError(
+                f"{self._dag.name}: {passed.tip} gives {in_code(chosen.of)}, and a Route decides only where it is all "
+                "that a step gives: write Route[…]"
+            )
+        of = (get_args(_bare(chosen.of)) or (Any,))[0] if is_route else chosen.of
         names = list(diversion.ways)
         possible = _possible(chosen.of)
         if possible is not None and (never := [name for name in names if name not in possible]):
@@ -219,16 +226,18 @@ class Growing:
             node = self._insert(call, id, passed.tips)
             found.append(self.add(way, Passed((Reference(node, of=of),), (node,)), wanted=is_met))
         if not is_met:
-            return Passed((), _tips(found), _alike(found))
+            return Passed((), _tips(found), _alike(found), choice=True)
         call = call_of(HANDLERS[MEET], [way.value for way in found])
         before = "way" if diversion.into is None else diversion.into.name
         met = self._insert(call, self._dag._free_id(f"({before})"), _tips(found), Rule.ANY_DONE)
         value = Reference(met, of=_alike(found))
         return Passed((value,), (met,)) if diversion.into is None else self._step(diversion.into, value)
 
-    def _join(self, tips: Sequence[Node[Any]]) -> Node[Any]:
-        """The end of branches that nobody brings together."""
-        return self._insert(call_of(HANDLERS[MEET], []), "(end of branch)", tips, Rule.NONE_HALTED)
+    def _join(self, passed: Passed) -> Node[Any]:
+        """The end of branches that nobody brings together: what came of the one that was taken, or of each by id."""
+        outs = {tip.id: tip.out for tip in passed.tips if tip._number not in self._dag._maps}
+        call = call_of(HANDLERS[MEET], list(outs.values()) if passed.choice else [outs])
+        return self._insert(call, "(end of branch)", passed.tips, Rule.NONE_HALTED)
 
     def _insert(self, call: Call[Any], id: str, after: Sequence[Node[Any]], rule: Rule = Rule.ALL_DONE) -> Node[Any]:
         """Add a task of ours. Whoever serves what comes before it serves it as well."""
@@ -302,4 +311,14 @@ def _alike(ways: Iterable[Passed]) -> Any:
 
 
 def _is_route(annotation: Any) -> bool:
-    return (get_origin(annotation) or annotation) is Route
+    return (get_origin(_bare(annotation)) or _bare(annotation)) is Route
+
+
+def _holds_route(annotation: Any) -> bool:
+    is_one = isinstance(annotation, type) and issubclass(annotation, Route)
+    return is_one or any(_holds_route(each) for each in (get_origin(annotation), *get_args(annotation)) if each)
+
+
+def _bare(annotation: Any) -> Any:
+    """Without what is only noted with it."""
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
