@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from ramify.kernel.core import Core
+from ramify.kernel.handler import Calling
+from ramify.kernel.queues import Queues
 from ramify.kernel.steps import PutBack, Rest
 from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT
 from ramify.kernel.work import Ran
@@ -55,8 +58,8 @@ def test_while_tasks_run_it_asks_again_after_a_pause_that_grows() -> None:
     for _ in range(9):
         made.claimed(Claimed(), 10.0)
         assert made.appetite.want(10.0) is None
-        pauses.append(made.appetite.dry_until - 10.0)
-        assert made.appetite.want(made.appetite.dry_until) is not None
+        pauses.append(made.appetite.asks_again - 10.0)
+        assert made.appetite.want(made.appetite.asks_again) is not None
     assert pauses == sorted(pauses)
     assert pauses[0] < pauses[-1] == pytest.approx(LONGEST_PAUSE)
 
@@ -171,3 +174,64 @@ def test_nothing_goes_back_before_something_of_it_was_tried() -> None:
     made.claimed(Claimed((claim(200),), ready=1_000), 0.0)
     assert not isinstance(made.step(0.0), PutBack)
     assert lease(made).tasks
+
+
+def two_sides(**settings: Any) -> Core:
+    """With two threads and room for 32 coroutines."""
+    return core(handler(), handler("talk", Calling.ASYNC), **{"threads": 2, "coroutines": 32, **settings})
+
+
+def test_a_side_that_nothing_is_held_of_does_not_count_as_workers() -> None:
+    made = two_sides()
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert (want.limit, want.kinds) == (2, frozenset({"work", "talk"}))
+    made.claimed(Claimed((claim(2),), ready=100), 0.0)
+    chunk = lease(made)
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert (want.limit, want.kinds) == (32, frozenset({"talk"})), "the threads have enough"
+    made.claimed(Claimed(), 0.0)
+    assert made.appetite.want(0.0) is None
+    assert [made.appetite.is_hungry] == [False]
+    # It says nothing of the threads that it found nothing.
+    made.finished(Ran(chunk, list(chunk.tasks), seconds=1.0), 0.0)
+    assert made.appetite.is_hungry
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert (want.limit, want.kinds) == (2, frozenset({"work", "talk"}))
+
+
+def test_an_idle_side_is_asked_for_now_and_then_in_every_queue() -> None:
+    made = two_sides(queues=Queues.of(["high", "low"]))
+    for _ in range(2):
+        assert made.appetite.want(0.0) is not None
+        made.claimed(Claimed((claim(2),), ready=100), 0.0)
+    asked = []
+    for _ in range(2):
+        want = made.appetite.want(0.0)
+        assert want is not None
+        asked.append((want.queues, want.kinds))
+        made.claimed(Claimed(), 0.0)
+    assert asked == [(frozenset({queue}), frozenset({"talk"})) for queue in ("high", "low")]
+    assert made.appetite.want(0.0) is None
+    # Whatever else stirs, it is asked for after its pause.
+    made.stirred()
+    assert made.appetite.want(0.0) is None
+    assert made.appetite.want(made.appetite.asks_again) is not None
+
+
+def test_a_side_that_was_fed_last_is_asked_for_as_many_as_it_has_workers() -> None:
+    made = two_sides()
+    made.claimed(Claimed((claim(1, kind="talk"),), ready=100), 0.0)
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert want.limit > 2
+
+
+def test_each_side_puts_back_what_is_too_much_for_it() -> None:
+    made = two_sides()
+    made.claimed(Claimed((claim(20, 100), claim(20, 200, kind="talk")), ready=1_000), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, list(chunk.tasks), seconds=0.5), 0.5)
+    assert [holding.claim.kind for holding in made.appetite.surplus()] == ["work"]

@@ -4,7 +4,11 @@ A claim that left nothing makes the process *dry*: it asks again after a pause t
 stirred. One that brought several new runs and left nothing is not followed by the next at once: runs are being started
 one after the other, and each claim and commit is to serve many of them. A process that holds a suspect takes nothing
 else, and one that saw suspects wait for too long stops taking other work until it is empty, because only an empty
-process is given them. One whose tasks become much longer than they were puts back what it would take too long for.
+process is given them.
+
+Threads and the event loop are fed apart: a side that has enough is left out of the claim, and one that holds nothing is
+asked for now and then. A process whose tasks become much longer than they were puts back what it would take too long
+for.
 """
 
 from __future__ import annotations
@@ -36,9 +40,14 @@ class Appetite:
         self._settings = settings
         self._leases = leases
         self._holdings = holdings
-        self._kinds = frozenset(handlers)
-        self._async_or_not = sorted({handler.calling.is_async for handler in handlers.values()})
-        self._turns = Turns(settings.queues)
+        self._side_of = {kind: handler.calling.is_async for kind, handler in handlers.items()}
+        self._sides = frozenset(self._side_of.values())
+        #: The side that was fed last.
+        self._fed: frozenset[bool] = frozenset()
+        self._turns = self._asked = Turns(settings.queues)
+        #: The same where only some sides are asked for: that these find nothing says nothing of the others.
+        self._turns_of = {frozenset({side}): Turns(settings.queues) for side in (True, False)}
+        self._turns_of[self._sides] = self._turns
         self._suspects_since: float | None = None
         #: When tasks that were put off are due.
         self._dues: list[float] = []
@@ -56,18 +65,20 @@ class Appetite:
 
     def fed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
-        self._turns.fed(answer, now)
+        if answer.claims:
+            self._fed = frozenset(self._side_of[claim.kind] for claim in answer.claims)
+        self._asked.fed(answer, now)
         if self._may_hold_off and self._new_runs(answer) > 1 and self.is_dry:
             self.holds_off_until = now + HOLD_OFF
         tasks = sum(len(claim.tasks) for claim in answer.claims)
-        self._leases.sizes.claimed(tasks, self._turns.ready)
+        self._leases.sizes.claimed(tasks, self._asked.ready)
         if not self._turns.suspects:
             self._suspects_since = None
         elif self._suspects_since is None:
             self._suspects_since = now
 
     def stirred(self) -> None:
-        """Something may be there that was not there a moment ago."""
+        """Something may be there that was not there a moment ago. One side alone asks again after its pause."""
         self._turns.stirred()
         self._leases.sizes.untold()
 
@@ -81,9 +92,10 @@ class Appetite:
         return self._turns.is_dry
 
     @property
-    def dry_until(self) -> float:
-        """Until when that is believed while something is held."""
-        return self._turns.dry_until
+    def asks_again(self) -> float:
+        """When it asks again although nothing has stirred, while something is held."""
+        turns = self._turns_of[self._lack()[1]]
+        return turns.dry_until if turns.is_dry else -math.inf
 
     @property
     def next_due(self) -> float | None:
@@ -91,30 +103,25 @@ class Appetite:
         return self._dues[0] if self._dues else None
 
     @property
-    def room(self) -> int:
-        """How many tasks could run at a time."""
-        return sum(self._leases.adapters[is_async].target for is_async in self._async_or_not)
-
-    @property
     def is_hungry(self) -> bool:
         """Whether less is held than should be, and nothing says that there is no more."""
-        return not self.is_dry and self._leases.sizes.limit(self.room, self._startable()) > 0
+        lack, sides = self._lack()
+        return lack > 0 and not self._turns_of[sides].is_dry
 
     def want(self, now: float) -> Want | None:
         """What to claim now; None for nothing."""
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
             self.stirred()
-        choice = self._turns.next(now, asks_again=bool(self._holdings))
-        if choice is None:
-            return None
         if self.is_over or self.is_shut(now) or now < self.holds_off_until:
             return None
-        limit = self._leases.sizes.limit(self.room, self._startable())
-        if not limit:
+        limit, sides = self._lack()
+        choice = self._turns_of[sides].next(now, asks_again=bool(self._holdings)) if limit else None
+        if choice is None:
             return None
-        kinds, lanes = self._held_back(now)
-        kinds = self._kinds - kinds if kinds else self._kinds
+        self._asked = self._turns_of[sides]
+        held_back, lanes = self._held_back(now)
+        kinds = frozenset(kind for kind, is_async in self._side_of.items() if is_async in sides) - held_back
         if self.scarce:
             limit = max(1, limit // 4)
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
@@ -122,11 +129,38 @@ class Appetite:
 
     def surplus(self) -> Iterator[Holding]:
         """What goes back because it is far too much by now, the latest first."""
-        over = self._leases.sizes.surplus(self.room, self._startable())
-        for holding in reversed(list(self._holdings.values())) if over else ():
-            if over > 0 and holding.available:
-                over -= holding.available
+        sizes, held = self._leases.sizes, self._held()
+        over = {side: sizes.surplus(self._target(side), of_side) for side, of_side in held.items()}
+        for holding in reversed(list(self._holdings.values())) if any(over.values()) else ():
+            side = holding.handler.calling.is_async
+            if over.get(side, 0) > 0 and holding.available:
+                over[side] -= holding.available
                 yield holding
+
+    def _lack(self) -> tuple[int, frozenset[bool]]:
+        """How many tasks to ask for, and of which sides. Where nothing is held, of the side that was fed last."""
+        held, limit = self._held(), self._leases.sizes.limit
+        used = held.keys() or self._fed or self._sides
+        lacks = {side: limit(self._target(side), held.get(side, {})) for side in used}
+        idle = self._sides - used
+        asked = frozenset(side for side, lack in lacks.items() if lack) | idle
+        if asked == idle:
+            lacks = {side: self._target(side) for side in idle}
+        return min(filter(None, lacks.values()), default=0), asked or self._sides
+
+    def _held(self) -> Mapping[bool, Mapping[str, int]]:
+        """What is held that workers could do, by side."""
+        if len(self._sides) == 1:
+            return dict.fromkeys(self._sides, self._startable())
+        found: dict[bool, dict[str, int]] = {}
+        for kind, many in self._startable().items():
+            if many > 0:
+                found.setdefault(self._side_of[kind], {})[kind] = many
+        return found
+
+    def _target(self, is_async: bool) -> int:
+        """How many tasks of a side could run at a time."""
+        return self._leases.adapters[is_async].target
 
     def _new_runs(self, answer: Claimed) -> int:
         """How many runs of a claim begin."""

@@ -300,8 +300,8 @@ class Core:
         if self.outbox.since is not None:
             waits.append(self._due_at(self.outbox.since) - now)
         # Once that moment has passed, something else keeps this process from claiming: a beat, say.
-        if self.appetite.is_dry and now < self.appetite.dry_until and not self.appetite.is_shut(now):
-            waits.append(self.appetite.dry_until - now)
+        if now < self.appetite.asks_again and not self.appetite.is_shut(now):
+            waits.append(self.appetite.asks_again - now)
         return Rest(max(0.0005, min(waits)), idle=False)
 
     def _moments(self, now: float) -> Iterator[float]:
