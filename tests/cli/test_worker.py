@@ -189,6 +189,25 @@ def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serv
     assert worker.stop() == 130
 
 
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
+def test_a_worker_that_has_nothing_to_do_ends_when_its_store_is_deleted(
+    program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    worker = serve(*options)
+    store, seen = open_store("walk.db"), 0
+    try:
+        while not store.reads.processes():
+            seen = store.wait(0.1, seen)
+    finally:
+        store.close()
+    for end in ("", "-wal", "-shm"):
+        (program / f"walk.db{end}").unlink()
+    worker.hears(r"walk\.db or its -wal was moved, replaced or deleted")
+    worker.process.communicate(timeout=LONG)
+    assert worker.process.returncode == 3
+    assert not (program / "walk.db").exists()
+
+
 def test_a_worker_without_processes_says_that_it_has_none_to_replace(serve: Callable[..., Serving]) -> None:
     worker = serve()
     worker.process.send_signal(signal.SIGHUP)

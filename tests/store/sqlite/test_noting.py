@@ -11,10 +11,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-from ramify.errors import StoreRefused
+from ramify.errors import StoreBroken, StoreRefused
 from ramify.model.claim import Want
 from ramify.model.event import Status
-from ramify.model.process import NewProcess, Stamp
+from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import SqliteStore
@@ -163,6 +163,44 @@ def test_a_file_that_is_gone_while_its_log_is_there_is_not_begun_anew(killed: Pa
         SqliteStore(killed)
     assert not killed.exists()
     assert Path(f"{killed}-wal").stat().st_size
+
+
+@pytest.mark.parametrize("log", ["with its log", "without"])
+def test_a_file_that_is_gone_is_not_begun_anew_while_a_process_has_it_open(tmp_path: Path, log: str) -> None:
+    path = tmp_path / "walk.db"
+    with Child(WORKER, path) as worker:
+        assert worker.hear() == "claimed"
+        remove(path, "", *(["-wal", "-shm"] if log == "without" else []))
+        pid = worker.pid
+        with pytest.raises(
+            StoreRefused, match=rf"deleted while it was open in process {pid}\. Stop process {pid} first"
+        ):
+            SqliteStore(path)
+        assert not path.exists()
+        path.touch(0o600)
+        with pytest.raises(StoreRefused, match=rf"is empty.*Stop process {pid} first\. Put the file back"):
+            SqliteStore(path)
+        path.unlink()
+    if log == "with its log":
+        remove(path, "-wal", "-shm")
+    SqliteStore(path).close()
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+def test_a_process_without_anything_to_write_learns_from_its_beat_that_the_file_is_gone(
+    tmp_path: Path, replaced: bool
+) -> None:
+    path, process = tmp_path / "walk.db", new_process_id()
+    store = SqliteStore(path)
+    store.enter(NewProcess(process))
+    remove(path, "", "-wal", "-shm")
+    shutil.rmtree(f"{path}-live")
+    if replaced:
+        SqliteStore(path).close()
+    with pytest.raises(StoreBroken, match="moved, replaced or deleted"):
+        store.beat(process)
+    assert not list(Path(f"{path}-live").glob("*.lock"))
+    store.close()
 
 
 @pytest.mark.parametrize("log", ["with its log", "without"])

@@ -251,7 +251,7 @@ class Link:
     # opening
 
     def _open(self, conn: Connection) -> None:
-        self._check_in_place((self._path, self._file))
+        self.check_in_place()
         # Two processes that create one file get in each other's way where SQLite asks no busy handler.
         conn.db = self._patiently(lambda: self._connect(conn))
         conn.opens += 1
@@ -287,10 +287,10 @@ class Link:
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
         self._wal = id_of(os.lstat(self._wal_path))
 
-    def _check_in_place(self, *expected: tuple[str, FileId | None]) -> None:
-        """Refuse to go on when a file was taken away: we would write where nobody can read."""
+    def check_in_place(self, *more: tuple[str, FileId | None]) -> None:
+        """Refuse to go on when the file, or one more, was taken away: we would write where nobody can read."""
         try:
-            in_place = all(id_of(os.lstat(path)) == file for path, file in expected)
+            in_place = all(id_of(os.lstat(path)) == file for path, file in ((self._path, self._file), *more))
         except FileNotFoundError:
             in_place = False
         except OSError as error:
@@ -313,7 +313,7 @@ class Link:
         self._check_usable()
         if not db.in_transaction:
             raise StoreUnavailable(f"{self.path}: SQLite gave the transaction up; nothing was changed, try again")
-        self._check_in_place((self._path, self._file), (self._wal_path, self._wal))
+        self.check_in_place((self._wal_path, self._wal))
         self._patiently(lambda: db.execute("COMMIT"))
 
     def _roll_back(self, db: apsw.Connection) -> None:

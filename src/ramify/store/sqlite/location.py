@@ -181,13 +181,35 @@ def _check_permission(path: Path, what: str, wanted: int) -> None:
 
 
 def _check_not_left_behind(where: Path) -> None:
-    """Refuse to begin anew beside the log of a store that is gone; lock files of its dead mean nothing any more."""
+    """Refuse to begin anew while a process has the store that is gone, and beside its log.
+
+    Lock files of its dead mean nothing any more.
+    """
+    _check_not_in_use(where)
     if _size(f"{where}-wal"):
         raise StoreRefused(
             f"{where} is gone, and its write-ahead log is still there with what was committed last. {_RESTORE}, or "
             f"remove {where}-wal to begin anew"
         )
     Liveness(_live(where), SystemClock()).forget_dead()
+
+
+def _check_not_in_use(where: Path) -> None:
+    """Refuse to do without a file that is not there while a living process has it open."""
+    pids = _users(where)
+    # Looked for last: whoever creates the file at this moment has it before it has a lock.
+    if pids and not os.path.lexists(where):
+        raise StoreRefused(
+            f"{where} was moved or deleted while it was open in {pids}. Stop {pids} first. {_RESTORE}; who opens it "
+            "then without either begins anew"
+        )
+
+
+def _users(where: Path) -> str:
+    """The living processes that have the store open, in words; empty without any."""
+    liveness = Liveness(_live(where), SystemClock())
+    alive = filter(None, map(liveness.alive, liveness.known()))
+    return " and ".join(f"process {pid}" for pid in sorted({each.pid for each in alive}))
 
 
 def _size(path: str) -> int:
@@ -262,9 +284,10 @@ def _check_first_bytes(where: Path) -> None:
     # An empty file is a fresh store, unless there are signs that it was used. With a rollback journal beside it, a
     # power cut hit the very first write, and SQLite will undo it.
     if not head and was_used:
+        stop = f"Stop {pids} first. " if (pids := _users(where)) else ""
         raise StoreRefused(
-            f"{where} is empty, although it was a store: somebody emptied it. {_RESTORE}, or remove {where}-wal and "
-            f"{where}-live to begin anew"
+            f"{where} is empty, although it was a store: somebody emptied it. {stop}{_RESTORE}, or remove {where}-wal "
+            f"and {where}-live to begin anew"
         )
     if head not in (b"", _MAGIC) and not os.path.lexists(f"{where}-journal"):
         raise StoreRefused(f"{where} is not a SQLite database; give Ramify a file of its own")

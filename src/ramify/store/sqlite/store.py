@@ -140,6 +140,8 @@ class SqliteStore:
 
     def beat(self, process: int) -> Beat:
         """Say "alive" in the lock file; the rest is a read, and trouble with it does not hold up the beat."""
+        # Who has nothing to write finds out here that the file is gone; its lock file must not come again then.
+        self._link.check_in_place()
         self._liveness.beat(process)
         with self._link.read() as db:
             draining = processes.is_draining(db, process)
