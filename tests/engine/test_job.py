@@ -197,6 +197,16 @@ def test_the_last_progress_counts(engine: Engine) -> None:
     assert job.progress.text == "2 of 2 pages"
 
 
+def test_a_job_that_has_ended_shows_what_it_said_last_of_its_progress(engine: Engine) -> None:
+    with engine.working(threads=1):
+        # Several, for what is not written with their end may be written just then.
+        for _ in range(5):
+            job = engine.enqueue(steps.of())
+            assert job.wait(30)
+            assert job.progress is not None
+            assert job.progress.text == "2 of 2 pages"
+
+
 def test_what_follows_a_job_begins_when_it_was_done(engine: Engine) -> None:
     job = engine.enqueue(check.of(5))
     after, later = job.then(total.of()), job.then(cleaned.of().delay(0.001))

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from inspect import isgenerator
@@ -96,7 +95,6 @@ class Current:
         "_forks",
         "_made",
         "_position",
-        "_progress",
         "_refused",
         "_spawned",
         "_stagings",
@@ -107,8 +105,6 @@ class Current:
         self._chunk = chunk
         self._surroundings = surroundings
         self._position = position
-        #: The position that last said how far it is, and when: a chunk's next task has its own say.
-        self._progress = (-1, 0.0, False)
         self._spawned: list[Call[Any]] = []
         self._forks: list[Fork | Subgraph] = []
         #: Where very many of one spawn were staged.
@@ -284,12 +280,7 @@ class Current:
             raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Say how far this task is; stored with its log, at most once a second, and that it has come to its end."""
-        now, is_end = time.monotonic(), done == total
-        position, at, was_end = self._progress
-        if position == self._position and now - at < 1.0 and (was_end or not is_end):
-            return
-        self._progress = (self._position, now, is_end)
+        """Say how far this task is; the last word is stored with its log, once a second and when the task ends."""
         share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
         self._surroundings.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
 

@@ -151,6 +151,8 @@ class Loop:
         self._signals.send(Entered(self._sender.process, again))
 
     def _flush(self, step: Flush) -> None:
+        if self._notes.have_progress_of(task for finished in step.batch for task in finished.tasks):
+            self._write_notes(early=True)
         began = self._clock()
         now = self._sender.now()
         parts = [part_of(each, self._sender.reserve, now, self._settings.exact_waits) for each in step.batch]
@@ -181,9 +183,9 @@ class Loop:
             self._settings.on_idle()
         self._handover.rest(seconds, idle)
 
-    def _write_notes(self, all_of_them: bool = False) -> None:
+    def _write_notes(self, *, early: bool = False, all_of_them: bool = False) -> None:
         """Write log lines that wait; they are worth little, so trouble with them is not waited out."""
-        lines = self._notes.rest() if all_of_them else self._notes.due(self._clock())
+        lines = self._notes.rest() if all_of_them else self._notes.due(self._clock(), early=early)
         if lines and self._sender.process:
             reach("before-note")
             try:

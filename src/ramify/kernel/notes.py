@@ -2,9 +2,11 @@
 
 Lines are kept in memory and written now and then by the loop; a crash loses the last second of them. Each attempt may
 leave so many lines; what is beyond that is counted and said once. What it says of its progress comes beside that,
-however much it logged. Standard `logging` records made inside an attempt get `run`, `kind`, `task` and `attempt` as
-attributes, whoever handles them. Records made outside of attempts are left as they would be without us: a program that
-never set up its logging still sees its warnings. So are those of a child that an attempt forked.
+however much it logged: the last word is written each time, and the very last one before the attempt's end is.
+
+Standard `logging` records made inside an attempt get `run`, `kind`, `task` and `attempt` as attributes, whoever handles
+them. Records made outside of attempts are left as they would be without us: a program that never set up its logging
+still sees its warnings. So are those of a child that an attempt forked.
 
 The level of the root is the program's word on its own output, and stays as it is. What a logger says in an attempt is
 heard from the engine's level on, also below that of the root; such records go to the captures and to nobody else. A
@@ -18,7 +20,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from ramify.kernel.tuning import LINES_AT_ONCE, MOST_LINES, NOTES_EVERY
@@ -60,6 +62,8 @@ class Notes:
     def __init__(self, per_attempt: int) -> None:
         self._per_attempt = per_attempt
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
+        #: How far each task said it is, if that was not written since.
+        self._progress: dict[int, LogLine] = {}
         self._n = 0
         self._lock = threading.Lock()
         self._counts: dict[tuple[int, int], int] = {}
@@ -83,7 +87,11 @@ class Notes:
                 text = f"(more than {self._per_attempt} lines in one attempt; the rest is not kept)"
             self._n += 1
             now = time.time_ns() * SECOND // 1_000_000_000
-            self._lines.append(LogLine(self._n, now, whose.run_id, whose.task, whose.attempt, level, logger, text))
+            line = LogLine(self._n, now, whose.run_id, whose.task, whose.attempt, level, logger, text)
+            if logger == PROGRESS:
+                self._progress[whose.task] = line
+            else:
+                self._lines.append(line)
 
     def _over(self, whose: Whose) -> int:
         """Count one more line of an attempt; how many it has by now beyond those it may leave."""
@@ -93,20 +101,32 @@ class Notes:
         self._counts[where] = count = self._counts.get(where, 0) + 1
         return max(0, count - self._per_attempt)
 
-    def due(self, now: float) -> list[LogLine]:
-        """Lines to write now: none until enough came together or enough time passed."""
-        if not self._lines or (len(self._lines) < LINES_AT_ONCE and now - self._written_at < NOTES_EVERY):
+    def have_progress_of(self, tasks: Iterable[int]) -> bool:
+        """Whether one of these said how far it is, and that waits; costs nothing when none has."""
+        if not self._progress:
+            return False
+        with self._lock:
+            return any(task in self._progress for task in tasks)
+
+    def due(self, now: float, *, early: bool = False) -> list[LogLine]:
+        """Lines to write now: none until enough came together or enough time passed, unless it is to be early."""
+        waiting = len(self._lines) + len(self._progress)
+        if not waiting or (waiting < LINES_AT_ONCE and now - self._written_at < NOTES_EVERY and not early):
             return []
         self._written_at = now
-        with self._lock:
-            return [self._lines.popleft() for _ in range(min(LINES_AT_ONCE, len(self._lines)))]
+        return self._take(LINES_AT_ONCE)
 
     def rest(self) -> list[LogLine]:
         """Everything that is left, at the end."""
+        return self._take(MOST_LINES)
+
+    def _take(self, most: int) -> list[LogLine]:
+        """So many lines, and beside them whatever was said of progress, in the order in which they came."""
         with self._lock:
-            lines = list(self._lines)
-            self._lines.clear()
-            return lines
+            lines = [self._lines.popleft() for _ in range(min(most, len(self._lines)))]
+            lines += self._progress.values()
+            self._progress.clear()
+        return sorted(lines, key=lambda line: line.n)
 
 
 class Capture(logging.Handler):
