@@ -70,6 +70,16 @@ def test_retry_wants_to_know_what(desk: Desk) -> None:
     assert f"task {other.first} is not a task of walk" in desk.err("retry", "walk", str(other.first), code=2)
 
 
+@pytest.mark.parametrize("command", ["cancel", "retry"])
+def test_the_id_of_a_task_in_place_of_a_run_is_told_from_it_with_what_to_write(desk: Desk, command: str) -> None:
+    run = desk.house.run(desk.house.tasks(2), name="walk it")
+    task = desk.ids(run)[1]
+    told = desk.err(command, str(task), code=2)
+    assert told.endswith(f"{task} is no run, but a task of walk it: write `ramify {command} 'walk it' {task}`\n")
+    assert "no run '99999999999999999999'; there is 'walk it'" in desk.err(command, "9" * 20, code=2)
+    assert desk.err("pause", str(task), code=2).endswith(f"{task} is no run, but a task of walk it\n")
+
+
 def test_resolve_settles_a_failed_task_when_nobody_works(desk: Desk) -> None:
     run = failed_run(desk)
     first, second, third, fourth, _ = desk.ids(run)

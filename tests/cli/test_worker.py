@@ -67,6 +67,16 @@ def test_a_burst_ends_when_nothing_is_ready_and_says_what_is_left(program: Path,
         store.close()
 
 
+def test_a_burst_says_that_what_is_left_is_paused(program: Path) -> None:
+    start("[grow.of(0), grow.of(0)]")
+    text = "from walk import *; engine.enqueue(grow.of(0))"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
+    subprocess.run([*RAMIFY, "pause", "jobs/default"], check=True, timeout=LONG, capture_output=True)
+    command = [*RAMIFY, "worker", "walk.py:engine", "--burst"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONG)
+    assert found.stderr.splitlines()[-1] == "nothing is ready; left: 1 task of runs or queues that are paused"
+
+
 def test_a_burst_without_anything_to_do_ends_at_once(program: Path) -> None:
     command = [*RAMIFY, "worker", "walk.py:engine", "--burst", "--processes", "1"]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONG)

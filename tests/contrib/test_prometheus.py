@@ -121,6 +121,12 @@ def test_a_port_that_is_taken_is_refused_in_words(engine: Engine) -> None:
             pass
 
 
+@pytest.mark.parametrize("host", ["nohost.invalid", "192.0.2.1", "a..b"], ids=["unknown", "not here", "no name"])
+def test_a_host_that_is_not_this_machine_is_refused_in_words(engine: Engine, host: str) -> None:
+    with pytest.raises(ConfigError, match=rf"on {host}:0 .*give another host"), Metrics(engine).serve(0, host):
+        pass
+
+
 def test_without_its_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     monkeypatch.delitem(sys.modules, "ramify.contrib.prometheus")

@@ -50,7 +50,10 @@ def made(stray: Callable[[], object]) -> Iterator[object]:
         (lambda: grow(1), "a generator: grow(...) calls the function here and now; write grow.of(...)"),
         (lambda: fetch(1), "a coroutine: fetch(...) calls the function here and now; write fetch.of(...)"),
         (lambda: crawl(1), "an async generator: crawl(...) calls the function here and now; write crawl.of(...)"),
-        (lambda: [leaf.of(1)], "a list; give each call by itself (`yield from calls`, `spawn(*calls)`)"),
+        (
+            lambda: [leaf.of(1)],
+            "a list; give each call by itself (`yield from calls`, `spawn(*calls)`, `enqueue_many(calls)`)",
+        ),
         (lambda: (leaf.of(n) for n in range(2)), "a generator; give each call by itself"),
         (lambda: None, "None; give a call, such as task.of(...)"),
         (lambda: leaf.fn, "(a function); a call is made with task.of(...)"),

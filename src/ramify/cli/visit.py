@@ -19,11 +19,11 @@ import click
 from ramify.cli import config
 from ramify.cli.out import Out, tell
 from ramify.errors import ConfigError, UnknownRun
-from ramify.inspect.find import find_run, newest_run, open_runs, title
+from ramify.inspect.find import find_run, newest_run, open_runs, title, typed
 from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import StoredRun
-from ramify.model.task import Row
+from ramify.model.task import MAX_ID, Row
 from ramify.store import here
 from ramify.store.contract import Store
 
@@ -48,14 +48,27 @@ class Visit:
     store: Store
     out: Out
 
-    def run(self, wanted: str | None) -> StoredRun:
-        """The run that an argument means, or without one the present run; `Wrong` names what there is."""
+    def run(self, wanted: str | None, verb: str = "") -> StoredRun:
+        """The run that an argument means, or without one the present run; `Wrong` names what there is.
+
+        `verb` is the command, if it takes a task behind the run.
+        """
         if wanted is None:
             return self._present()
         try:
             return find_run(self.store.reads, wanted)
         except UnknownRun as error:
-            raise Wrong(str(error)) from error
+            raise Wrong(self._as_task(wanted, verb) or str(error)) from error
+
+    def _as_task(self, wanted: str, verb: str) -> str | None:
+        """What to say when the id of a task was given for a run; None when it is none."""
+        is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 20
+        row = self.store.reads.task(int(wanted)) if is_id and int(wanted) < MAX_ID else None
+        if row is None:
+            return None
+        run = self.store.reads.run(row.run)
+        write = f": write `ramify {verb} {typed(run)} {row.id}`" if verb else ""
+        return f"{wanted} is no run, but a task of {title(run)}{write}"
 
     def _present(self) -> StoredRun:
         """The run that is open, or the newest one if none is; it is said which."""

@@ -9,10 +9,12 @@ Does not know other programs that work on the same store: each counts its own wo
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from errno import EADDRNOTAVAIL
 from itertools import accumulate
 
 from ramify.engine.engine import Engine
@@ -78,8 +80,10 @@ class Metrics:
         registry.register(self)
         try:
             server, thread = start_http_server(port, host, registry)
-        except (OSError, OverflowError) as error:
-            raise ConfigError(f"metrics cannot be served on {host}:{port} ({error}); give another port") from error
+        except (OSError, OverflowError, UnicodeError) as error:
+            is_host = isinstance(error, socket.gaierror | UnicodeError) or getattr(error, "errno", 0) == EADDRNOTAVAIL
+            other = "host, which must be one of this machine" if is_host else "port"
+            raise ConfigError(f"metrics cannot be served on {host}:{port} ({error}); give another {other}") from error
         try:
             yield server.server_port
         finally:

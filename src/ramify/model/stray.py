@@ -32,7 +32,7 @@ def instead_of_call(stray: object) -> str:
             return f"{stray!r} itself; write {getattr(stray, 'name', 'it')}.of(...) with its params"
         return f"the task {name} itself; write {name}.of(...) with its arguments"
     if isinstance(stray, list | tuple | set | frozenset) or inspect.isgenerator(stray):
-        return f"{_kind(stray)}; give each call by itself (`yield from calls`, `spawn(*calls)`)"
+        return f"{_kind(stray)}; give each call by itself (`yield from calls`, `spawn(*calls)`, `enqueue_many(calls)`)"
     if stray is None:
         return "None; give a call, such as task.of(...)"
     return f"{shown(stray)} ({_kind(stray)}); a call is made with task.of(...), and task(...) calls the function"

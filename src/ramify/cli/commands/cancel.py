@@ -25,7 +25,7 @@ def cancel(visit: Visit, run: str, task: int | None, below: bool, reason: str, b
     """
     from ramify.engine import deciding
 
-    found = visit.run(run)
+    found = visit.run(run, "cancel")
     if below and task is None:
         raise click.UsageError("--below needs a TASK; without one the whole run is cancelled")
     with entered(visit.store):

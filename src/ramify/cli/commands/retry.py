@@ -49,7 +49,7 @@ def retry(
     or ran without them, waits for them and runs again. A run that had ended is open again; the tasks run when a process
     works on the store.
     """
-    found = visit.run(run)
+    found = visit.run(run, "retry")
     scopes = Scopes(failed, quarantined, cancelled)
     if not wanted and not any(scopes):
         total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
