@@ -102,6 +102,12 @@ def test_a_job_that_is_not_there_is_not_found_and_no_error(engine: Engine, id: i
         job.result()
 
 
+@pytest.mark.parametrize("id", [0, -5, 10**6, 2**62, 2**63, -(2**70)])
+def test_nothing_follows_a_job_that_is_not_there(engine: Engine, id: int) -> None:
+    with pytest.raises(BadPayload, match=f"task {id} is not in the log"):
+        engine.job(id).then(total.of())
+
+
 @pytest.mark.parametrize("id", ["5", None, 5.0, True])
 def test_what_is_no_id_is_refused(engine: Engine, id: int) -> None:
     with pytest.raises(ConfigError, match="give the id of a task"):

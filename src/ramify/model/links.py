@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from ramify.errors import BadPayload
 from ramify.model.join import PART_SLOTS, NewJoins, NewWaiters, part_sizes
 from ramify.model.segment import bounds
-from ramify.model.task import NewTasks
+from ramify.model.task import MAX_ID, NewTasks
 
 #: The sizes of the parts of joins, by id.
 Sizes = Mapping[int, Sequence[int]]
@@ -109,7 +109,9 @@ def _check_awaited(
 ) -> None:
     """Refuse to wait for tasks that are neither in the log nor added now."""
     older = older_tasks(groups, waiters)
-    if older and (unknown := missing(older)):
+    # No store can look for what is no id.
+    unknown = [task for task in older if not 0 < task < MAX_ID] or (older and missing(older))
+    if unknown:
         raise BadPayload(f"task {min(unknown)} is not in the log; nobody can wait for it")
 
 
