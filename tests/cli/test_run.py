@@ -173,6 +173,13 @@ def test_an_error_of_the_users_own_module_is_shown_in_full(program: Path) -> Non
     assert "\x1b" not in found.stderr
 
 
+def test_a_module_that_ends_the_program_when_it_is_imported_is_trouble_and_said(program: Path) -> None:
+    (program / "ending.py").write_text("import sys\n\nsys.exit(7)\n")
+    found = ramify("worker", "ending.py:engine", code=3)
+    assert "SystemExit: 7" in found.stderr
+    assert "ending.py could not be imported" in found.stderr
+
+
 tasks = Tasks()
 
 

@@ -39,7 +39,7 @@ def _imported(address: str, load: Callable[[str], T]) -> T:
             return load(address)
     except RamifyError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a module that ends the program would end it without a word
         for line in "".join(traceback.format_exception(error)).splitlines():
             tell(line)
         tell(f"ramify: {address.rpartition(':')[0]} could not be imported; its own error is above")
