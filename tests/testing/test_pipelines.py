@@ -59,6 +59,48 @@ def test_a_run_to_the_end_of_what_waits_for_ever_says_which_gate_is_open(bench: 
         engine.run(patient.of("o-17"))
 
 
+def test_a_run_to_the_end_says_which_gate_is_open_in_a_run_that_it_waits_for(bench: Workbench) -> None:
+    patient = engine.pipeline("patient", ordering.approval)
+    between = engine.pipeline("between", steps(ordering.receive).run(patient))
+    outer = engine.pipeline("outer", steps(ordering.receive).run(between))
+    awaited = r"it waits for run a/between/patient, in which the gate 'approval' waits for an answer"
+    with pytest.raises(ConfigError, match=rf"{awaited}.*find\('a/between/patient'\)\.answer\('approval', …\)"):
+        engine.run(outer.of("o-17"), name="a")
+
+
+def test_a_run_to_the_end_says_which_run_it_waits_for_when_that_is_paused(bench: Workbench) -> None:
+    slow = engine.pipeline("slow", steps(ordering.receive).sleep(timedelta(hours=3)))
+    run = engine.start(engine.pipeline("outer", steps(ordering.receive).run(slow)).of("o-17"), name="a")
+    bench.drain()
+    awaited = engine.find("a/slow")
+    assert awaited is not None
+    awaited.pause()
+    with pytest.raises(ConfigError, match=r"it waits for run a/slow, and nothing of that can run"):
+        run.wait()
+
+
+def test_a_run_to_the_end_goes_to_the_time_out_of_a_gate_in_a_run_that_it_waits_for(bench: Workbench) -> None:
+    outer = engine.pipeline("outer", steps(ordering.receive).divide([steps(ordering.receive).run(order)]))
+    began = bench.now
+    run = engine.run(outer.of("o-17"))
+    assert (run["order"].result, (bench.now - began).days) == ("o-17: no", DAYS.days)
+    looks = engine._inside.store.reads.events(run["order"].task, run["order"].task)
+    assert len(looks) < 10, "nobody looks once a minute for three days"
+
+
+def test_a_step_hears_of_its_run_soon_although_another_one_waits_for_long(bench: Workbench) -> None:
+    short = engine.pipeline("short", steps(ordering.receive).sleep(timedelta(seconds=80.5)))
+    late = steps(ordering.receive)
+    for _ in range(8):  # meanwhile the other one looks ever more seldom
+        late = late.sleep(timedelta(seconds=10))
+    ways = [late.run(order), steps(ordering.receive).run(short).chain(ordering.receive, id="heard")]
+    began = bench.now
+    run = engine.run(engine.pipeline("outer", steps(ordering.receive).divide(ways)).of("o-17"))
+    heard = max(each.end for each in run.timeline() if each.node == "heard")
+    assert heard - began < timedelta(minutes=5)
+    assert bench.now - began > DAYS
+
+
 def test_a_gate_is_given_its_answer_like_any_step(bench: Workbench) -> None:
     run = engine.run(order.of("o-17").part(given={"approval": Decision(True)}))
     assert (run.state, run["decide"].result) == (RunState.DONE, "o-17: yes")

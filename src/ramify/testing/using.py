@@ -32,14 +32,17 @@ from ramify.engine.resource import AnyResource
 from ramify.engine.run import Run
 from ramify.engine.task import Task
 from ramify.errors import ConfigError
+from ramify.inspect.find import title
 from ramify.inspect.gates import open_gates
 from ramify.inspect.live import rows_of, wait_of
 from ramify.kernel.control import Defer, Skip
 from ramify.kernel.machine import Machine
-from ramify.kernel.settings import Settings
+from ramify.kernel.settings import LaunchedRuns, Settings
 from ramify.kernel.signals import Moved, Saved, Signal
 from ramify.model.call import Call
 from ramify.model.policy import PARKED
+from ramify.model.run import StoredRun
+from ramify.shapes.pipeline.own import CHILD
 from ramify.store.open import open_store
 from ramify.testing.attempt import check_no_event_loop, overridden
 from ramify.testing.clock import SECOND, FakeClock
@@ -145,45 +148,64 @@ class Workbench:
         A queue of jobs does not end: its jobs do. Failures are recorded and not raised, as with `engine.run`, which
         does this here.
         """
-        self._finish(None if runs is None else frozenset(runs), lambda: False)
-        found = map(self.engine._inside.store.reads.run, runs or ())
-        stuck = [run.id for run in found if not run.state.is_end and not run.endless]
-        if stuck and (gates := self.gates(stuck[0])):
-            raise ConfigError(
-                f"run {stuck[0]} cannot end: the gate {gates[0]!r} waits for an answer. Start it with engine.start(…), "
-                f"drain(), and answer: run.answer({gates[0]!r}, …)"
-            )
+        launched = LaunchedRuns()
+        self._finish(None if runs is None else frozenset(runs), lambda: False, launched)
+        reads = self.engine._inside.store.reads
+        stuck = [run for run in map(reads.run, runs or ()) if not run.state.is_end and not run.endless]
         if stuck:
-            raise ConfigError(
-                f"run {stuck[0]} cannot end: nothing of it can run, now or later. "
-                "Is it paused, or does it have tasks that this engine does not know?"
-            )
+            waited_for = [run for run in map(reads.run, sorted(launched.runs)) if not run.state.is_end]
+            raise ConfigError(f"run {stuck[0].id} cannot end: {self._why_stuck(stuck[0], waited_for)}")
+
+    def _why_stuck(self, run: StoredRun, waited_for: Sequence[StoredRun]) -> str:
+        start = "Start it with engine.start(…), drain(), and answer:"
+        if gates := self.gates(run.id):
+            return f"the gate {gates[0]!r} waits for an answer. {start} run.answer({gates[0]!r}, …)"
+        for other in waited_for:
+            if gates := self.gates(other.id):
+                return (
+                    f"it waits for run {title(other)}, in which the gate {gates[0]!r} waits for an answer. {start} "
+                    f"engine.find({title(other)!r}).answer({gates[0]!r}, …)"
+                )
+        # The last of them was started by one that waits for it, if any does, and waits for none itself.
+        of = f"it waits for run {title(waited_for[-1])}, and nothing of that" if waited_for else "nothing of it"
+        return f"{of} can run, now or later. Is it paused, or does it have tasks that this engine does not know?"
 
     def finish_job(self, run: int, task: int) -> None:
         """The same until a job of a queue has ended; who waits for a job that nobody works on does this here."""
         job = self.engine.job(task)
-        self._finish(frozenset({run}), lambda: job.ended)
+        self._finish(frozenset({run}), lambda: job.ended, LaunchedRuns())
         if not job.ended:
             raise ConfigError(
                 f"job {task} cannot end: neither it nor what it follows can run, now or later. "
                 "Is its queue paused, or is it of a task that this engine does not know?"
             )
 
-    def _finish(self, runs: frozenset[int] | None, is_enough: Callable[[], bool]) -> None:
+    def _finish(self, runs: frozenset[int] | None, is_enough: Callable[[], bool], launched: LaunchedRuns) -> None:
+        seen: dict[int, int] = {}
+        before: dict[int, int] = {}
         while True:
-            self._drain(runs, raising=False)
-            due = None if is_enough() else self._next_due(runs)
+            self._drain(runs, raising=False, launched=launched)
+            due = None if is_enough() else min(self._due(runs).values(), default=None)
             if due is None:
                 break
+            within = None if runs is None else runs | launched.runs
+            looks, others = self._due(within, looks=True), self._due(within, looks=False)
+            if looks.keys() != seen.keys() or others != before:
+                seen, before = looks, others
+            elif seen and all(looks[task] > seen[task] for task in seen):
+                # Each step that waits for a run has looked since anything happened, so looking again changes nothing.
+                if not others:
+                    break
+                due = min(others.values())
             self.clock.advance(max(0, due - self.engine._inside.store.now()) / SECOND)
 
-    def _drain(self, runs: frozenset[int] | None, raising: bool) -> int:
+    def _drain(self, runs: frozenset[int] | None, raising: bool, launched: LaunchedRuns | None = None) -> int:
         if any(handler.calling.is_async for handler in self.engine._inside.handlers().values()):
             check_no_event_loop("drain()", "await bench.adrain()")
         count = 0
         with self.engine._inside.using_resources():
             while True:
-                done, moved, raised = self._pass(runs, raising)
+                done, moved, raised = self._pass(runs, raising, launched or LaunchedRuns())
                 count += done
                 if raised and raising:
                     raise raised[0]
@@ -191,7 +213,9 @@ class Workbench:
                 if not (done or moved):
                     return count
 
-    def _pass(self, runs: frozenset[int] | None, raising: bool) -> tuple[int, bool, list[BaseException]]:
+    def _pass(
+        self, runs: frozenset[int] | None, raising: bool, launched: LaunchedRuns
+    ) -> tuple[int, bool, list[BaseException]]:
         """One kernel, until it has nothing to do: attempts, whether a run moved, and what was raised."""
         done, moved = 0, False
         raised: list[BaseException] = []
@@ -212,6 +236,7 @@ class Workbench:
 
         settings = Settings(
             runs=runs,
+            launched=launched,
             until_idle=True,
             exact_waits=True,
             threads=0,
@@ -223,12 +248,16 @@ class Workbench:
         kernel.run()
         return done, moved, raised
 
-    def _next_due(self, runs: frozenset[int] | None) -> int | None:
+    def _due(self, runs: frozenset[int] | None, *, looks: bool | None = None) -> dict[int, int]:
+        """When tasks of these runs, or of all, are due that are not yet: only looks at other runs, or all but those."""
         now = self.engine._inside.store.now()
-        rows = rows_of(self.engine._inside.store.reads, None)
-        waits = ("later", "asking")
-        due = [row.due for row in rows if wait_of(row, now) in waits and (runs is None or row.run in runs)]
-        return min((moment for moment in due if moment is not None and moment < PARKED), default=None)
+        return {
+            task: row.due
+            for row in rows_of(self.engine._inside.store.reads, None)
+            if row.due is not None and row.due < PARKED and wait_of(row, now) in ("later", "asking")
+            if (runs is None or row.run in runs) and looks in (None, row.kind == CHILD)
+            for task in row.tasks
+        }
 
     # what waits
 
