@@ -30,6 +30,17 @@ class Level(enum.IntEnum):
     HIGH = 2
 
 
+class Rights(enum.IntFlag):
+    READ = 1
+    WRITE = 2
+    ALL = 7
+
+
+class Strict(enum.Flag):
+    A = 1
+    C = 4
+
+
 @dataclass
 class Decision:
     approved: bool
@@ -124,6 +135,24 @@ FITTING: list[tuple[Any, list[Any]]] = [
     (Model | None, [Model(ok=False), None]),
     (Annotated[int, msgspec.Meta(ge=0, lt=5)], [0, 4]),
     (Annotated[str, msgspec.Meta(min_length=1, max_length=3, pattern="^a")], ["a", "abc"]),
+    (dict[int, str], [{}, {1: "a", -2: "b"}]),
+    (dict[float, int], [{1.5: 1, 2.0: 2}]),
+    (dict[Colour, int], [{Colour.RED: 1}]),
+    (dict[Level, int], [{Level.LOW: 1}]),
+    (dict[date, int], [{date(2026, 1, 5): 1}]),
+    (dict[UUID, int], [{UUID(int=7): 1}]),
+    (dict[Literal["yes", "no"], int], [{"yes": 1}]),
+    (dict[Literal[1, 2], int], [{2: 1}]),
+    (dict[Annotated[str, msgspec.Meta(max_length=2)], int], [{"a": 1, "12": 2}]),
+    (Annotated[dict[str, int], msgspec.Meta(min_length=1, max_length=2)], [{"a": 1}]),
+    (Annotated[int, msgspec.Meta(multiple_of=7)], [0, 14, 7 * 10**17]),
+    (Annotated[float, msgspec.Meta(multiple_of=0.5)], [1, 1.5]),
+    (Annotated[datetime, msgspec.Meta(tz=True)], [datetime(2026, 1, 5, tzinfo=UTC)]),
+    (Annotated[datetime, msgspec.Meta(tz=False)], [datetime(2026, 1, 5)]),
+    (Annotated[time, msgspec.Meta(tz=True)], [time(10, 30, tzinfo=UTC)]),
+    (Annotated[bytes, msgspec.Meta(min_length=2, max_length=3)], [b"ab", b"abc"]),
+    (Rights, [Rights.READ, Rights.READ | Rights.WRITE, Rights.ALL, Rights(0)]),
+    (Strict, [Strict.A | Strict.C]),
     (Any, [None, 3, {"a": [1]}]),
 ]
 
@@ -134,7 +163,10 @@ TYPED: list[Any] = [
     [True], [True, 3, 4], [None], [[1]], {}, {"a": 1}, {"a": "x"}, {"approved": True}, {"approved": 1},
     {"approved": True, "more": 1}, {"type": "Cat", "lives": 9}, {"type": "Cat", "name": "x"}, {"type": "Cow"},
     {"name": "a", "below": [{"name": 3}]}, {"ok": True}, {"ok": True, "colour": "green"}, {"ok": True, "at": "now"},
-    {"is_ok": True}, {"isOk": True},
+    {"is_ok": True}, {"isOk": True}, 2, 3, 4, 5, 8, 14, 0.7, {"1": 1}, {"1": "a"}, {"01": "a"}, {" 1": "a"}, {"1.5": 1},
+    {"1e3": "a"}, {"x": "a"}, {"red": 1}, {"2": 1}, {"3": 1}, {"yes": 1}, {"2026-01-05": 1}, {"true": 1}, {"": 1},
+    {"00000000-0000-0000-0000-000000000007": 1}, {"a": 1, "b": 2, "c": 3}, "2026-01-05T10:00:00Z", "10:30:00",
+    "10:30:00Z", "YQ==", "YWI=", "YWJjZA==",
 ]  # fmt: skip
 
 
@@ -184,6 +216,20 @@ def test_what_fits_a_schema_can_be_read_by_its_annotation(annotation: Any) -> No
         (Annotated[int, msgspec.Meta(ge=0, lt=5)], 5, "it must be less than 5"),
         (Annotated[str, msgspec.Meta(max_length=3)], "abcd", "it must have at most 3 characters"),
         (Annotated[str, msgspec.Meta(pattern="^a")], "b", "it must be like ^a"),
+        (dict[int, str], {"x": "a"}, "the key 'x' of it must be integer"),
+        (list[dict[Colour, int]], [{"green": 1}], "the key 'green' of it[0] must be one of 'red', 'blue'"),
+        (dict[date, int], {"x": 1}, "the key 'x' of it must be a text that is a date"),
+        (Annotated[dict[str, int], msgspec.Meta(min_length=1)], {}, "it must have at least 1 keys"),
+        (Annotated[int, msgspec.Meta(multiple_of=5)], 6, "it must be a multiple of 5"),
+        (Annotated[float, msgspec.Meta(multiple_of=0.5)], 0.7, "it must be a multiple of 0.5"),
+        (
+            Annotated[datetime, msgspec.Meta(tz=True)],
+            "2026-01-05T10:00:00",
+            "it must be a text that is a date-time with a time zone",
+        ),
+        (Annotated[bytes, msgspec.Meta(max_length=3)], "YWJjZA==", "it must have at most 3 bytes"),
+        (Rights, 8, "it must be a sum of [1, 2, 4]"),
+        (Strict, 2, "it must be a sum of [1, 4]"),
     ],
     ids=lambda each: str(each)[:40],
 )

@@ -12,16 +12,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
+from enum import Flag
 from operator import ge, gt, le, lt
 from pathlib import PurePath
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
 from msgspec import inspect as types
 
 from ramify.model.codec.limits import shown
-from ramify.model.decoder import converter
+from ramify.model.decoder import converter, decoder
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "null": type(None),
@@ -40,6 +41,11 @@ _FORMATS: Mapping[str, Callable[[object], object]] = {
     "uuid": converter(UUID),
     "decimal": converter(Decimal),
     "base64": converter(bytes),
+    **{
+        f"{name} {words} time zone": converter(Annotated[of, msgspec.Meta(tz=tz)])  # type: ignore[arg-type]  # it is, to msgspec
+        for name, of in (("date-time", datetime), ("time", time))
+        for words, tz in (("with a", True), ("without", False))
+    },
 }
 _PLAIN: Mapping[type, Mapping[str, Any]] = {
     types.AnyType: {},
@@ -56,13 +62,24 @@ _PLAIN: Mapping[type, Mapping[str, Any]] = {
     types.UUIDType: {"type": "string", "format": "uuid"},
     types.DecimalType: {"type": ["string", "number"], "format": "decimal"},
 }
-_BOUNDS = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
+_BOUNDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
 _WITHIN: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "minimum": ("at least", ge),
     "exclusiveMinimum": ("more than", gt),
     "maximum": ("at most", le),
     "exclusiveMaximum": ("less than", lt),
+    "multipleOf": ("a multiple of", lambda value, of: _is_multiple(value, of)),
+    "bits": ("a sum of", lambda value, bits: not value & ~sum(bits)),
 }
+#: How far a quotient may be from a whole number.
+_NEARLY = 1e-9
+_numbers = decoder(dict[int | float, None])
 
 
 def schema_of(annotation: Any) -> dict[str, Any]:
@@ -87,12 +104,23 @@ class _Schemas:
                 return {"anyOf": [self.of(each) for each in several]}
             case types.LiteralType(values=values):
                 return {"enum": list(values)}
+            case types.EnumType(cls=cls) if issubclass(cls, Flag):
+                # Several together are a value as well.
+                bits = {bit for each in cls.__members__.values() for bit in _bits(each.value)}
+                return {"type": "integer", "minimum": 0, "bits": sorted(bits)}
             case types.EnumType(cls=cls):
                 return {"enum": [each.value for each in cls]}
             case types.TupleType(item_types=several):
                 return self._row([self.of(each) for each in several], len(several))
-            case types.DictType(value_type=inner):
-                return {"type": "object", "additionalProperties": self.of(inner)}
+            case types.DictType(key_type=key, value_type=inner):
+                # Any text is a key unless more is asked of keys.
+                names = {} if (asked := self.of(key)) in ({}, {"type": "string"}) else {"propertyNames": asked}
+                return {
+                    "type": "object",
+                    "additionalProperties": self.of(inner),
+                    **names,
+                    **_lengths(kind, "Properties"),
+                }
             case types.CollectionType(item_type=element):
                 return {"type": "array", "items": self.of(element), **_lengths(kind, "Items")}
             case types.StructType() | types.DataclassType() | types.TypedDictType() | types.NamedTupleType():
@@ -102,7 +130,10 @@ class _Schemas:
             case _:
                 bounds = {name: value for at, name in _BOUNDS.items() if (value := getattr(kind, at, None)) is not None}
                 pattern = {} if (text := getattr(kind, "pattern", None)) is None else {"pattern": text}
-                return {**_PLAIN.get(type(kind), {}), **bounds, **pattern, **_lengths(kind, "Length")}
+                schema = {**_PLAIN.get(type(kind), {}), **bounds, **pattern, **_lengths(kind, "Length")}
+                if (tz := getattr(kind, "tz", None)) is not None:
+                    schema["format"] += " with a time zone" if tz else " without time zone"
+                return schema
 
     def _class(self, kind: Any) -> dict[str, Any]:
         name = self._names.get(kind.cls)
@@ -191,14 +222,35 @@ def _out_of_bounds(value: Any, schema: Mapping[str, Any], where: str) -> Iterato
         for name, (words, is_within) in _WITHIN.items():
             if name in schema and not is_within(value, schema[name]):
                 yield f"{where} must be {words} {schema[name]}"
-    elif isinstance(value, str | list):
-        of, what = ("Length", "characters") if isinstance(value, str) else ("Items", "elements")
-        if len(value) < schema.get(f"min{of}", 0):
+    elif isinstance(value, str | list | dict):
+        of, what, size = _size(value, schema)
+        if size < schema.get(f"min{of}", 0):
             yield f"{where} must have at least {schema[f'min{of}']} {what}"
-        if len(value) > schema.get(f"max{of}", len(value)):
+        if size > schema.get(f"max{of}", size):
             yield f"{where} must have at most {schema[f'max{of}']} {what}"
         if isinstance(value, str) and "pattern" in schema and not re.search(schema["pattern"], value):
             yield f"{where} must be like {schema['pattern']}"
+
+
+def _size(value: str | list[Any] | dict[str, Any], schema: Mapping[str, Any]) -> tuple[str, str, int]:
+    """What a bound of its length is called, what it counts, and how many of these there are."""
+    if isinstance(value, list | dict):
+        of, what = ("Items", "elements") if isinstance(value, list) else ("Properties", "keys")
+        return of, what, len(value)
+    if schema.get("format") == "base64":
+        return "Length", "bytes", len(value.rstrip("=")) * 3 // 4
+    return "Length", "characters", len(value)
+
+
+def _is_multiple(value: float, of: float) -> bool:
+    if isinstance(of, int):
+        return value % of == 0
+    # 0.3 is no multiple of 0.1 to the last bit, and some who read it do not mind.
+    return abs(value / of - round(value / of)) < _NEARLY
+
+
+def _bits(value: int) -> Iterator[int]:
+    return (1 << at for at in range(value.bit_length()) if value >> at & 1)
 
 
 def _wrong_elements(value: list[Any], schema: Mapping[str, Any], root: Any, where: str) -> Iterator[str]:
@@ -214,6 +266,11 @@ def _wrong_fields(value: Mapping[str, Any], schema: Mapping[str, Any], root: Any
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{where} lacks {name!r}"
+    if (names := schema.get("propertyNames")) is not None:
+        for name in value:
+            found = [next(_wrong(each, names, root, f"the key {name!r} of {where}"), None) for each in _as_key(name)]
+            if None not in found:
+                yield str(found[-1])
     for name, each in value.items():
         if known is not None and name in known:
             yield from _wrong(each, known[name], root, f"{where}.{name}")
@@ -221,3 +278,11 @@ def _wrong_fields(value: Mapping[str, Any], schema: Mapping[str, Any], root: Any
             yield f"{where} has no {name!r}; it has {', '.join(known)}"
         else:
             yield from _wrong(each, rest, root, f"{where}.{name}")
+
+
+def _as_key(name: str) -> list[object]:
+    """What a key of an object may stand for: in JSON, keys are texts."""
+    try:
+        return [name, *_numbers.decode(msgspec.json.encode({name: None}))]
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return [name]
