@@ -454,7 +454,7 @@ def test_what_is_defined_again_at_the_same_place_is_the_one_that_runs(bench: Wor
 
 def test_a_dag_of_several_params_or_something_that_is_none_of_these_is_refused(bench: Workbench) -> None:
     engine = bench.engine
-    with pytest.raises(ConfigError, match="give a task"):
+    with pytest.raises(ConfigError, match="give a pipeline, a DAG with one param, or a task"):
         steps(length).run(5)  # type: ignore[call-overload]
     dag = engine.dag("two")
     dag.add(double.of(dag.param("a", int)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -12,6 +12,20 @@ import pytest
 
 from ramify import BadPayload, ConfigError, Engine, Pipeline, Route, Steps, Stream, Tasks, current, steps
 from ramify.testing import using
+from ramify import (
+    AsyncSpawns,
+    BadPayload,
+    ConfigError,
+    Engine,
+    Pipeline,
+    Return,
+    Route,
+    Steps,
+    Stream,
+    Tasks,
+    current,
+    steps,
+)
 from tests.shapes.dags import states
 
 here = Tasks()
@@ -89,7 +103,20 @@ def told(n: int) -> list[Any]:
     return [me.lane, dict(me.headers), me.key, me.attempt]
 
 
+@here.task
+async def yields_slowly(n: int) -> AsyncIterator[int]:
+    for each in range(n):
+        yield each
+
+
+@here.task
+async def spawns_slowly(n: int) -> AsyncSpawns[int]:
+    yield one.of(n)
+    yield Return(n)
+
+
 engine = Engine("memory:", include=[here])
+inner: Any = engine.pipeline("inner", steps(one))
 
 
 def pipeline(written: Steps[..., Any, Any]) -> Pipeline[..., Any]:
@@ -101,6 +128,8 @@ def ids(written: Steps[..., Any, Any]) -> list[str]:
 
 
 anyhow: Any = one
+any_two: Any = two
+gated: Any = steps(anything).gate("g", bool)
 
 #: What was written, and what is answered: what is wrong, and what to write instead.
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
@@ -118,6 +147,27 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a call": (
         lambda: steps(one).chain(one.of(3)),  # type: ignore[arg-type]
         "chain(one.of(…)): give the task itself; its arguments are what came before",
+    ),
+    "a pipeline as a step": (
+        lambda: steps(one).chain(inner),
+        "chain(inner): give a task; a pipeline or a DAG is run by steps(…).run(inner)",
+    ),
+    "a pipeline as a branch": (
+        lambda: steps(many).expand(inner),
+        "expand(inner): give a task; a pipeline or a DAG is run by steps(…).run(inner)",
+    ),
+    "a run of a pipeline": (
+        lambda: steps(one).run(inner.of(1)),
+        "run(inner.of(…)): that is a run to be; steps(…).run(inner) starts one with what came before",
+    ),
+    "a run of a name": (
+        lambda: steps(one).run("inner"),  # type: ignore[call-overload]
+        "run('inner'): give a pipeline, a DAG with one param, or a task, made with @engine.task",
+    ),
+    "a run of steps": (
+        lambda: steps(one).run(steps(one)),  # type: ignore[call-overload]
+        'run(steps(…)): give a pipeline, a DAG with one param, or a task; steps under a name are a pipeline: '
+        'engine.pipeline("name", steps(…))',
     ),
     "a function": (lambda: steps(len), "steps(len): give a task, made with @engine.task"),  # type: ignore[arg-type]
     "collapse of nothing": (
@@ -293,6 +343,39 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: steps(one).sleep(3),  # type: ignore[arg-type]
         "sleep(3): give a timedelta of more than nothing, such as timedelta(days=3)",
     ),
+    "a sleep for ever": (
+        lambda: steps(one).sleep(DAY * 36_500),
+        "sleep(datetime.timedelta(days=36500)): give less than a hundred years",
+    ),
+    "a gate that is open for ever": (
+        lambda: steps(one).gate("a", bool, timeout=DAY * 40_000),
+        "gate('a', timeout=datetime.timedelta(days=40000)): give less than a hundred years",
+    ),
+    "ways that end in a gate": (
+        lambda: pipeline(steps(word).divert({"a": gated}, otherwise=anything).converge(any_two)),
+        "p: two(): missing a required argument: 'answer'; of a branch that ends in a gate it gets the answer alone: "
+        "chain a step there that takes both",
+    ),
+    "branches that end in a gate": (
+        lambda: pipeline(steps(one).divide([steps(one).gate("g", bool)]).combine(any_two)),
+        "of a branch that ends in a gate it gets the answer alone: chain a step there that takes both",
+    ),
+    "ways without a gate": (
+        lambda: pipeline(steps(word).divert({"a": anything}, otherwise=anything).converge(any_two)),
+        "p: two(): missing a required argument: 'answer'",
+    ),
+    "branches with names for a list": (
+        lambda: pipeline(steps(one).divide({"a": one}).combine(together)),  # type: ignore[arg-type]
+        "p: together(): `parts` takes list[int], and was given a dict of results",
+    ),
+    "branches without names for a dict": (
+        lambda: pipeline(steps(one).divide([one]).combine(by_name)),  # type: ignore[arg-type]
+        "p: by_name(): `parts` takes dict[str, int], and was given a list of results",
+    ),
+    "items of an async generator": (
+        lambda: pipeline(steps(one).chain(yields_slowly).expand(one)),  # type: ignore[misc]
+        "yields_slowly is an async generator of int, and these may only yield calls; make it a generator without async",
+    ),
     "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): give a timedelta"),
 }  # fmt: skip
 
@@ -393,6 +476,10 @@ def test_all_that_a_call_can_carry_can_be_said_of_a_step() -> None:
     assert list(run.results(told)) == [["x", {"trace": "t"}, "told[0].", 1]]
     run = engine.run(pipeline(steps(many).expand(one).chain(told, **said)).of(1))
     assert list(run.results(told)) == [["x", {"trace": "t"}, "one[0].told", 1]]
+
+
+def test_an_async_step_may_yield_calls_and_its_result() -> None:
+    assert states(engine.run(pipeline(steps(spawns_slowly).chain(one)).of(1)))["one"] == "done"
 
 
 def test_how_a_pipeline_and_a_run_of_it_are_shown() -> None:

@@ -277,6 +277,7 @@ def test_what_cannot_be_stored_beside_a_reference_is_refused_at_once() -> None:
     wrong: Any = total
     unlike: Any = collect
     untold: Any = name
+    lists: Any = total_of_list
     for call, says in (
         (lambda: wrong.of(out, "x"), "`right` is a str and does not fit its annotation int"),
         (lambda: wrong.of(out, right=object()), "`right` is an object, which cannot be stored"),
@@ -286,7 +287,8 @@ def test_what_cannot_be_stored_beside_a_reference_is_refused_at_once() -> None:
         (lambda: collect.of(out, "x", many), "`odd` is a Stream and was given <result of 7>"),
         (lambda: unlike.of([1, 2], "x", many), "`odd` is a Stream and was given [1, 2]"),
         (lambda: unlike.of("x"), "`odd` is a Stream: pass a reference to it, or give it a default"),
-        (lambda: untold.of(["x" * 2**20, out]), "1 MiB"),
+        (lambda: untold.of([out]), "`path` takes str, and was given a list of results"),
+        (lambda: lists.of(["x" * 2**20, out], {}), "1 MiB"),
     ):  # fmt: skip
         with pytest.raises(BadPayload, match=re.escape(says)):
             call()

@@ -144,7 +144,9 @@ class ByReference:
             tree = msgspec.to_builtins(value, enc_hook=flatten, str_keys=True)
             if not met:
                 Wire(self._annotations[name]).seal(value)
-            elif breaks_limits(tree, MAX_DEPTH):
+            elif isinstance(value, list | dict):
+                self._check_frame(name, value)
+            if met and breaks_limits(tree, MAX_DEPTH):
                 raise BadPayload(f"{self._name}(): `{name}` is nested too deep, or holds an integer beyond 64 bits")
         except BadPayload:
             raise
@@ -157,6 +159,14 @@ class ByReference:
             raise BadPayload(
                 f"{self._name}(): `{name}` takes {in_code(annotation)}, and the {reference!r} is "
                 f"{in_code(reference.of)}"
+            )
+
+    def _check_frame(self, name: str, value: list[Any] | dict[str, Any]) -> None:
+        annotation, given = self._annotations[name], dict[str, Any] if isinstance(value, dict) else list[Any]
+        if not fits(given, annotation):
+            raise BadPayload(
+                f"{self._name}(): `{name}` takes {in_code(annotation)}, and was given a {type(value).__name__} of "
+                "results"
             )
 
     def _stream(self, name: str, value: object) -> Reference:

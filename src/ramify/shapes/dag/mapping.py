@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args, get_origin
+from types import UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
 from ramify.errors import ConfigError
+from ramify.kernel.control import Return
 from ramify.kernel.handler import Calling, Handler
 from ramify.model.call import Call, Extra, ReferringCall
 from ramify.model.codec import annotations_of
@@ -79,10 +81,24 @@ def _moved(reference: Reference, nodes: Mapping[int, Node[Any]]) -> Reference:
 def yielding(call: Call[Any]) -> Maker | None:
     """A call as one that yields items, as a generator of values; None when it is no such call."""
     handler = call.group.handler
-    if not isinstance(handler, Handler) or handler.calling is not Calling.GENERATOR:
+    if not isinstance(handler, Handler):
         return None
     of = get_args(annotations_of(handler.fn).get("return"))
+    if handler.calling is Calling.ASYNC_GENERATOR and of and not _may_be_call(of[0]):
+        raise ConfigError(
+            f"{call.kind} is an async generator of {in_code(of[0])}, and these may only yield calls; make it a "
+            "generator without async, or let it return a list"
+        )
+    if handler.calling is not Calling.GENERATOR:
+        return None
     return Maker(call, of[0]) if of and (get_origin(of[0]) or of[0]) is not Call else None
+
+
+def _may_be_call(annotation: Any) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(map(_may_be_call, get_args(annotation)))
+    found = get_origin(annotation) or annotation
+    return not isinstance(found, type) or found in (Any, object) or issubclass(found, Call | Return)
 
 
 def mapping(

@@ -119,7 +119,19 @@ class Growing:
             return step.call(*args)
         except BadPayload as error:
             more = "; a step behind a gate takes two arguments, the value and the answer" if len(args) > 1 else ""
+            if len(args) == 1 and self._has_answers(args[0]):
+                more = "; of a branch that ends in a gate it gets the answer alone: chain a step there that takes both"
             raise ConfigError(f"{self._dag.name}: {error}{more}") from None
+
+    def _has_answers(self, given: Any) -> bool:
+        """Whether it is the answer of a gate, or may be one, at the end of a branch."""
+        if isinstance(given, list | dict):
+            return any(map(self._has_answers, given.values() if isinstance(given, dict) else given))
+        if not isinstance(given, Reference) or not isinstance(node := given.source, Node):
+            return False
+        calls = self._dag._calls
+        ends = self._dag._needs[node._number] if calls[node._number].kind == MEET else (node._number,)
+        return any(calls[each].kind == GATE for each in ends)
 
     def _added(self, step: Step, call: Call[Any]) -> Passed:
         id = step.options.get("id")

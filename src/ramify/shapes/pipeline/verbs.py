@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 
 from ramify.errors import ConfigError
 from ramify.kernel.surroundings import Definition
-from ramify.model.call import Call, Group
+from ramify.model.call import LONGEST_DELAY, Call, Group
 from ramify.model.task import name_given
+from ramify.shapes.dag.start import DagPlan
 from ramify.shapes.plan import Plan
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
+#: What is due later than that is due never.
+_TOO_LONG = timedelta(seconds=LONGEST_DELAY)
 _OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "headers")
 
 
@@ -178,12 +181,23 @@ def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
     """A step as it was written; ConfigError for what is none."""
     if isinstance(task, Call):
         raise ConfigError(f"{verb}({task.kind}.of(…)): give the task itself; its arguments are what came before")
+    what = "a pipeline, a DAG with one param, or a task" if verb == "run" else "a task"
     if hasattr(task, "_verbs"):
-        raise ConfigError(
-            f"{verb}(steps(…)): give a task; steps are chained one by one, and divide, expand and divert take branches"
+        remedy = (
+            'steps under a name are a pipeline: engine.pipeline("name", steps(…))'
+            if verb == "run"
+            else "steps are chained one by one, and divide, expand and divert take branches"
         )
+        raise ConfigError(f"{verb}(steps(…)): give {what}; {remedy}")
+    if isinstance(task, DagPlan):
+        raise ConfigError(
+            f"{verb}({task.name}.of(…)): that is a run to be; steps(…).run({task.name}) starts one with what came "
+            "before"
+        )
+    if isinstance(task, Definition):
+        raise ConfigError(f"{verb}({task.name}): give {what}; a pipeline or a DAG is run by steps(…).run({task.name})")
     if not callable(getattr(task, "of", None)) or not hasattr(task, "kind"):
-        raise ConfigError(f"{verb}({getattr(task, '__name__', repr(task))}): give a task, made with @engine.task")
+        raise ConfigError(f"{verb}({getattr(task, '__name__', repr(task))}): give {what}, made with @engine.task")
     if unknown := [name for name in options if name not in _OPTIONS]:
         raise ConfigError(f"{verb}({task.kind}, {unknown[0]}=…): a step has the options {', '.join(_OPTIONS)}")
     name_given(f"{verb}({task.kind}, id=…): an id", options.get("id", "step"))
@@ -202,4 +216,6 @@ def duration(verb: str, length: object) -> timedelta:
     """A length of time as it was written."""
     if not isinstance(length, timedelta) or length <= timedelta(0):
         raise ConfigError(f"{verb}{length!r}): give a timedelta of more than nothing, such as timedelta(days=3)")
+    if length >= _TOO_LONG:
+        raise ConfigError(f"{verb}{length!r}): give less than a hundred years")
     return length
