@@ -146,6 +146,13 @@ def test_branches_that_failed_or_wait_are_told_with_what_each_is_at(bench: Workb
     assert node(look(bench, run), "check").parts == {"waiting": 2, "done": 1, "failed": 1}
 
 
+def test_a_branch_that_waits_for_a_run_says_for_which(bench: Workbench) -> None:
+    inner = bench.engine.pipeline("inner", steps(last).gate("ok", str).chain(load))
+    run = began(bench, steps(numbers).expand(steps(last).run(inner)).collapse(total), 1)
+    due = moment(bench.clock.now() + 1_000_000)
+    assert node(look(bench, run), "last[0]").reason == f"inner: waits for run shipping/last[0].inner, due {due}"
+
+
 def test_of_many_branches_some_are_told_and_how_many_others_there_are(bench: Workbench) -> None:
     run = began(bench, shipping, 30)
     graph = look(bench, run, 5)

@@ -117,3 +117,21 @@ def test_a_node_says_what_matters_about_it() -> None:
     (reason,) = said(GraphNode("load", "load", Role.TASK, 1, (), reason="日本\n" * 90))
     assert columns(reason) <= 60
     assert "\n" not in reason
+
+
+def test_branches_that_are_taken_together_say_of_what() -> None:
+    maps = [GraphNode(id, "pack", Role.MAP, 0, (), state=NodeState.RUNNING) for id in ("check", "count")]
+    branches = [
+        GraphNode(f"check[{i}]", "", Role.BRANCH, 1, (0,), state=NodeState.WAITING, reason="pack: no box")
+        for i in range(NODES)
+    ]
+    graph = Graph("branches", [*maps, *branches])
+    assert title_of(graph, boxes_of(graph)[-1]) == "100 branches of check"
+    other = GraphNode("count[0]", "", Role.BRANCH, 1, (1,), state=NodeState.WAITING)
+    graph = Graph("branches", [*maps, *branches, other])
+    assert title_of(graph, boxes_of(graph)[-1]) == "101 branches of check, count"
+
+
+def test_that_the_end_runs_always_needs_no_words() -> None:
+    graph = Graph("end", [GraphNode("(end)", "alert", Role.END, 0, (), "always")])
+    assert remarks_of(graph, boxes_of(graph)[0]) == ["alert"]

@@ -240,8 +240,10 @@ def test_what_follows_the_end_is_a_node_if_there_is_something(engine: Engine) ->
     run = engine.run(dag.of(), threads=0)
     found = node(look(engine, run.id), "(end)")
     assert (found.kind, found.role, found.level, found.state) == ("numbers, walk", Role.END, 1, "done")
+    assert found.when == "always", "what follows it has its own"
     assert found.parts == {NodeState.DONE: 1}
-    assert node(definition.graph_of(dag), "(end)").kind == "numbers, walk"
+    defined = node(definition.graph_of(dag), "(end)")
+    assert (defined.kind, defined.when) == ("numbers, walk", "always")
 
 
 def test_a_run_of_another_shape_has_no_graph(engine: Engine) -> None:

@@ -41,6 +41,16 @@ def test_bytes_in_no_form_of_ours_are_shown_as_text(raw: bytes) -> None:
         (Status.DONE, None, "attempt 2 was done"),
         (Status.FAILED, Failure("OSError", "gone").encode(), "attempt 2 failed, and it was the last: OSError: gone"),
         (Status.RETRYING, Failure("OSError").encode(), "attempt 2 failed, to be tried again: OSError"),
+        (
+            Status.FAILED,
+            Failure("ramify.kernel.control.Fatal", "gone").encode(),
+            "attempt 2 failed, and it was the last: gone",
+        ),
+        (
+            Status.RETRYING,
+            Failure("ramify.errors.BadPayload").encode(),
+            "attempt 2 failed, to be tried again: ramify.errors.BadPayload",
+        ),
         (Status.DEFERRED, None, "attempt 2 put itself off"),
         (Status.CANCELLED, reason_value("enough"), "cancelled: enough"),
         (Status.SKIPPED, None, "skipped"),

@@ -40,5 +40,5 @@ def graph_of(dag: Dag) -> Graph:
     if dag._at_end:
         ends = tuple(places[number] for number in graph.ends)
         kinds = ", ".join(call.kind for call, _ in dag._at_end)
-        nodes.append(GraphNode(CLOSING, kinds, Role.END, level_of(ends, levels), ends))
+        nodes.append(GraphNode(CLOSING, kinds, Role.END, level_of(ends, levels), ends, "always"))
     return Graph(dag.name, nodes)

@@ -16,7 +16,7 @@ from ramify.inspect.folding import asking
 from ramify.inspect.gates import answer_line, asks_for, gate_of
 from ramify.inspect.graph import Graph, GraphNode, NodeState, Role, role_of
 from ramify.inspect.live import rows_of
-from ramify.inspect.show import failure_text, key_text
+from ramify.inspect.show import because, failure_text, key_text
 from ramify.inspect.words import moment
 from ramify.model.event import Status
 from ramify.model.outcome import Failure
@@ -112,7 +112,10 @@ def _live_step(store: Store, segment: Segment, state: NodeState, task: int, now:
         gate = gate_of(store.reads, task, segment.due)
         about = f"{step} {asking(asks_for(gate.spec), gate.since, gate.until)}"
         return _Step(branch, NodeState.WAITING, about, task, gate.gate)
-    return _Step(branch, NodeState.WAITING, f"{step} is due {moment(segment.due)}", task)
+    events = store.reads.events(task, task)
+    why = because(events[-1].value) if events and events[-1].status is Status.DEFERRED else ""
+    about = f"{step}{why}, due {moment(segment.due)}" if why else f"{step} is due {moment(segment.due)}"
+    return _Step(branch, NodeState.WAITING, about, task)
 
 
 def _place(key: str | None, kind: str) -> tuple[str, str] | None:

@@ -63,6 +63,10 @@ def title_of(graph: Graph, box: Box) -> str:
     node = graph.nodes[box.nodes[0]]
     if len(box.nodes) == 1:
         return node.id
+    if node.role is Role.BRANCH:
+        # They run several steps, and have no kind.
+        maps = dict.fromkeys(graph.nodes[need].id for place in box.nodes for need in graph.nodes[place].needs)
+        return f"{number(len(box.nodes))} branches of {', '.join(maps)}"
     if any(graph.nodes[place].kind != node.kind for place in box.nodes):
         return f"{number(len(box.nodes))} nodes"
     return f"{number(len(box.nodes))} x {'map of ' if node.role is Role.MAP else ''}{node.kind}"
@@ -116,7 +120,7 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
             said.append(node.kind)
         case Role.TASK | Role.SLEEP | Role.GATE | Role.BRANCH:
             pass
-    if node.when != "done" and node.role is not Role.MEET:
+    if node.when != "done" and node.role not in (Role.MEET, Role.END):
         said.append(f"when {node.when}")
     if node.attempts > 1:
         said.append(plural(node.attempts, "attempt"))

@@ -271,8 +271,7 @@ def _bare(row: Row) -> _Bare:
         case Role.MAP:
             return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role)
         case Role.END:
-            # That it is waited for in any way says nothing about what follows it.
-            return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role, "done")
+            return _Bare(row.id, id, ", ".join(_kinds_in(row.body)), role, "always")
         case Role.TRIGGER:
             starts, when = trigger_of(row.body)
             return _Bare(row.id, id, starts, role, when)

@@ -77,8 +77,9 @@ def because(raw: bytes | None) -> str:
 
 
 def failure_text(failure: Failure) -> str:
-    """An error in one line, the way Python says it."""
-    return ": ".join(part for part in (failure.type, failure.text) if part) or "no error was recorded"
+    """An error in one line, the way Python says it; what a class of ours is called says nothing to people."""
+    name = "" if failure.text and failure.type.startswith("ramify.") else failure.type
+    return ": ".join(part for part in (name, failure.text) if part) or "no error was recorded"
 
 
 def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
