@@ -53,3 +53,22 @@ def test_tasks_without_a_name_go_by_kind_and_number_and_what_was_said_comes_firs
     other = engine.start(pack.of(1), name="other")
     other.cancel("enough")
     assert other.reason == "enough"
+
+
+def test_a_paused_run_says_why_and_one_that_goes_on_says_nothing() -> None:
+    engine = Engine("memory:", include=[shop])
+    run = engine.start(label.of(1), name="other")
+    said = []
+    for decide in (
+        lambda: run.pause("lunch"),
+        lambda: run.resume("back"),
+        lambda: run.pause(),
+        lambda: run.cancel("enough"),
+        lambda: run.retry(cancelled=True, reason="after all"),
+        lambda: engine.run(label.of(1), name="other"),
+    ):
+        decide()
+        said.append((run.state.value, run.reason))
+    assert said == [
+        ("paused", "lunch"), ("open", None), ("paused", None), ("cancelled", "enough"), ("open", None), ("done", None),
+    ]  # fmt: skip

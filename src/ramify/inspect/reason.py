@@ -14,6 +14,11 @@ _NAMED = 3
 
 def reason_of(reads: Reads, run: StoredRun) -> str | None:
     """Why a run is paused or ended; None when there is nothing to say."""
+    if run.state is RunState.PAUSED:
+        return (run.decision and run.decision.reason) or None
+    if run.state in (RunState.OPEN, RunState.DONE):
+        # Why it was stopped before somebody opened it again is no reason any more.
+        return None
     if run.reason or run.state not in (RunState.FAILED, RunState.HALTED):
         return run.reason
     kinds = reads.counts(run.id)
