@@ -237,6 +237,21 @@ def test_a_failed_step_of_a_branch_is_resolved_by_hand(both: Engine) -> None:
         assert (done.state, done["listed"].result) == (RunState.DONE, expected)
 
 
+@pytest.mark.parametrize(
+    ("branch", "waits"), [(steps(one, delay=60), "one[1]"), (steps(one).sleep(HOUR), "one[1].sleep")]
+)
+def test_a_cancelled_branch_holds_up_its_fan_in_and_one_that_is_skipped_is_left_out(branch: Any, waits: str) -> None:
+    engine = Engine("memory:", include=[here])
+    made = engine.pipeline("p", steps(many).expand(branch).collapse(listed))
+    with using(engine) as bench:
+        cancelled, skipped = engine.start(made.of(3), name="a"), engine.start(made.of(3), name="b")
+        bench.drain()
+        cancelled.cancel(task=waits)
+        skipped.resolve(waits, skip=True)
+        bench.finish()
+        assert (cancelled["listed"].state, skipped["listed"].result) == ("skipped", [0, 2])
+
+
 def test_very_many_branches_are_brought_together_once(both: Engine) -> None:
     written = steps(many).expand(steps(one).chain(more)).collapse(listed)
     done = run(both, written, 1_000)
