@@ -10,8 +10,6 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-from ramify import BadPayload, ConfigError, Engine, Pipeline, Route, Steps, Stream, Tasks, current, steps
-from ramify.testing import using
 from ramify import (
     AsyncSpawns,
     BadPayload,
@@ -26,6 +24,7 @@ from ramify import (
     current,
     steps,
 )
+from ramify.testing import using
 from tests.shapes.dags import states
 
 here = Tasks()
