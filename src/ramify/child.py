@@ -22,9 +22,9 @@ from ramify.engine.chorus import words_of
 from ramify.engine.engine import Engine
 from ramify.engine.hearing import hear
 from ramify.engine.importing import importing
-from ramify.engine.member import END_OF_URL, NOT_STARTED, Orders, Service
+from ramify.engine.member import END_OF_URL, NOT_STARTED, OTHER_TROUBLE, TROUBLES, Orders, Service
 from ramify.engine.telling import Log
-from ramify.errors import ConfigError, RamifyError, StoreBroken
+from ramify.errors import ConfigError, RamifyError, StoreError
 from ramify.inspect.text import tell
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.pressure import resident_bytes
@@ -100,17 +100,19 @@ class Report:
     def trouble(self, error: Exception) -> None:
         """Tell the crew why this process ends."""
         words = " ".join(str(error).split())
-        how = "broken" if isinstance(error, StoreBroken) else "trouble"
+        how = next((word for word, kind in TROUBLES.items() if isinstance(error, kind)), OTHER_TROUBLE)
         self.say(f"{how} {words if isinstance(error, RamifyError) else f'{type(error).__name__}: {words}'}")
 
     def __call__(self, signal: Signal) -> None:
-        """Tell the crew under which number this process works, when it saves, and what people should hear."""
+        """Tell the crew which number this process has, when it saves and leaves, and what people should hear."""
         match signal:
             case Entered(process):
                 self._has_entered.set()
                 self.say(f"process {process}")
             case Stopping("saving"):
                 self.say("saving")
+            case Stopping("done", unfinished):
+                self.say(f"left {unfinished}")
             case Took(tasks) if tasks and self._is_idle:
                 self._is_idle = False
                 self.say("busy")
@@ -181,6 +183,9 @@ def main(argv: Sequence[str]) -> int:
             report.say("drained" if kernel.is_drained else "over")
     except Exception as error:
         report.trouble(error)
+        if isinstance(error, StoreError):
+            # Its text says what to do, and the crew tells it; where in our code it was met helps nobody.
+            return 1
         raise
     return 0
 

@@ -13,6 +13,7 @@ import pytest
 
 from ramify.model.mark import Settled
 from ramify.store.open import open_store
+from tests.crash.test_disk_full import _why_not_mount
 
 RAMIFY = [sys.executable, "-m", "ramify"]
 #: What no test should ever need.
@@ -86,10 +87,8 @@ def test_a_burst_without_anything_to_do_ends_at_once(program: Path) -> None:
 class Serving:
     """A worker that is being served, and what it says, line by line."""
 
-    def __init__(self, *options: str) -> None:
-        self.process = subprocess.Popen(
-            [*RAMIFY, "worker", "walk.py:engine", *options], stderr=subprocess.PIPE, text=True
-        )
+    def __init__(self, command: list[str]) -> None:
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.said: list[str] = []
 
     def hears(self, *patterns: str) -> None:
@@ -114,7 +113,7 @@ def serve(program: Path) -> Iterator[Callable[..., Serving]]:
     made: list[Serving] = []
 
     def begin(*options: str) -> Serving:
-        made.append(Serving(*options))
+        made.append(Serving([*RAMIFY, "worker", "walk.py:engine", *options]))
         made[-1].hears("^working on")
         return made[-1]
 
@@ -179,6 +178,65 @@ def test_a_running_job_that_goes_on_after_its_cancel_is_ended_with_its_process_w
         == f"[(True, 'cancelled', 'wait_for {stuck}: Cancelled: too dear'), (True, 'done', 'None')]"
     )
     assert worker.stop() == 130
+
+
+#: A small disk in a namespace of the worker's own, with the store on it.
+ON_A_SMALL_DISK = """
+mount -t tmpfs -o size=4m none small &&
+"$0" -c "from walk import *; engine.start(fill.of(), name='filling')" &&
+exec "$0" "$@"
+"""
+FILLING = f"""{PROGRAM.replace("walk.db", "small/walk.db")}
+
+@engine.task
+def fill() -> str:
+    try:
+        with open("small/filler", "wb", buffering=0) as filler:
+            while True:
+                filler.write(bytes(4096))
+    except OSError:
+        return "x" * 1_000_000
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
+def test_a_worker_that_is_stopped_while_the_disk_is_full_does_not_say_that_everything_is_saved(
+    program: Path, options: list[str]
+) -> None:
+    small = program / "small"
+    small.mkdir()
+    why_not = _why_not_mount(small)
+    if why_not is not None:
+        pytest.skip(why_not)
+    (program / "walk.py").write_text(FILLING)
+    command = [*RAMIFY, "worker", "walk.py:engine", "--grace", "0", *options]
+    worker = Serving(["unshare", "-m", "sh", "-c", ON_A_SMALL_DISK, *command])
+    try:
+        worker.hears("^working on", "the disk is full")
+        worker.process.terminate()
+        _, rest = worker.process.communicate(timeout=LONG)
+    finally:
+        worker.process.kill()
+    assert worker.process.returncode == 3
+    assert re.search("^ramify: .*the disk is full", rest.splitlines()[-1])
+    assert "done" not in rest
+    assert "Traceback" not in rest
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
+def test_a_worker_says_that_what_did_not_finish_within_the_grace_period_runs_again(
+    program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve("--grace", "0", *options)
+    began(program, "go")
+    worker.process.terminate()
+    _, rest = worker.process.communicate(timeout=LONG)
+    assert rest.splitlines()[-2:] == [
+        "done, though not everything is saved: what is missing runs again with the same command",
+        "stopped",
+    ]
+    assert worker.process.returncode == 130
 
 
 def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serving]) -> None:

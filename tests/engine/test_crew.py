@@ -20,9 +20,9 @@ from ramify.engine import obituary
 from ramify.engine.address import load_engine
 from ramify.engine.crew import Crew
 from ramify.engine.member import Orders, Service
-from ramify.errors import ConfigError, StoreBroken
+from ramify.errors import RamifyError, StoreBroken, StoreUnavailable
 from ramify.kernel import pressure
-from ramify.kernel.signals import Replaced, Signal, Signals
+from ramify.kernel.signals import Replaced, Signal, Signals, Stopping
 from ramify.model.event import Status
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -101,6 +101,7 @@ class Watched:
         (folder / "staff.py").write_text(text)
         self.store: Store = open_store(folder / "crew.db")
         self.replaced: list[str] = []
+        self.stops: list[Stopping] = []
         signals = Signals()
         signals.listen(self._hear)
         self.said: list[str] = []
@@ -144,11 +145,13 @@ class Watched:
     def _hear(self, signal: Signal) -> None:
         if isinstance(signal, Replaced):
             self.replaced.append(signal.why)
+        elif isinstance(signal, Stopping):
+            self.stops.append(signal)
 
     def _wait(self) -> None:
         try:
             self.crew.wait()
-        except (ConfigError, StoreBroken) as trouble:
+        except RamifyError as trouble:
             self.trouble = trouble
 
 
@@ -191,6 +194,7 @@ def test_children_that_cannot_go_on_end_the_crew_with_their_words(
     watched = watch(SICK, size=2)
     assert watched.ends_within(LONG)
     assert "planted" in str(watched.trouble)
+    assert set(watched.replaced) == {"RuntimeError: planted"}
 
 
 def test_children_that_die_as_soon_as_they_have_come_in_are_replaced_ever_more_slowly_however_long_that_took(
@@ -226,6 +230,7 @@ def test_a_child_that_has_left_but_does_not_go_is_killed(
     watched.crew.stop()
     assert watched.ends_within(LONG)
     assert not any(row.deaths.count for row in watched.store.reads.segments().rows)
+    assert watched.stops[-1] == Stopping("done", 0), "it had saved everything, only its process did not end"
 
 
 def test_nobody_reads_the_url_of_the_store_in_a_list_of_processes(watch: Callable[..., Watched]) -> None:
@@ -493,6 +498,83 @@ def test_a_child_that_is_to_be_replaced_finishes_what_it_runs_however_long_that_
     assert run.counts.done == 1
 
 
+def at_work(watched: Watched, many: int) -> Callable[[], bool]:
+    """Whether so many children are there, and all of them have come in."""
+    return lambda: [bool(member.process) for member in watched.crew.members] == [True] * many
+
+
+def move_away(watched: Watched) -> None:
+    """Take the store away under all who have it open."""
+    for name in ("crew.db", "crew.db-wal"):
+        (watched.folder / name).rename(watched.folder / f"moved-{name}")
+
+
+@pytest.mark.parametrize("when", ["at work", "stopping"])
+def test_a_child_that_finds_the_store_damaged_ends_the_crew_with_its_words_and_nothing_else(
+    when: str, watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path, capfd: Any
+) -> None:
+    watched = watch(MODULE, grace=LONG)
+    bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+    if when == "stopping":
+        watched.crew.stop()
+    move_away(watched)
+    (tmp_path / "go").touch()
+    assert watched.ends_within(LONG)
+    assert isinstance(watched.trouble, StoreBroken)
+    assert "moved, replaced or deleted" in str(watched.trouble)
+    assert [signal for signal in watched.stops if signal.phase == "done"] == []
+    assert "Traceback" not in capfd.readouterr().err
+
+
+UNSAVED = f"""{MODULE}
+from ramify.errors import StoreUnavailable
+
+def fill_up():
+    raise StoreUnavailable("planted: the disk is full")
+
+arm("before-leave", fill_up)
+"""
+
+
+def test_a_stop_that_could_not_save_is_an_error_and_not_done(watch: Callable[..., Watched], capfd: Any) -> None:
+    watched = watch(UNSAVED, size=2)
+    wait_until(at_work(watched, 2), "two children at work")
+    watched.crew.stop()
+    assert watched.ends_within(LONG)
+    assert isinstance(watched.trouble, StoreUnavailable)
+    assert str(watched.trouble) == "a worker process could not save what it did: planted: the disk is full"
+    assert [signal for signal in watched.stops if signal.phase == "done"] == []
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_child_that_leaves_others_behind_and_could_not_save_says_so_and_they_go_on(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(UNSAVED, size=2)
+    wait_until(at_work(watched, 2), "two children at work")
+    watched.crew.remove()
+    wait_until(at_work(watched, 1), "the end of one")
+    wait_until(lambda: any("could not save what it did: planted" in text for text in watched.said), "word of it")
+    assert not watched.ends_within(0.1)
+
+
+@pytest.mark.parametrize("how", ["killed", "out of time"])
+def test_a_stop_that_leaves_tasks_unfinished_does_not_say_that_everything_is_saved(
+    how: str, watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
+) -> None:
+    watched = watch(MODULE, grace=LONG if how == "killed" else 0.0)
+    run = bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+    (child,) = watched.crew.pids
+    watched.crew.stop()
+    if how == "killed":
+        os.kill(child, signal.SIGKILL)
+    assert watched.ends_within(LONG)
+    assert (watched.stops[-1], watched.trouble) == (Stopping("done", 1), None)
+    assert run.counts.done == 0
+
+
 def test_children_of_a_burst_stay_while_one_of_them_may_make_work_for_the_others(
     bench: Callable[[Watched], Bench], tmp_path: Path
 ) -> None:
@@ -509,11 +591,6 @@ def test_children_of_a_burst_stay_while_one_of_them_may_make_work_for_the_others
         assert (run.counts.done, watched.replaced, watched.trouble) == (1, [], None)
     finally:
         watched.close()
-
-
-def at_work(watched: Watched, many: int) -> Callable[[], bool]:
-    """Whether so many children are there, and all of them have come in."""
-    return lambda: [bool(member.process) for member in watched.crew.members] == [True] * many
 
 
 def test_a_reload_replaces_the_children_one_by_one_and_never_leaves_fewer_at_work(

@@ -41,7 +41,7 @@ def test_stopping_lets_what_runs_finish_saves_it_and_puts_the_rest_back(shop: Sh
     assert gate.came == 3
     assert shop.count(run, Status.DONE) == 3
     assert [signal.phase for signal in ear.of(Stopping)] == ["draining", "saving", "done"]
-    assert ear.of(Stopping)[0].running == 3
+    assert [signal.running for signal in ear.of(Stopping)] == [3, 0, 0]
     rows = shop.store.reads.segments(run=run).rows
     assert sum(len(row.tasks) for row in rows) == 17
     assert all(row.owner is None and row.deaths.count == 0 and row.attempt == 0 for row in rows)
@@ -121,7 +121,9 @@ def test_what_does_not_finish_within_the_grace_period_is_interrupted(shop: Shop)
         return current().attempt
 
     run = shop.start(shop.task(slow).of(), shop.task(slow_async).of())
-    kernel = shop.kernel(grace=0.05)
+    ear, signals = Ear(), Signals()
+    signals.listen(ear)
+    kernel = shop.kernel(grace=0.05, signals=signals)
     kernel.start()
     gate.wait_for(2)
     began = time.monotonic()
@@ -129,6 +131,7 @@ def test_what_does_not_finish_within_the_grace_period_is_interrupted(shop: Shop)
     assert kernel.join(LONG)
     assert time.monotonic() - began < 3
     assert ended == ["cancelled"]
+    assert ear.of(Stopping)[-1] == Stopping("done", 2)
     rows = shop.store.reads.segments(run=run).rows
     assert [(row.owner, row.deaths.count) for row in rows] == [(None, 0)] * 2
     gate.open()

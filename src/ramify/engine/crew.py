@@ -19,12 +19,13 @@ from collections.abc import Callable
 import msgspec
 
 from ramify.engine.chorus import Chorus
-from ramify.engine.member import NOT_STARTED, Member, Orders, hire, why
+from ramify.engine.member import NOT_STARTED, OTHER_TROUBLE, TROUBLES, Member, Orders, hire, why
 from ramify.engine.obituary import Obituary
 from ramify.engine.vigil import Vigil
-from ramify.errors import ConfigError, RamifyError, StoreBroken
+from ramify.errors import ConfigError, RamifyError
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
+from ramify.kernel.tuning import LAST_CHANCE
 from ramify.store import forks
 from ramify.store.contract import Store
 
@@ -40,8 +41,8 @@ LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
 #: A burst is over when its children had nothing to do for so long: one may just be about to say that it has found work.
 QUIET = 0.2
-#: How much longer than its grace period a child may take to be gone.
-TO_BE_GONE = 5.0
+#: How much longer than its grace period a child may take to be gone: it waits for the store, and says that it was away.
+TO_BE_GONE = LAST_CHANCE + 2.0
 
 
 class Crew:
@@ -74,6 +75,8 @@ class Crew:
         self._changed = threading.Condition()
         self._is_stopping = False
         self._is_saving = False
+        #: How many children did not save all that they were doing before they were stopped.
+        self._unsaved = 0
         self._failure: RamifyError | None = None
         self._pauses = 0
         self._troubles = 0
@@ -116,10 +119,10 @@ class Crew:
                 self._changed.wait(min(QUIET if self._orders.service.burst else 1.0, self._hung_after / 4))
                 self._vigil.look(self._members)
                 self._end_burst()
-        if self._is_stopping:
-            self.signals.send(Stopping("done"))
         if self._failure is not None:
             raise self._failure
+        if self._is_stopping:
+            self.signals.send(Stopping("done", self._unsaved))
 
     def stop(self) -> None:
         """Ask every child to stop; those that do not within the grace period are killed, blamed for nothing."""
@@ -275,9 +278,11 @@ class Crew:
                     member.obituary.beat()
                 elif word in ("over", "drained"):
                     member.is_over = True
-                elif word in ("trouble", "broken"):
+                elif word == OTHER_TROUBLE or word in TROUBLES:
                     member.last_words.append(rest)
-                    member.met_damage = word == "broken"
+                    member.trouble = TROUBLES.get(word, ConfigError)
+                elif word == "left":
+                    member.left = int(rest)
                 elif word == "signal":
                     self._chorus.hear(member, rest)
                 elif word == "said":
@@ -299,6 +304,7 @@ class Crew:
 
     def _ended(self, member: Member, code: int) -> None:
         if self._is_stopping or (code == 0 and member.is_over) or member.is_dismissed:
+            self._parted(member)
             return
         if member.is_trial and member.process is None:
             # Nobody waits for it but who hired it.
@@ -312,12 +318,7 @@ class Crew:
             code = 1
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
         if code == NOT_STARTED or self._troubles >= MOST_TROUBLES or member.met_damage:
-            words = " ".join(member.last_words) or "see what it wrote above"
-            text = f"a worker process could not {'start' if code == NOT_STARTED else 'go on'}: {words}"
-            self._failure = StoreBroken(text) if member.met_damage else ConfigError(text)
-            self._is_stopping = True
-            for other in self._members:
-                other.send(signal.SIGTERM)
+            self._fail(member, "start" if code == NOT_STARTED else "go on")
             return
         self.replaced += 1
         self.signals.send(Replaced("process", why(member, code)))
@@ -331,6 +332,24 @@ class Crew:
         # Less at a time needs less memory.
         starved = member.obituary.is_out_of_memory(code) and member.threads is not None
         self._rehire_in(pause, max(1, (member.threads or 1) // 2) if starved else None)
+
+    def _parted(self, member: Member) -> None:
+        """Nobody takes its place; but what it could not save is not passed over in silence."""
+        has_saved = member.process is None or member.left == 0
+        could_not = bool(member.last_words) and member.process is not None and member.left is None
+        if member.met_damage or (could_not and self._is_stopping):
+            self._fail(member, "save what it did")
+        elif could_not:
+            self._say(f"a worker process could not save what it did: {' '.join(member.last_words)}; it is done again")
+        self._unsaved += self._is_stopping and not has_saved
+
+    def _fail(self, member: Member, at: str) -> None:
+        """End the crew with the words of a child, the first that had a reason."""
+        words = " ".join(member.last_words) or "see what it wrote above"
+        self._failure = self._failure or member.trouble(f"a worker process could not {at}: {words}")
+        self._is_stopping = True
+        for other in self._members:
+            other.send(signal.SIGTERM)
 
     def _rehire_in(self, seconds: float, threads: int | None) -> None:
         timer = threading.Timer(seconds, self._rehire, (threads,))

@@ -19,6 +19,7 @@ import msgspec
 
 from ramify.engine.obituary import Obituary
 from ramify.engine.telling import Form
+from ramify.errors import ConfigError, RamifyError, StoreBroken, StoreUnavailable
 from ramify.kernel.queues import Queues
 from ramify.kernel.steps import REPLACE_ME
 from ramify.model.decoder import decoder
@@ -28,6 +29,9 @@ from ramify.store.open import Durability
 END_OF_URL = b"\0"
 #: A child that could not be started at all leaves with this code and one line on its standard error.
 NOT_STARTED = 3
+#: The words by which a child says why it ends, with what its crew raises for them, and the one for all other reasons.
+TROUBLES: dict[str, type[RamifyError]] = {"broken": StoreBroken, "away": StoreUnavailable}
+OTHER_TROUBLE = "trouble"
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -108,8 +112,15 @@ class Member:
     used: tuple[float, float] = (-math.inf, 0.0)
     #: Whether it found nothing to do, in a burst.
     is_idle: bool = False
-    #: Whether it ended because a person must look at the store.
-    met_damage: bool = False
+    #: What is to be raised, should its last words end the crew.
+    trouble: type[RamifyError] = ConfigError
+    #: How many tasks it had not finished when it left; None while it has not.
+    left: int | None = None
+
+    @property
+    def met_damage(self) -> bool:
+        """Whether it ended because a person must look at the store."""
+        return self.trouble is StoreBroken
 
     def send(self, number: int) -> None:
         """Send it a signal of the operating system."""
@@ -151,4 +162,4 @@ def why(member: Member, code: int) -> str:
             return f"it was killed ({signal.Signals(-code).name})"
         except ValueError:
             return f"it was killed (signal {-code})"
-    return f"it ended with code {code}"
+    return " ".join(member.last_words) or f"it ended with code {code}"

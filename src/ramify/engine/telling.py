@@ -203,5 +203,7 @@ def _stop_in_words(phase: str, running: int) -> str:
             return f"draining: {running:,} still at work" if running else "draining: nothing is at work"
         case "saving":
             return "saving what is finished"
+        case _ if running:
+            return "done, though not everything is saved: what is missing runs again with the same command"
         case _:
             return "done: everything is saved, and the same command goes on"

@@ -131,13 +131,13 @@ class Loop:
                     self._core.found(movable, self._clock())
             case Rest(seconds, idle):
                 self._rest(seconds, idle)
-            case Die():
-                self._leave()
-                self._exit(REPLACE_ME)
-            case Leave():
+            case Leave() | Die():
                 self._signals.send(Stopping("saving"))
+                unfinished = self._core.leases.running
                 self._leave()
-                self._signals.send(Stopping("done"))
+                self._signals.send(Stopping("done", unfinished))
+                if isinstance(step, Die):
+                    self._exit(REPLACE_ME)
             case _:
                 assert_never(step)
 

@@ -150,7 +150,9 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A stop goes through its phases: draining (tasks still running), saving, done."""
+    """A stop goes through its phases: draining (tasks still running), saving, done (those that did not finish in time,
+    which run again).
+    """
 
     phase: str
     running: int = 0
