@@ -60,6 +60,10 @@ arm("before-claim", lambda: os._exit(9))
 CLINGING = f"""{MODULE}
 threading.Thread(target=threading.Event().wait).start()
 """
+SLOW_TO_START = f"""{MODULE}
+while not (pathlib.Path(__file__).parent / "start").exists():
+    threading.Event().wait(0.01)
+"""
 STARTING = """
 import os, signal, stat, subprocess, sys
 from ramify import Engine
@@ -640,6 +644,62 @@ def test_children_are_added_and_removed_but_the_last_one_stays(watch: Callable[.
     assert watched.crew.pids == first
     assert watched.said[-1] == "the last worker process stays; SIGTERM stops it"
     assert watched.replaced == []
+
+
+def test_a_child_less_while_others_are_replaced_is_not_the_one_on_trial(watch: Callable[..., Watched]) -> None:
+    watched = watch(SLOW_TO_START, size=2)
+    (watched.folder / "start").touch()
+    wait_until(at_work(watched, 2), "two children at work")
+    before = watched.crew.pids
+    (watched.folder / "start").unlink()
+    watched.crew.reload()
+    wait_until(lambda: watched.said, "word of it")
+    assert watched.said == ["reloading 2 worker processes, one by one"]
+    wait_until(lambda: any(member.is_trial for member in watched.crew.members), "one on trial")
+    watched.crew.add()
+    watched.crew.remove()
+    watched.crew.remove()
+    assert watched.said[-3:] == [
+        "one more worker process: 3",
+        "one worker process less: 2",
+        "one worker process less: 1",
+    ]
+    watched.crew.remove()
+    assert watched.said[-1] == "the last worker process stays; SIGTERM stops it"
+    (watched.folder / "start").touch()
+    wait_until(lambda: watched.said[-1] == "reloaded", "the reload")
+    wait_until(at_work(watched, 1), "the end of the others")
+    assert not set(before).intersection(watched.crew.pids)
+    assert (watched.replaced, watched.trouble) == ([], None)
+
+
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_a_child_that_was_asked_to_go_is_not_replaced_while_it_finishes_what_it_runs(
+    when: str, watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
+) -> None:
+    # The first one does not know the task, so that the other one runs it.
+    (tmp_path / "start").touch()
+    watched = watch(SLOW_TO_START.replace("def work", "def rest"), grace=LONG)
+    wait_until(at_work(watched, 1), "a child at work")
+    (watched.folder / "staff.py").write_text(SLOW_TO_START)
+    watched.crew.add()
+    run = bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the other one to begin a task")
+    if when == "before":
+        watched.crew.remove()
+    (tmp_path / "start").unlink()
+    watched.crew.reload()
+    wait_until(lambda: any(member.is_trial for member in watched.crew.members), "one on trial")
+    if when == "during":
+        watched.crew.remove()
+    (tmp_path / "start").touch()
+    wait_until(lambda: watched.said[-1] == "reloaded", "the reload")
+    assert ("reloading 1 worker process, one by one" in watched.said) is (when == "before")
+    assert len(watched.crew.pids) == 2, "it has ended, so this shows nothing"
+    (tmp_path / "go").touch()
+    wait_until(at_work(watched, 1), "the end of the one that was asked to go")
+    assert run.wait(timeout=LONG)
+    assert (watched.replaced, run.counts.done) == ([], 1)
 
 
 def test_a_child_that_cannot_start_while_others_work_is_tried_again(watch: Callable[..., Watched]) -> None:

@@ -23,6 +23,7 @@ from ramify.engine.member import NOT_STARTED, OTHER_TROUBLE, TROUBLES, Member, O
 from ramify.engine.obituary import Obituary
 from ramify.engine.vigil import Vigil
 from ramify.errors import ConfigError, RamifyError
+from ramify.inspect.words import plural
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
 from ramify.kernel.tuning import LAST_CHANCE
@@ -95,6 +96,11 @@ class Crew:
             return sorted(self._members, key=lambda member: member.started)
 
     @property
+    def _staying(self) -> list[Member]:
+        """Those of them that stay: neither asked to go, nor on trial while another still has the place."""
+        return [member for member in self.members if not member.is_dismissed and not member.is_trial]
+
+    @property
     def pids(self) -> list[int]:
         """Their numbers in the operating system."""
         return [member.child.pid for member in self.members]
@@ -140,16 +146,17 @@ class Crew:
         """One more child."""
         if not self._is_stopping:
             self._hire()
-            self._say(f"one more worker process: {len(self.members)}")
+            self._say(f"one more worker process: {len(self._staying)}")
 
     def remove(self) -> None:
         """One child less, the youngest; the last one stays."""
-        there = [member for member in self.members if not member.is_dismissed]
-        if len(there) < 2:
-            self._say("the last worker process stays; SIGTERM stops it")
-            return
-        self._dismiss(there[-1:])
-        self._say(f"one worker process less: {len(there) - 1}")
+        with self._changed:
+            staying = self._staying
+            is_last = len(staying) < 2
+            if not is_last:
+                self._dismiss(staying[-1:])
+        last = "the last worker process stays; SIGTERM stops it"
+        self._say(last if is_last else f"one worker process less: {len(staying) - 1}")
 
     def reload(self) -> None:
         """Replace the children one by one, each as soon as its successor has come in. Returns at once."""
@@ -196,12 +203,15 @@ class Crew:
                     self._reloads = 0
                     return
                 done = self._reloads
-            self._say(f"reloading {len(self.members)} worker processes, one by one")
-            if all(map(self._replace, self.members)):
+            staying = self._staying
+            self._say(f"reloading {plural(len(staying), 'worker process', 'worker processes')}, one by one")
+            if all(map(self._replace, staying)):
                 self._say("reloaded")
 
     def _replace(self, member: Member) -> bool:
         """Let a successor take the place of a child; False when it could not come in, and the child stays."""
+        if member.is_dismissed:
+            return True
         try:
             successor = self._hire(is_trial=True)
         except OSError as error:
