@@ -711,6 +711,7 @@ def test_a_child_that_cannot_start_while_others_work_is_tried_again(watch: Calla
     (watched.folder / "staff.py").write_text(MODULE)
     wait_until(at_work(watched, 2), "two children at work again")
     assert watched.trouble is None
+    assert watched.replaced == ["it was killed (SIGKILL)"], "one that never came in was not replaced"
 
 
 MANY = 400_000_000

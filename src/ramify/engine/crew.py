@@ -86,7 +86,6 @@ class Crew:
         self._vigil = Vigil(store, orders.beat_every, hung_after, clock)
         #: Since when no child of a burst has anything to do.
         self._idle_since: float | None = None
-        self.replaced = 0
         forks.register(self)
 
     @property
@@ -321,17 +320,17 @@ class Crew:
             return
         lived = self._clock() - member.started
         others_work = any(other.process is not None for other in self._members)
-        if code == NOT_STARTED and others_work and not member.met_damage:
+        is_put_off = code == NOT_STARTED and others_work and not member.met_damage
+        if is_put_off:
             # What it needs is not there just now, such as a module that is being replaced; the others work.
             self._say(f"a worker process could not start: {' '.join(member.last_words)}; it is tried again")
             member.last_words.clear()
-            code = 1
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
-        if code == NOT_STARTED or self._troubles >= MOST_TROUBLES or member.met_damage:
+        if (code == NOT_STARTED and not is_put_off) or self._troubles >= MOST_TROUBLES or member.met_damage:
             self._fail(member, "start" if code == NOT_STARTED else "go on")
             return
-        self.replaced += 1
-        self.signals.send(Replaced("process", why(member, code)))
+        if not is_put_off:
+            self.signals.send(Replaced("process", why(member, code)))
         was_well = self._clock() - member.entered >= SHORT_LIFE
         if was_well or code == REPLACE_ME or member.recycled_for is not None:
             self._pauses = 0
