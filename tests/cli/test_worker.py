@@ -239,6 +239,24 @@ def test_a_worker_says_that_what_did_not_finish_within_the_grace_period_runs_aga
     assert worker.process.returncode == 130
 
 
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_worker_that_is_told_twice_to_stop_ends_with_the_code_of_the_signal(
+    number: int, code: int, program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve(*options)
+    began(program, "go")
+    worker.process.send_signal(number)
+    # The first one must have been heard before the second is sent, or both are one.
+    worker.hears("^stopping")
+    worker.process.send_signal(number)
+    worker.process.communicate(timeout=LONG)
+    assert worker.process.returncode == code
+    unit = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+    assert re.search(rf"^SuccessExitStatus=.*\b{code}\b", unit, re.MULTILINE)
+
+
 def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serving]) -> None:
     start("[wait_for.of('go')]")
     worker = serve("--processes", "1")

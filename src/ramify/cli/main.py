@@ -6,6 +6,7 @@
     3    the store or the configuration was
     130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on
     141  whoever read the output went away, as with `ramify tasks | head`
+    143  SIGTERM came again and ended it at once; for Ctrl-C, that is 130 as well
 
 `ramify health` instead ends with the number of unhealthy processes, at most 100.
 

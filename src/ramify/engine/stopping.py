@@ -72,6 +72,7 @@ class Stopped:
         self._stop()
 
     def _quit(self, number: int) -> None:
+        # As if the signal had ended it: nobody above can choose a code any more.
         threading.Timer(LAST_WORDS, os._exit, args=(128 + number,)).start()
         with contextlib.suppress(Exception):
             self._before_quitting()
