@@ -9,12 +9,12 @@ import pytest
 from ramify.kernel.core import Core
 from ramify.kernel.handler import Calling
 from ramify.kernel.queues import Queues
-from ramify.kernel.steps import PutBack, Rest
-from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT
+from ramify.kernel.steps import Flush, PutBack, Rest
+from ramify.kernel.tuning import HOLD_OFF, LONGEST_PAUSE, SHORTEST_PAUSE, SUSPECT_WAIT, WATCHED
 from ramify.kernel.work import Ran
 from ramify.model.claim import Claim, Claimed
 from ramify.model.death import Deaths
-from tests.kernel.claims import claim, core, handler, lease
+from tests.kernel.claims import answer, claim, core, handler, lease
 
 
 def test_a_process_that_holds_nothing_wants_as_many_as_it_has_workers() -> None:
@@ -234,4 +234,36 @@ def test_each_side_puts_back_what_is_too_much_for_it() -> None:
     made.claimed(Claimed((claim(20, 100), claim(20, 200, kind="talk")), ready=1_000), 0.0)
     chunk = lease(made)
     made.finished(Ran(chunk, list(chunk.tasks), seconds=0.5), 0.5)
-    assert [holding.claim.kind for holding in made.appetite.surplus()] == ["work"]
+    assert [holding.claim.kind for holding in made.appetite.surplus(0.5)] == ["work"]
+
+
+def test_a_suspect_is_neither_started_nor_kept_while_others_that_returned_are_watched() -> None:
+    made = core(threads=1)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, list(chunk.tasks), seconds=0.001), 1.0)
+    made.came_back(chunk)
+    step = made.step(1.0)
+    assert isinstance(step, Flush)
+    suspect = claim(1, 500, deaths=Deaths(ran=2, apart=True))
+    made.committed(step.batch, answer(suspect), 1.0)
+    made.claimed(Claimed((suspect,)), 1.0)
+    assert made.lease(False, 1.0) is None
+    assert made.step(1.0) == PutBack(suspect.token)
+    made.released(suspect.token)
+    # It is asked for when the moment is over.
+    assert made.appetite.want(1.0) is None
+    assert made.appetite.want(1.0 + WATCHED) is not None
+    made.claimed(Claimed((suspect,)), 1.0 + WATCHED)
+    assert lease(made, 1.0 + WATCHED).tasks == [500]
+
+
+def test_where_suspects_wait_nothing_is_asked_for_while_others_are_watched() -> None:
+    made = core(threads=1)
+    made.claimed(Claimed((claim(1),), suspects=True), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, list(chunk.tasks), seconds=0.001), 0.1)
+    made.released(chunk.claim.token)
+    made.stirred()
+    assert made.appetite.want(0.1) is None
+    assert made.appetite.want(0.1 + WATCHED) is not None

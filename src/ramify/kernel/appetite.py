@@ -23,7 +23,8 @@ from ramify.kernel.leases import Leases
 from ramify.kernel.limits import Where
 from ramify.kernel.queues import Turns
 from ramify.kernel.settings import Settings
-from ramify.kernel.tuning import HOLD_OFF, RUNS_SEEN, SUSPECT_WAIT
+from ramify.kernel.suspects import are_held
+from ramify.kernel.tuning import HOLD_OFF, RUNS_SEEN, SUSPECT_WAIT, WATCHED
 from ramify.model.claim import Claimed, Want
 
 
@@ -60,6 +61,8 @@ class Appetite:
         self._may_hold_off = settings.runs is None and not settings.until_idle
         #: Before this nothing is claimed.
         self.holds_off_until = -math.inf
+        #: Until then one of those that returned may still end this process. No suspect must be here when it does.
+        self._watched_until = -math.inf
         #: Runs of which there was something before: what goes on step by step is no new run.
         self._seen: set[int] = set()
 
@@ -115,6 +118,9 @@ class Appetite:
             self.stirred()
         if self.is_over or self.is_shut(now) or now < self.holds_off_until:
             return None
+        if not self._holdings and self._suspects_since is not None and now < self._watched_until:
+            self.holds_off_until = self._watched_until
+            return None
         limit, sides = self._lack()
         choice = self._turns_of[sides].next(now, asks_again=bool(self._holdings)) if limit else None
         if choice is None:
@@ -127,8 +133,21 @@ class Appetite:
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
         return Want(kinds, limit, choice.queues, runs, lanes) if kinds else None
 
-    def surplus(self) -> Iterator[Holding]:
-        """What goes back because it is far too much by now, the latest first."""
+    def returned(self, holding: Holding, now: float) -> None:
+        """Tasks of a holding have come to an end."""
+        if not holding.is_suspect:
+            self._watched_until = now + WATCHED
+
+    def is_too_soon(self, now: float) -> bool:
+        """Whether suspects are held while others, which have returned, are watched."""
+        return now < self._watched_until and are_held(self._holdings)
+
+    def surplus(self, now: float) -> Iterator[Holding]:
+        """What goes back: suspects that came too soon, and what is far too much by now, the latest first."""
+        if self.is_too_soon(now):
+            self.holds_off_until = self._watched_until
+            yield from [holding for holding in self._holdings.values() if holding.available]
+            return
         sizes, held = self._leases.sizes, self._held()
         over = {side: sizes.surplus(self._target(side), of_side) for side, of_side in held.items()}
         for holding in reversed(list(self._holdings.values())) if any(over.values()) else ():

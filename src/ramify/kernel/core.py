@@ -1,15 +1,13 @@
 """The core: every decision of the kernel. No threads, no clock, no I/O; the caller brings facts and the time.
 
 Facts come in (`entered`, `claimed`, `finished`, `committed`, `advanced`, `heard`, `stop`), decisions go out: `lease`
-hands tasks to workers, `step` tells the loop what to do next. What it keeps to:
+hands tasks to workers, `step` tells the loop what to do next. Callers take turns. What it keeps to:
 
 - Attempt k + 1 of a task is leased only after the event of attempt k is committed.
 - Nothing is leased by a process that has not beaten for half of `dead_after`, is stopping, or was declared dead; and
   what it leased before is not started any more either, except by a process that is stopping.
 - A process that holds a suspect takes nothing else.
 - A claim goes back only when nothing of it runs and nothing of it is unsent.
-
-Callers take turns: it is not safe to call from two threads at once.
 """
 
 from __future__ import annotations
@@ -249,7 +247,8 @@ class Core:
 
     def may_lease(self, now: float) -> bool:
         """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
-        return self.is_in and now < self.pulse.until and self._deadline is None
+        may = self.is_in and now < self.pulse.until and self._deadline is None
+        return may and not self.appetite.is_too_soon(now)
 
     def step(self, now: float) -> Step:
         """What the loop does next."""
@@ -367,6 +366,7 @@ class Core:
     def _finished(self, holding: Holding, now: float) -> Finished:
         # The loop must learn when the first of them is due.
         self._began_unsent = self._began_unsent or self.outbox.since is None
+        self.appetite.returned(holding, now)
         return self.outbox.of(holding.claim, now)
 
     def _next_put_back(self) -> PutBack | None:
@@ -381,7 +381,7 @@ class Core:
         for holding in list(held_up(self.holdings, self.leases.limits, now)):
             self.appetite.parked.add(holding.where)
             self.leases.send_back(holding)
-        for holding in self.appetite.surplus():
+        for holding in self.appetite.surplus(now):
             self.leases.send_back(holding)
 
     def _close(self, runs: Collection[int]) -> None:

@@ -2,7 +2,8 @@
 
 Suspects run apart: whoever holds one holds nothing else and takes nothing else. So none may be held while it waits. And
 they are watched for a moment after they returned, before that is committed: a task can kill its process just then, and
-if it was recorded as done nobody would ever know.
+if it was recorded as done nobody would ever know. For the same reason a suspect is neither held nor started just after
+others have returned: it would be blamed for what one of those does.
 """
 
 from __future__ import annotations
