@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ramify import Engine, Run, RunCancelled, RunState, Stream, Tasks, current, steps
+from ramify import ConfigError, Engine, Run, RunCancelled, RunState, Stream, Tasks, current, steps
 from ramify.engine import retrying
 from ramify.model.event import Status
 from ramify.model.join import Ends
@@ -79,6 +79,14 @@ def test_a_retry_of_a_pipeline_or_a_dag_takes_what_was_quarantined(engine: Engin
         assert (run["first"].state, run["fragile"].state) == ("quarantined", "skipped")
         assert run.retry(reason="mended").tasks > 0
         assert engine.run(root, name=f"{name}").state is RunState.DONE
+
+
+def test_a_step_that_has_not_ended_is_not_tried_again(engine: Engine) -> None:
+    run = engine.start(engine.pipeline("p", steps(fragile).chain(fragile, id="second")).of("a"), name="p")
+    with pytest.raises(ConfigError, match=r"nothing of run \d+ is tried again: what was named has not ended"):
+        run.retry("second")
+    with pytest.raises(ConfigError, match=r"nothing of run \d+ failed.*\(cancelled=True, --cancelled\)"):
+        run.retry()
 
 
 def test_a_retry_of_a_run_that_expands_leaves_what_was_quarantined(engine: Engine) -> None:

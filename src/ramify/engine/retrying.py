@@ -56,8 +56,13 @@ def retry(
     finally:
         store.leave(sender.process)
     if not reopened and not superseded and store.reads.run(run).fails_as is RunState.HALTED:
+        if chosen.tasks:
+            raise ConfigError(
+                f"nothing of run {run} is tried again: what was named has not ended, and only what has can be"
+            )
         raise ConfigError(
-            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or give cancelled=True"
+            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or take what was "
+            "cancelled as well (cancelled=True, --cancelled)"
         )
     return Retried(len(reopened), tuple(superseded))
 
