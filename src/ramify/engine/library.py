@@ -35,6 +35,8 @@ from ramify.store.contract import Store
 
 #: Facts of more runs than this are not remembered; they are read again.
 _KEPT = 10_000
+#: How often it is counted anew how tasks ended, where others end meanwhile.
+_LOOKS = 10
 _PAGE = 1_000
 
 
@@ -105,8 +107,11 @@ class StoreLibrary:
         What follows its end does not count: it may be left from an earlier end of the run.
         """
         reads = self._store.reads
-        kinds = reads.counts(run)
-        after = Counter((row.kind, reads.history(row.id).ended) for row in below(reads, closing_tasks(reads, run)))
+        for _ in range(_LOOKS):
+            after, kinds = self._behind(run), reads.counts(run)
+            # If one of those has ended meanwhile, it may be counted or not.
+            if after == self._behind(run):
+                break
 
         def many(*statuses: Status, own: bool = False) -> int:
             counted = [kind for kind in kinds if own or not is_own(kind)]
@@ -114,6 +119,11 @@ class StoreLibrary:
 
         failed = many(Status.FAILED, Status.QUARANTINED, own=True)
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
+
+    def _behind(self, run: int) -> Counter[tuple[str, Status | None]]:
+        """What follows the end of a run, by kind, and how it ended."""
+        reads = self._store.reads
+        return Counter((row.kind, reads.history(row.id).ended) for row in below(reads, closing_tasks(reads, run)))
 
     def tried_for(self, task: int, life: int) -> float:
         """How many seconds ago a task was first called in its present life; 0 when it never was."""
