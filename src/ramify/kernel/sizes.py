@@ -2,9 +2,8 @@
 
 A window of about half a second of work is held beside what runs, so that a new job of another run waits for no more
 than that and one task; of tasks that take longer, or were never measured, nothing. Where tasks become longer, what is
-held by then may be far too much, and some of it goes back. Claims start small, at most double
-from one to the next, and leave the others their share of what is left. Chunks hold a few milliseconds of work, down to
-one task.
+held by then may be far too much, and some of it goes back. Claims start small, at most double from one to the next, and
+leave the others their share of what is left. Chunks hold a few milliseconds of work, down to one task.
 """
 
 from __future__ import annotations
