@@ -16,6 +16,7 @@ import os
 import platform
 import random
 import secrets
+import signal
 from collections import Counter
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,11 @@ import pytest
 
 hypothesis.settings.register_profile("ramify", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("ramify")
+
+# Under nohup, or in the background of a script, these are ignored, and programs that tests start would not hear them.
+for _number, _heard in ((signal.SIGHUP, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _heard)
 
 #: What a worker of `-n` is told, and what it answers.
 SEED, LEFT_OUT = "ramify_seed", "ramify_left_out"
