@@ -48,12 +48,3 @@ def retake(tables: Tables, span: MemorySpan, task: int, now: int) -> int | None:
         return other
     tables.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
     return None
-
-
-def expire(tables: Tables, now: int, limit: int) -> int:
-    """Let go of up to `limit` keys whose time is over, the oldest first; how many."""
-    ends = ((row.expires, name) for name, row in tables.keys.items() if row.expires is not None)
-    expired = sorted((end, name) for end, name in ends if end <= now)[:limit]
-    for _, name in expired:
-        del tables.keys[name]
-    return len(expired)
