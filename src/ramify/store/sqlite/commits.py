@@ -154,7 +154,7 @@ class Commit:
             else:
                 for row, span, part in batch:
                     _apply(self, row, span, part)
-        joins.arrive(self.db, self.arrivals, self.empty, self.now, self.done)
+        joins.arrive(self.db, self.arrivals, self.empty, self.now, self.done, self._runs)
 
     def _write_together(self, batch: whole.Batch) -> None:
         whole.end(self.db, self.log, batch, self.process)

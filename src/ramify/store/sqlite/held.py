@@ -6,7 +6,7 @@ row has statements of its own, because a range is read faster than the ids in it
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice, repeat
 from typing import Any
@@ -82,11 +82,16 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
     near = [task for row, tasks in zip(held, tasks_of, strict=True) if _is_narrow(row) for task in tasks]
     columns_of_near = iter(db.execute(TASKS_AT, (rows.ids(near),)).fetchall() if near else ())
     joins_of_near = {row[0]: row[1:] for row in db.execute(JOINS_AT, (rows.ids(near),)).fetchall()} if near else {}
+    results_of_near = _results(db, joins_of_near)
+    # Most say the same as many others.
+    told = cache(_told)
     for row, tasks in zip(held, tasks_of, strict=True):
         plain, laned, awaited = spans[row.span]
         if _is_narrow(row):
             found = list(islice(columns_of_near, len(tasks)))
             known = {task: joins_of_near[task] for task in tasks if task in joins_of_near} if joins_of_near else {}
+            # If it is too much for all of them together, as many bring theirs along as there is room for.
+            results = results_of_near or _results(db, known)
         else:
             found = db.execute(RANGE_OF_PLAIN_TASKS if plain else RANGE_OF_TASKS, (row.first, row.last)).fetchall()
             if row.left is not None:
@@ -95,6 +100,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             known = {join[0]: join[1:] for join in joined}
             if known and row.left is not None:
                 known = {task: known[task] for task in tasks if task in known}
+            results = _results(db, known)
         columns = list(zip(*found, strict=True))
         details = (
             {}
@@ -114,7 +120,7 @@ def read(db: Db, tokens: Sequence[bytes]) -> Iterator[Claim]:
             tasks=tasks,
             bodies=columns[1],
             parents=columns[0],
-            details=_join_details(tasks, known, _results(db, known), details) if known else details,
+            details=_join_details(told, known, results, details) if known else details,
             history=_histories(db, row, tasks) if row.attempt else {},
             marks=_marked(db, marks.get(row.run, ()), tasks),
             deaths=row.deaths,
@@ -127,32 +133,33 @@ def _is_narrow(row: SqliteSegment) -> bool:
     return row.last - row.first < NARROW
 
 
+def _told(bits: tuple[Any, ...]) -> Details:
+    """What a join says that published a task."""
+    return Details(members=joins.ends_of(bits[2:]), rule=RULES[bits[0]])
+
+
 def _join_details(
-    tasks: Iterable[int],
+    told: Callable[[tuple[Any, ...]], Details],
     known: Mapping[int, tuple[Any, ...]],
     results: Mapping[int, tuple[bytes | None, ...]],
     details: dict[int, Details],
 ) -> dict[int, Details]:
     """What goes along with the tasks of a row, with what the joins that published them say."""
-
-    # Most say the same as many others, and nothing else goes along with their tasks.
-    @cache
-    def told(bits: tuple[Any, ...]) -> Details:
-        return Details(members=joins.ends_of(bits[2:]), rule=RULES[bits[0]])
-
     found = dict(details)
-    for task in tasks:
-        if task in known:
-            just = found[task] = told(known[task])
-            if task in results or task in details:
-                other = details.get(task, NO_DETAILS)
-                found[task] = Details(other.key, other.extra, just.members, just.rule, results.get(task))
+    for task, bits in known.items():
+        just = found[task] = told(bits)
+        if task in results or task in details:
+            other = details.get(task, NO_DETAILS)
+            found[task] = Details(other.key, other.extra, just.members, just.rule, results.get(task))
     return found
 
 
 def _results(db: Db, known: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[bytes | None, ...]]:
     """What the members of small joins came to, by slot, for those that bring it along and of which all ended well."""
-    sizes = {join: size for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)}
+    ended = (
+        (join, size) for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)
+    )
+    sizes = dict(sorted(ended))
     if not sizes:
         return {}
     found = _one_by_one(db, sizes)

@@ -16,6 +16,7 @@ from ramify.model.arrivals import Arrival, Arrivals, Bits, Slot, Standing, creat
 from ramify.model.event import Status
 from ramify.model.join import PART_SLOTS, SMALL, Ends, NewJoins, NewWaiters, part_sizes
 from ramify.model.links import Sizes, check_links, older_tasks
+from ramify.model.run import StoredRun
 from ramify.model.segment import SegmentState, bounds, full, is_unbroken, mask_of, trim, unpack
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import bulk, log, rows
@@ -293,8 +294,9 @@ def arrive(
     empty: Mapping[int, tuple[int, int]],
     now: int,
     done: Sequence[DoneTasks] = (),
+    runs: Mapping[int, StoredRun] = {},
 ) -> None:
-    """Settle arrivals, and publish the tasks of the joins that fired."""
+    """Settle arrivals, and publish the tasks of the joins that fired; `runs` are those that were read already."""
     arrivals = [some for some in arrivals if some.members or some.done]
     fired: dict[int, tuple[int, int]] = {}
     joins: Mapping[int, Standing] = {}
@@ -309,7 +311,7 @@ def arrive(
         _save_settled(db, settled.changed)
         fired.update(settled.fired)
         joins = settled.joins
-    _publish(db, fired, joins, now)
+    _publish(db, fired, joins, runs, now)
 
 
 def _arrive_at_small(
@@ -329,7 +331,13 @@ def _arrive_at_small(
     return [(join, slot) for _, join, slot in waiters_of(db, tasks) if join in others] if others else []
 
 
-def _publish(db: Db, fired: Mapping[int, tuple[int, int]], joins: Mapping[int, Standing], now: int) -> None:
+def _publish(
+    db: Db,
+    fired: Mapping[int, tuple[int, int]],
+    joins: Mapping[int, Standing],
+    runs: Mapping[int, StoredRun],
+    now: int,
+) -> None:
     """Offer tasks that waited. What lies in one row and was fired in one round is offered in one row."""
     #: By row and round; without a round, what another run fired waits for the next one of its own.
     alike: dict[tuple[int, int | None], list[int]] = {}
@@ -352,7 +360,7 @@ def _publish(db: Db, fired: Mapping[int, tuple[int, int]], joins: Mapping[int, S
                     near.append(row)
                 members = alike.setdefault((row.id, round if row.run == run else None), members)
         members.append(task)
-    runs = rows.runs_at(db, (row.run for row in found.values()))
+    runs = {**runs, **rows.runs_at(db, {row.run for row in found.values()} - runs.keys())}
     offered = []
     for (number, fired_in), members in alike.items():
         row = found[number]

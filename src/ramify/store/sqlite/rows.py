@@ -39,8 +39,11 @@ SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
     " awaited, published, low_parent, high_parent"
 )
-#: By their numbers: rows are read by the thousand.
+#: By what is stored of them, because rows are read by the thousand: to call an enum is dear.
 STATES = tuple(SegmentState)
+RUN_STATES = {str(state): state for state in RunState}
+ORDERS = {str(order): order for order in Order}
+TOLERANCES = {str(tolerance): tolerance for tolerance in Tolerance}
 #: By the token: a process may hold very many rows, and left to itself SQLite looks through all of them.
 CLAIMED_UNDER = (
     f"SELECT {SEGMENT_COLUMNS} FROM carray(?) AS given CROSS JOIN segment INDEXED BY fence ON token = given.value"
@@ -71,11 +74,11 @@ def read_run(row: tuple[Any, ...]) -> StoredRun:
         max_tasks, deadline, fails_as, tolerates, state, round, reason, created, ended, since, decision,
     ) = row  # fmt: skip
     return StoredRun(
-        number, name, generation, shape, Order(order),
+        number, name, generation, shape, ORDERS[order],
         None if follows is None else Follows(follows, lead),
         bool(endless), params, digest, shown, None if owner is None else read_owner(owner),
-        max_running, max_tasks, deadline, RunState(fails_as), Tolerance(tolerates),
-        state=RunState(state), round=round, reason=reason, created=created, ended=ended, since=since,
+        max_running, max_tasks, deadline, RUN_STATES[fails_as], TOLERANCES[tolerates],
+        state=RUN_STATES[state], round=round, reason=reason, created=created, ended=ended, since=since,
         decision=None if decision is None else read_decision(decision),
     )  # fmt: skip
 
