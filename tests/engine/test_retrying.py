@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from ramify import ConfigError, Engine, Run, RunCancelled, RunState, Stream, Tasks, current, steps
-from ramify.engine import retrying
+from ramify.engine import reopening
 from ramify.model.event import Status
 from ramify.model.join import Ends
 from ramify.shapes.start import How
 from ramify.testing.conformance.house import Worker
 from tests.engine import jobs as known
 from tests.engine.conftest import Make
-from tests.engine.jobs import collect, fork, fork_always, fragile, jobs
+from tests.engine.jobs import collect, fork, fork_always, fragile, gated, jobs
 from tests.kernel.shop import wait_until
 
 nested = Tasks()
@@ -51,6 +51,12 @@ def fork_deep(*names: str) -> None:
 @nested.task
 def fork_deep_always(*names: str) -> None:
     current().spawn(*(fork_always.of(name) for name in names), then=collect.of("deep"))
+
+
+@nested.task
+def fork_to_a_gate(deep: bool) -> None:
+    member, title = (fork_to_a_gate.of(False), "deep") if deep else (gated.of("a"), "all")
+    current().spawn(member, then=collect.of(title))
 
 
 @pytest.fixture
@@ -158,6 +164,25 @@ def test_a_continuation_that_ran_without_a_member_runs_again_when_the_member_is_
     assert run.counts.added == 5
 
 
+def test_a_fork_that_others_wait_for_is_tried_again_only_when_its_continuation_has_ended(engine: Engine) -> None:
+    known.gate.clear()
+    run = engine.start(fork_to_a_gate.of(True), name="f", order="any")
+    with engine.working(threads=2):
+        assert known.inside.acquire(timeout=20)
+        forks = run._inside.store.reads.tasks(run.id, kind="fork_to_a_gate").rows
+        (inner,) = (row.id for row in forks if row.parent is not None)
+        with pytest.raises(
+            ConfigError, match=rf"task {inner} would be made anew, and some of what it made has not ended"
+        ):
+            run.retry(inner)
+        known.gate.set()
+        run.wait()
+        assert run.retry(inner).tasks == 2, "it, and the continuation that waits for it"
+        run.wait()
+        assert known.inside.acquire(blocking=False)
+    assert sorted(run.results(collect)) == ["all: a (1, 0 broken)"] * 2 + ["deep: all: a (1, 0 broken) (1, 0 broken)"]
+
+
 def test_a_continuation_whose_members_stay_as_they_are_is_left_alone(engine: Engine) -> None:
     known.broken |= {"a", "x"}
     roots = [fork_always.of("c", "a"), fragile.of("x")]
@@ -174,7 +199,7 @@ def test_a_continuation_whose_members_stay_as_they_are_is_left_alone(engine: Eng
 def test_continuations_around_a_skipped_one_are_tried_again_with_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int, named: bool
 ) -> None:
-    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    monkeypatch.setattr(reopening, "REOPEN_LIMIT", limit)
     known.broken |= {"a", "b"}
     run = engine.run(fork_deep.of("a", "b", "c"), name="deep")
     assert (run.counts.failed, run.counts.skipped) == (2, 3)
@@ -189,7 +214,7 @@ def test_continuations_around_a_skipped_one_are_tried_again_with_it(
 def test_continuations_around_one_that_ran_without_its_members_hear_what_comes_of_them(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    monkeypatch.setattr(reopening, "REOPEN_LIMIT", limit)
     known.broken |= {"a", "b"}
     run = engine.run(fork_deep_always.of("a", "b"), name="deep")
     deep = "deep: some: a (1, 0 broken) some: b (1, 0 broken) (2, 0 broken)"
@@ -234,7 +259,7 @@ def test_what_was_cancelled_is_taken_up_again_and_the_run_ends_well(engine: Engi
 def test_continuations_that_were_cancelled_wait_for_their_members_again(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, limit: int, at_work: bool
 ) -> None:
-    monkeypatch.setattr(retrying, "REOPEN_LIMIT", limit)
+    monkeypatch.setattr(reopening, "REOPEN_LIMIT", limit)
     stops.add(4)
     run = engine.run(grow.of(6), name="fibonacci")
     assert (run.state, run.counts.cancelled) == (RunState.HALTED, 7)

@@ -29,6 +29,7 @@ from tests.shapes.dags import (
     summary,
     task_of,
     tasks,
+    total,
 )
 
 #: What tasks do or find that no argument can carry, by name.
@@ -446,6 +447,22 @@ def test_what_failed_is_tried_again_with_all_that_follows_it(both: Engine) -> No
     assert [[1, 2]] in list(run.results(anything))
     # The run ended twice, and so did what follows its end.
     assert len(list(run.results(summary))) == 2
+    assert oracle.check(both._inside.store) == []
+
+
+def test_what_a_map_made_no_longer_counts_when_it_is_made_anew(both: Engine) -> None:
+    dag = both.dag("x")
+    items = dag.add(anything.of([1, -2, 3]), id="items")
+    dag.add(total.of(dag.map(number.of(items.each), id="map").out), id="sum")
+    run = both.run(dag.of(), name="x")
+    assert (run.state, states(run)["sum"]) == (RunState.FAILED, "skipped")
+    run.resolve("items", result=[4, 5])
+    run = both.run(dag.of(), name="x")
+    assert (run.state, run["sum"].result, run.counts.failed) == (RunState.DONE, 9, 0)
+    assert sorted(run.results(number)) == [4, 5]
+    run.retry("map")
+    run = both.run(dag.of(), name="x")
+    assert (run.state, run["sum"].result, sorted(run.results(number))) == (RunState.DONE, 9, [4, 5])
     assert oracle.check(both._inside.store) == []
 
 

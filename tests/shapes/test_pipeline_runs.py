@@ -479,6 +479,55 @@ def test_a_key_means_the_youngest_however_often_it_was_made(both: Engine) -> Non
     assert made == sorted(set(made))
 
 
+@pytest.mark.parametrize(
+    "failing", ["one[1].one", "one[1].more", "many#2[1].many", "many#2[2].one[1].one", "many#2[2].one[1].more"]
+)
+def test_what_branches_came_to_before_they_were_made_anew_no_longer_counts(both: Engine, failing: str) -> None:
+    is_nested = failing.startswith("many")
+    inner = steps(one).chain(more)
+    written = steps(many).expand(steps(many).expand(inner).collapse(total) if is_nested else inner).collapse(total)
+    BAD.add(failing)
+    done = run(both, written, 3, name="r")
+    assert (done.state, ends(done, "failed")) == (RunState.HALTED, {failing})
+    BAD.clear()
+    done.retry("many")
+    done = run(both, written, 3, name="r")
+    assert (done.state, ends(done, "failed"), CALLS[failing]) == (RunState.DONE, set(), 2)
+    assert sorted(done.results(more)) == ([1, 1, 2] if is_nested else [1, 2, 3])
+    with pytest.raises(ConfigError, match="nothing of run"):
+        done.retry()
+
+
+def test_a_result_that_is_given_by_hand_is_what_branches_are_made_of(both: Engine) -> None:
+    written = steps(many).expand(more).collapse(total)
+    BAD.add(1)
+    done = run(both, written, 3, name="r")
+    assert done.state is RunState.HALTED
+    done.resolve("many", result=[10, 20])
+    done = run(both, written, 3, name="r")
+    assert (done.state, sorted(done.results(more))) == (RunState.DONE, [11, 21])
+
+
+def test_a_step_is_not_tried_again_while_branches_behind_it_are_open(both: Engine) -> None:
+    written = steps(many).expand(steps(one).gate("ok", str).chain(answered)).collapse(listed)
+    with using(both) as bench:
+        begun = both.start(both.pipeline("p", written).of(2), name="r")
+        bench.drain()
+        with pytest.raises(ConfigError, match="one would be made anew, and some of what it made has not ended; wait"):
+            begun.retry("many")
+        assert (CALLS["many"], begun["many"].state) == (1, "done")
+        begun.answer("one[0].ok", "yes")
+        begun.resolve("one[1].ok", skip=True)
+        bench.drain()
+        begun.retry("many")
+        bench.drain()
+        for branch in range(2):
+            begun.answer(f"one[{branch}].ok", "again")
+        bench.drain()
+        assert (begun.state, begun["listed"].result) == (RunState.DONE, ["0 again", "1 again"])
+        assert sorted(begun.results("answered")) == ["0 again", "1 again"]
+
+
 def test_a_run_in_which_nothing_failed_is_not_retried(both: Engine) -> None:
     done = run(both, steps(one).chain(more), 1, name="r")
     with pytest.raises(ConfigError, match=r"nothing of run \d+ failed, so there is nothing to try again"):

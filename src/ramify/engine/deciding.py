@@ -9,20 +9,17 @@ A cancel that another decision overtook is decided anew; a pause that a resume o
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 
 import msgspec
 
-from ramify.kernel.sender import Sender
-from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Signals
+from ramify.engine.reopening import reopen
 from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope, Settled
 from ramify.model.run import RunState
 from ramify.shapes.start import until_answered
-from ramify.store.contract import Reopened, Store
+from ramify.store.contract import Store
 from ramify.store.here import person
 
 
@@ -77,7 +74,8 @@ def resolve(
     said = Said(reason, person() if by is None else by, life=before.life)
     if before.ended is not None:
         mark = Mark(run, Scope.TASK, task, status, said.reason, value, said.by)
-        opened = _reopen(store, run, mark, said)
+        # What was skipped because of it, or ran without it, is tried once more.
+        opened = reopen(store, run, [task], said, mark)
         if task in (taken := dict(opened.superseded)):
             return Resolved(Settled.ENDED, taken[task])
         # CRASH: it is open again, and marked -> the next worker ends it as the mark says.
@@ -88,18 +86,6 @@ def resolve(
         while until_answered(lambda: store.advance([(run, store.reads.run(run).round)]))[0].moved:
             pass
     return Resolved(answer)
-
-
-def _reopen(store: Store, run: int, mark: Mark, said: Said) -> Reopened:
-    sender = Sender(store, Settings(), Signals(), threading.Event(), kinds=())
-    sender.enter()
-    try:
-        assert mark.task is not None
-        tasks = [mark.task]
-        # What was skipped because of it, or ran without it, is tried once more.
-        return sender.send(lambda stamp: store.reopen(stamp, run, tasks, following=True, settle=mark, said=said))
-    finally:
-        store.leave(sender.process)
 
 
 def _about_run(store: Store, run: int, reason: str, by: str | None) -> Said:

@@ -15,12 +15,14 @@ import msgspec
 
 from ramify.engine.given import check_task
 from ramify.engine.reading import Members, Reading
+from ramify.engine.reopening import MADE_ANEW
 from ramify.errors import ConfigError
 from ramify.inspect.history import UnknownTask
 from ramify.kernel.stream import Stream
 from ramify.model.event import Status
 from ramify.model.gate import GATE
 from ramify.model.key import key_bytes, key_text
+from ramify.model.mark import reason_text
 from ramify.model.outcome import TaskError
 from ramify.model.policy import SECOND
 from ramify.model.segment import SegmentState
@@ -120,7 +122,7 @@ def _not_done(reads: Reads, made_by: Row) -> Iterator[int]:
         while more:
             page = reads.results(made_by.run, status=status, after=after)
             for ended in page.rows:
-                row = reads.task(ended.task)
+                row = None if reason_text(ended.value) == MADE_ANEW else reads.task(ended.task)
                 if row is not None and not is_own(row.kind) and _is_item(reads, row, made_by.id, status):
                     yield ended.task
             after, more = page.after, page.more

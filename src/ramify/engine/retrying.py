@@ -1,32 +1,24 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
 Promises: each chosen task begins one new life, and with it all that waited for it: a continuation runs again once its
-members have. Everything is sent under the numbers of a brief process of its own, so that a lost answer is asked for
-again and not guessed.
+members have. How that is sent, and what becomes of what they had made before, is told in `reopening.py`.
 
 A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import islice
+from collections.abc import Iterator
 
 import msgspec
 
 from ramify.engine.reading import Reading, closing_tasks
+from ramify.engine.reopening import reopen
 from ramify.errors import ConfigError
-from ramify.kernel.sender import Sender
-from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Signals
 from ramify.model.decision import Said
 from ramify.model.event import Status
-from ramify.model.process import Stamp
-from ramify.model.reopening import REOPEN_LIMIT
 from ramify.model.run import RunState
-from ramify.store.contract import Reopened, Store
+from ramify.store.contract import Store
 from ramify.store.here import person
 
 
@@ -42,19 +34,8 @@ def retry(
 ) -> Retried:
     """Begin new lives for the chosen tasks of a run."""
     said = Said(reason, person() if by is None else by)
-    sender = Sender(store, Settings(), Signals(), threading.Event(), kinds=())
-    sender.enter()
-    reopened: set[int] = set()
-    superseded: list[tuple[int, int]] = []
-    try:
-        tasks = chosen.of(reading, run)
-        # One that was taken along with others may have ended again by now.
-        while page := list(islice((task for task in tasks if task not in reopened), REOPEN_LIMIT)):
-            answer = sender.send(partial(_reopen, store, run, page, said))
-            reopened.update(answer.tasks)
-            superseded += answer.superseded
-    finally:
-        store.leave(sender.process)
+    answer = reopen(store, run, chosen.of(reading, run), said)
+    reopened, superseded = answer.tasks, answer.superseded
     if not reopened and not superseded and store.reads.run(run).fails_as is RunState.HALTED:
         if chosen.tasks:
             raise ConfigError(
@@ -64,11 +45,7 @@ def retry(
             f"nothing of run {run} failed, so there is nothing to try again; name its steps, or take what was "
             "cancelled as well (cancelled=True, --cancelled)"
         )
-    return Retried(len(reopened), tuple(superseded))
-
-
-def _reopen(store: Store, run: int, page: Sequence[int], said: Said, stamp: Stamp) -> Reopened:
-    return store.reopen(stamp, run, page, following=True, said=said)
+    return Retried(len(reopened), superseded)
 
 
 class TasksToRetry(msgspec.Struct, frozen=True):

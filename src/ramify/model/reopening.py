@@ -4,6 +4,9 @@ Pure but for the questions to the store, which are arguments. A join that has no
 that has fired becomes a new instance, and waits again, when its task is reopened with the member; otherwise it is left
 alone, and the late arrival of its member changes nothing. A join without a task is judged by the one its fullness was
 passed on to.
+
+A task that has an heir has its place back in its new life, and will name another heir: the old one no longer arrives.
+While that one is unfinished nothing is reopened, for it would arrive for what is about to be done anew.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Standing
@@ -39,18 +43,21 @@ def check(run: StoredRun, tasks: Sequence[int], run_of: Callable[[int], int | No
 @dataclass(slots=True)
 class Reopening:
     """Tasks that begin a new life, with how they had ended; those whose key another task has; unfinished join tasks
-    that wait once more; and the joins that changed.
+    that wait once more; and the joins that changed. `disowned` are heirs with a slot in which they arrive no more,
+    `unfinished` those that keep their task, which comes first, and all others closed.
     """
 
     ended: dict[int, Status] = field(default_factory=dict)
     superseded: list[tuple[int, int]] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     changed: dict[int, Standing] = field(default_factory=dict)
+    disowned: list[tuple[int, int, int]] = field(default_factory=list)
+    unfinished: list[tuple[int, int]] = field(default_factory=list)
 
 
 class ReopeningQuestions:
     """What has to be asked of the store: `ending` is how a task ended, `retake` gives it its key again or says who has
-    it now, `join` is a join with the part in which a slot lies.
+    it now, `heirs` are those that arrive in a slot in its stead, `join` is a join with the part in which a slot lies.
     """
 
     def __init__(
@@ -58,11 +65,13 @@ class ReopeningQuestions:
         ending: Callable[[int], Status | None],
         retake: Callable[[int], int | None],
         memberships: Memberships,
+        heirs: Callable[[int, int, int], Sequence[int]],
         join: Callable[[int, int], Standing],
     ) -> None:
-        self.ending = ending
+        self.ending = cache(ending)
         self.retake = retake
-        self.memberships = memberships
+        self.memberships = cache(memberships)
+        self.heirs = heirs
         self._load = join
         self._known: dict[int, Standing] = {}
 
@@ -91,25 +100,55 @@ class ReopeningQuestions:
 def reopen(run: int, tasks: Iterable[int], following: bool, ask: ReopeningQuestions) -> Reopening:
     """What becomes of these tasks of a run and, if asked for, of all in it that follows them."""
     found = Reopening()
+    heirs: dict[int, list[tuple[int, int, int]]] = {}
+
+    def look(task: int) -> bool:
+        if ask.ending(task) is None:
+            return False
+        slots = ask.memberships(task)
+        heirs[task] = [(heir, join, slot) for join, slot in slots for heir in ask.heirs(task, join, slot)]
+        return True
+
+    def begin(task: int) -> bool:
+        status = ask.ending(task)
+        # What follows a reopened task is done anew, and what went on in its place is made anew by that one.
+        if status is None or (following and task in disowned):
+            return False
+        other = ask.retake(task)
+        if other is not None:
+            found.superseded.append((task, other))
+            return False
+        found.ended[task] = status
+        found.disowned += heirs[task]
+        return True
+
+    named = set(tasks)
+    _spread(run, named, following, ask, look)
+    unfinished = {(task, heir) for task in heirs for heir, _, _ in heirs[task] if ask.ending(heir) is None}
+    if unfinished:
+        return Reopening(unfinished=sorted(unfinished))
+    disowned = {heir for each in heirs.values() for heir, _, _ in each}
+    chosen = _spread(run, named, following, ask, begin)
+    _set_back(found, chosen - disowned if following else chosen, ask)
+    return found
+
+
+def _spread(
+    run: int, tasks: Iterable[int], following: bool, ask: ReopeningQuestions, takes: Callable[[int], bool]
+) -> set[int]:
+    """Go through tasks and, if asked for, through all in their run that waited for those that it `takes`."""
     chosen = set(tasks)
     queue = deque(sorted(chosen))
     while queue:
         task = queue.popleft()
-        status = ask.ending(task)
-        if status is None:
+        if not takes(task) or not following:
             continue
-        other = ask.retake(task)
-        if other is not None:
-            found.superseded.append((task, other))
-            continue
-        found.ended[task] = status
-        for join, slot in ask.memberships(task) if following else ():
+        for join, slot in ask.memberships(task):
             after = ask.last_of_chain(join, slot)
             if after.run == run and after.task is not None and after.task not in chosen:
                 chosen.add(after.task)
                 queue.append(after.task)
-    _set_back(found, chosen, ask)
-    return found
+    return chosen
 
 
 def _set_back(found: Reopening, chosen: set[int], ask: ReopeningQuestions) -> None:

@@ -109,11 +109,13 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Reopened(msgspec.Struct, frozen=True):
-    """What `reopen` did: tasks that began a new life, and those refused because another task now holds their key."""
+    """What `reopen` did: new lives, tasks whose key another one has now, heirs without a place; or why nothing."""
 
     tasks: tuple[int, ...] = ()
     superseded: tuple[tuple[int, int], ...] = ()
     round: int = 0
+    disowned: tuple[int, ...] = ()
+    unfinished: tuple[tuple[int, int], ...] = ()
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
@@ -339,12 +341,14 @@ class Store(Protocol):
     ) -> Reopened:
         """Begin a new life for ended tasks, in a later round, under the run's lock; an ended run opens again.
 
-        A run that had been cancelled or halted is that again when it ends with cancelled tasks in it.
-        Keys are taken again; one taken by another task since keeps its task closed (superseded). A join that has not
-        fired forgets a reopened member; a fired one becomes a new instance when its task is reopened with it, and is
-        otherwise left alone. A reopened join task that somebody holds loses its row. With `following`, so is everything
-        in this run that waited for them, directly or not. With `settle`, each named one is marked to end as that says.
-        It is a decision about the run, and an ended run stays open until `advance` judges it again.
+        A run that had been cancelled or halted is that again when it ends with cancelled tasks in it. Keys are taken
+        again; one taken by another task since keeps its task closed (superseded). A join that has not fired forgets a
+        reopened member; a fired one becomes a new instance when its task is reopened with it, and is otherwise left
+        alone. A reopened join task that somebody holds loses its row. With `following`, everything in this run that
+        waited for them, directly or not, is reopened too. With `settle`, each named one is marked to end as that says.
+        Heirs no longer arrive for a reopened task (disowned), nor do they follow it; while one of them has not ended,
+        nothing is reopened (unfinished). It is a decision about the run, and an ended run stays open until `advance`
+        judges it again.
         """
 
     # logs

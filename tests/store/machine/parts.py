@@ -12,6 +12,7 @@ from ramify.model.outcome import Failure
 from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
+from tests.store.machine.picture import KINDS
 from tests.store.machine.scene import Scene
 from tests.store.machine.workshop import Work, Workshop
 
@@ -26,6 +27,7 @@ class Following:
 
     work: Work = field(default_factory=Work)
     withheld: set[int] = field(default_factory=set)
+    heirs: dict[int, int] = field(default_factory=dict)
 
 
 def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, token: bytes) -> Part:
@@ -55,6 +57,7 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         [row.first for row in staged[:kept]],
         [row.first for row in staged[kept:]],
         frozenset(following.withheld),
+        following.heirs,
         sets=_sets(choose, [task for task, status in zip(tasks, column, strict=True) if status is Status.DONE]),
     )
 
@@ -92,11 +95,17 @@ def _later(choose: Choices, shop: Workshop, waiting: list[int]) -> list[Later]:
 def _following(
     choose: Choices, scene: Scene, shop: Workshop, run: int, tasks: Sequence[int], ended: list[int]
 ) -> Following:
-    """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child."""
+    """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child, and any task
+    may have an heir.
+    """
     following = Following()
     if choose.chance():
         following.work = shop.some_work(choose, list(tasks)[:2])
     for task in ended:
+        if choose.chance(4) and (heir := shop.ids(choose, 1)) > task:
+            following.heirs[task] = heir
+            following.work.groups.append(NewTasks(heir, choose.one(KINDS), [b"heir"], task))
+            continue
         found = scene.waiting_join(run, task)
         if found is None or not choose.chance():
             continue

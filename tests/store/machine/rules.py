@@ -442,6 +442,7 @@ class WorkMachine(RuleBasedStateMachine):
             run.id,
             chosen,
             lost=choose.chance(4),
+            following=choose.chance(),
             settle=choose.one((None, settled)),
             said=self._said(choose, run),
         )

@@ -101,6 +101,21 @@ def members_after(tables: Tables, join: int, after: int, count: int) -> list[tup
     return sorted({**found, **{slot: linked[slot] for slot in linked if slot > after}}.items())
 
 
+def heirs(tables: Tables, task: int, join: int, slot: int) -> list[int]:
+    """Those that arrive in a slot in the stead of a task, whose own it is."""
+    if tables.linked.get(join, {}).get(slot, 0) <= task:
+        return []
+    return [later for later, pairs in tables.waiters.items() if later > task and (join, slot) in pairs]
+
+
+def disown(tables: Tables, heir: int, join: int, slot: int) -> None:
+    """Let a task not arrive in a slot any more."""
+    tables.waiters[heir] = [pair for pair in tables.waiters[heir] if pair != (join, slot)]
+    tables.linked[join].pop(slot, None)
+    if rest := [task for task, pairs in tables.waiters.items() if (join, slot) in pairs]:
+        tables.linked[join][slot] = max(rest)
+
+
 def memberships(tables: Tables, task: int) -> list[tuple[int, int]]:
     """The join slots that the end of a task fills."""
     span = tables.span_of(task)

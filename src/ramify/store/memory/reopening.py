@@ -45,14 +45,17 @@ def reopen(
         ending=lambda task: joins.ending(tables, task),
         retake=lambda task: keys.retake(tables, _span(tables, task), task, now),
         memberships=lambda task: joins.memberships(tables, task),
+        heirs=lambda task, join, slot: joins.heirs(tables, task, join, slot),
         join=lambda join, slot: tables.joins[join],
     )
     found = reopening.reopen(run.new.id, tasks, following, ask)
+    for heir, join, slot in found.disowned:
+        joins.disown(tables, heir, join, slot)
     for task in found.waiting:
         _take_back(tables, task)
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
-        return Reopened((), superseded, run.round)
+        return Reopened((), superseded, run.round, unfinished=tuple(found.unfinished))
     tables.new_commit(process, 0, now)
     for task, status in ended.items():
         _write_reopened(tables, task, status, why, process)
@@ -68,7 +71,7 @@ def reopen(
             Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
     runs.begin(tables, run, now)
-    return Reopened(tuple(sorted(ended)), superseded, at)
+    return Reopened(tuple(sorted(ended)), superseded, at, tuple(sorted({heir for heir, _, _ in found.disowned})))
 
 
 def _span(tables: Tables, task: int) -> MemorySpan:

@@ -19,6 +19,9 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.log import ending
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
+#: Those that were named for a slot after a task whose own it is.
+HEIRS = "SELECT task FROM waiter WHERE id = ? AND slot = ? AND task > ?"
+
 
 def check(db: Db, run: StoredRun, tasks: Sequence[int]) -> None:
     """Refuse what cannot be reopened."""
@@ -47,15 +50,17 @@ def reopen(
         ending=lambda task: ending(db, task),
         retake=lambda task: keys.retake(db, _span(db, task), task, now),
         memberships=lambda task: _memberships(db, task),
+        heirs=lambda task, join, slot: [heir for (heir,) in db.execute(HEIRS, (join, slot, task))],
         join=lambda join, slot: joins.load(db, {join: [slot // PART_SLOTS]})[join],
     )
     found = reopening.reopen(run.id, tasks, following, ask)
     joins.save(db, list(found.changed.values()))
+    db.executemany("DELETE FROM waiter WHERE task = ? AND id = ? AND slot = ?", found.disowned)
     for task in found.waiting:
         _take_back(db, task)
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
-        return Reopened((), superseded, run.round)
+        return Reopened((), superseded, run.round, unfinished=tuple(found.unfinished))
     log = CommitLog(db, process, 0, now)
     for task, status in ended.items():
         _write_reopened(db, log, task, status, why, process)
@@ -73,7 +78,7 @@ def reopen(
         named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
         rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
     runs.begin(db, run.id, now)
-    return Reopened(tuple(sorted(ended)), superseded, at)
+    return Reopened(tuple(sorted(ended)), superseded, at, tuple(sorted({heir for heir, _, _ in found.disowned})))
 
 
 def _span(db: Db, task: int) -> SqliteSpan:

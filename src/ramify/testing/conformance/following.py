@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ramify.errors import BadPayload
+from ramify.model.claim import Claim
 from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.join import MOST_BROUGHT, NewJoins, NewWaiters, Rule
@@ -159,6 +160,56 @@ def tasks_of_other_runs_do_not_follow(house: House) -> None:
     house.settle(other)
     worker.done(worker.take())
     assert worker.reopen(run, [first.first], following=True).tasks == (first.first,)
+
+
+def continued(house: House) -> tuple[int, Worker, int, int, int]:
+    """A run in which a task waits for another, which is done and has an heir that is not."""
+    first, then = house.tasks(awaited=True), house.tasks(kind="sum", waits=True)
+    run = house.start_graph([first, then], [(first.first, then.first)])
+    worker = house.worker()
+    heir = _hand_on(house, worker, worker.take())
+    return run, worker, first.first, then.first, heir
+
+
+def _hand_on(house: House, worker: Worker, claim: Claim) -> int:
+    heir = house.tasks(kind="copy")
+    worker.done(claim, children=[heir], heirs={claim.tasks[0]: heir.first})
+    return heir.first
+
+
+@case("reopen")
+def a_reopened_task_has_its_place_back_from_its_heir(house: House) -> None:
+    run, worker, first, then, heir = continued(house)
+    worker.done(worker.take(kinds=["copy"]))
+    worker.done(worker.take(kinds=["sum"]))
+    answer = worker.reopen(run, [first], following=True)
+    assert (answer.tasks, answer.disowned) == ((first, then), (heir,))
+    assert worker.reopen(run, [heir], following=True).tasks == (heir,)
+    house.settle(run)
+    worker.done(worker.take(kinds=["copy"]))
+    assert not house.join(run, then).arrived
+    _hand_on(house, worker, worker.take(kinds=["walk"]))
+    assert not house.join(run, then).arrived
+    house.settle(run)
+    worker.done(worker.take(kinds=["copy"]))
+    assert house.join(run, then).fired
+
+
+@case("reopen")
+def nothing_is_reopened_while_an_heir_has_not_ended(house: House) -> None:
+    run, worker, first, then, heir = continued(house)
+    answer = worker.reopen(run, [first], following=True)
+    assert (answer.tasks, answer.disowned, answer.unfinished) == ((), (), ((first, heir),))
+    worker.done(worker.take(kinds=["copy"]))
+    assert house.join(run, then).fired
+
+
+@case("reopen")
+def an_heir_does_not_follow_beside_the_task_that_names_another(house: House) -> None:
+    run, worker, first, then, heir = continued(house)
+    worker.end(worker.take(kinds=["copy"]), status=Status.FAILED)
+    worker.done(worker.take(kinds=["sum"]))
+    assert worker.reopen(run, [first, heir], following=True).tasks == (first, then)
 
 
 @case("reopen")
