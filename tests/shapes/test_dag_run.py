@@ -463,6 +463,8 @@ def test_what_a_map_made_no_longer_counts_when_it_is_made_anew(both: Engine) -> 
     run.retry("map")
     run = both.run(dag.of(), name="x")
     assert (run.state, run["sum"].result, sorted(run.results(number))) == (RunState.DONE, 9, [4, 5])
+    # What was made before, and what gathered it when an item had failed.
+    assert (run.counts.done, run.counts.skipped) == (8, 3 + 2 + 1)
     assert oracle.check(both._inside.store) == []
 
 

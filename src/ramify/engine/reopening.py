@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 
 from ramify.errors import ConfigError
 from ramify.kernel.sender import Sender
@@ -78,17 +78,18 @@ def _at_work(reads: Reads, run: int, task: int) -> str:
     name = f"task {task}" if row is None or row.key is None else key_text(row.key)
     return (
         f"nothing of run {run} is tried again: {name} would be made anew, and some of what it made has not ended; wait "
-        f"for that, or end it: run.resolve(TASK, skip=True), `ramify resolve {run} TASK --skip`"
+        f"for that, or end it: run.cancel(task={task}, below=True), and run.resolve(GATE, skip=True) for an open gate"
     )
 
 
 def _made_before(reads: Reads, heirs: Iterable[int]) -> Iterator[int]:
-    """What maps made that these gathered for them."""
+    """What maps made that these gathered for them, with those of ours that did not end well."""
     for heir in heirs:
         row = reads.task(heir)
         # A fork of a user's task is theirs: what it calls may have keys, and is not made anew then.
         if row is not None and row.parent is not None and is_own(row.kind):
-            yield from _below(reads, (_made_by(reads, row.parent, task) for task in _members(reads, heir)))
+            tops = (_made_by(reads, row.parent, task) for task in _members(reads, heir))
+            yield from _below(reads, chain((heir,), tops))
 
 
 def _made_by(reads: Reads, maker: int, task: int) -> int:
@@ -105,7 +106,7 @@ def _below(reads: Reads, tasks: Iterable[int]) -> Iterator[int]:
             is_ours = is_own(standing.row.kind)
             if is_ours:
                 yield from _below(reads, _children(reads, task))
-            if standing.ended is not None and not (is_ours and standing.ended is Status.DONE):
+            if standing.ended is not None and not (is_ours and standing.ended in (Status.DONE, Status.SKIPPED)):
                 yield task
 
 
