@@ -6,7 +6,7 @@ alone, and the late arrival of its member changes nothing. A join without a task
 passed on to.
 
 A task that has an heir has its place back in its new life, and will name another heir: the old one no longer arrives.
-While that one is unfinished nothing is reopened, for it would arrive for what is about to be done anew.
+While that one is unfinished nothing is reopened: what it stands for would be at work twice.
 """
 
 from __future__ import annotations
