@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ramify import Engine
-from tests.shapes.drawn_pipeline import Drawing, build, carried_out, complaints, draw, tasks
+from ramify import Engine, Run
+from ramify.model.key import key_text
+from ramify.model.task import is_own
+from ramify.testing.paging import every
+from tests.shapes.drawn_pipeline import (
+    Drawing,
+    build,
+    carried_out,
+    complaints,
+    complaints_after_retries,
+    draw,
+    tasks,
+)
 
 drawings = st.randoms(use_true_random=False).map(draw)
 
@@ -32,6 +44,43 @@ def test_a_random_pipeline_ends_as_the_interpreter_says_in_a_file(tmp_path: Path
     engine = Engine(tmp_path / "x.db", include=[tasks])
     for _ in range(10):
         assert run(engine, draw(seed), seed.randrange(100)) == []
+    engine.close()
+
+
+def keys_of(run: Run[Any]) -> list[str]:
+    rows = every(lambda after: run._inside.store.reads.tasks(run.id, after=after))
+    return [key for row in rows if not is_own(row.kind) and (key := key_text(row.key))]
+
+
+def retry_some(engine: Engine, chance: random.Random, times: int) -> None:
+    drawing, value = draw(chance), chance.randrange(100)
+    pipeline = engine.pipeline("drawn", build(drawing)).of(value)
+    done = engine.run(pipeline, name="r", again=True)
+    for _ in range(times):
+        key = chance.choice(keys_of(done))
+        done.retry(key)
+        done = engine.run(pipeline, name="r")
+        assert complaints_after_retries(done._inside.store, done.id, drawing, value) == [], key
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_a_step_that_is_tried_again_leaves_what_the_interpreter_says(
+    store: str, tmp_path: Path, seed: random.Random
+) -> None:
+    engine = Engine("memory:" if store == "memory" else tmp_path / "x.db", include=[tasks])
+    for _ in range(12):
+        retry_some(engine, seed, 3)
+    engine.close()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("batch", range(10))
+def test_steps_that_are_tried_again_and_again_leave_what_the_interpreter_says(
+    batch: int, tmp_path: Path, seed: random.Random
+) -> None:
+    engine = Engine(tmp_path / "x.db", include=[tasks])
+    for _ in range(30):
+        retry_some(engine, seed, 5)
     engine.close()
 
 

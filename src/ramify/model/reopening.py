@@ -56,18 +56,21 @@ class Reopening:
 
 
 class ReopeningQuestions:
-    """What has to be asked of the store: `ending` is how a task ended, `retake` gives it its key again or says who has
-    it now, `heirs` are those that arrive in a slot in its stead, `join` is a join with the part in which a slot lies.
+    """What has to be asked of the store: `run_of` is the run of a published task, `ending` is how one ended, `retake`
+    gives it its key again or says who has it now, `heirs` are those that arrive in a slot in its stead, `join` is a
+    join with the part in which a slot lies.
     """
 
     def __init__(
         self,
+        run_of: Callable[[int], int | None],
         ending: Callable[[int], Status | None],
         retake: Callable[[int], int | None],
         memberships: Memberships,
         heirs: Callable[[int, int, int], Sequence[int]],
         join: Callable[[int, int], Standing],
     ) -> None:
+        self.run_of = run_of
         self.ending = cache(ending)
         self.retake = retake
         self.memberships = cache(memberships)
@@ -145,7 +148,8 @@ def _spread(
             continue
         for join, slot in ask.memberships(task):
             after = ask.last_of_chain(join, slot)
-            if after.run == run and after.task is not None and after.task not in chosen:
+            # The task of a join is not there if another one had its key.
+            if after.task is not None and after.task not in chosen and ask.run_of(after.task) == run:
                 chosen.add(after.task)
                 queue.append(after.task)
     return chosen

@@ -20,12 +20,7 @@ from ramify.store.memory.tables import MemorySpan, RunRow, Tables
 
 def check(tables: Tables, run: RunRow, tasks: Sequence[int]) -> None:
     """Refuse what cannot be reopened."""
-
-    def run_of(task: int) -> int | None:
-        span = tables.published(task)
-        return None if span is None else span.run
-
-    reopening.check(runs.as_run(run), tasks, run_of)
+    reopening.check(runs.as_run(run), tasks, lambda task: _run_of(tables, task))
 
 
 def reopen(
@@ -42,6 +37,7 @@ def reopen(
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
     ask = reopening.ReopeningQuestions(
+        run_of=lambda task: _run_of(tables, task),
         ending=lambda task: joins.ending(tables, task),
         retake=lambda task: keys.retake(tables, _span(tables, task), task, now),
         memberships=lambda task: joins.memberships(tables, task),
@@ -72,6 +68,11 @@ def reopen(
         )
     runs.begin(tables, run, now)
     return Reopened(tuple(sorted(ended)), superseded, at, tuple(sorted({heir for heir, _, _ in found.disowned})))
+
+
+def _run_of(tables: Tables, task: int) -> int | None:
+    span = tables.published(task)
+    return None if span is None else span.run
 
 
 def _span(tables: Tables, task: int) -> MemorySpan:

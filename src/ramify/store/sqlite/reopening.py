@@ -25,12 +25,7 @@ HEIRS = "SELECT task FROM waiter WHERE id = ? AND slot = ? AND task > ?"
 
 def check(db: Db, run: StoredRun, tasks: Sequence[int]) -> None:
     """Refuse what cannot be reopened."""
-
-    def run_of(task: int) -> int | None:
-        span = rows.span_of(db, task)
-        return None if span is None or not span.published else span.run
-
-    reopening.check(run, tasks, run_of)
+    reopening.check(run, tasks, lambda task: _run_of(db, task))
 
 
 def reopen(
@@ -47,6 +42,7 @@ def reopen(
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
     ask = reopening.ReopeningQuestions(
+        run_of=lambda task: _run_of(db, task),
         ending=lambda task: ending(db, task),
         retake=lambda task: keys.retake(db, _span(db, task), task, now),
         memberships=lambda task: _memberships(db, task),
@@ -79,6 +75,11 @@ def reopen(
         rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
     runs.begin(db, run.id, now)
     return Reopened(tuple(sorted(ended)), superseded, at, tuple(sorted({heir for heir, _, _ in found.disowned})))
+
+
+def _run_of(db: Db, task: int) -> int | None:
+    span = rows.span_of(db, task)
+    return None if span is None or not span.published else span.run
 
 
 def _span(db: Db, task: int) -> SqliteSpan:

@@ -7,6 +7,7 @@ from ramify.model.claim import Claim
 from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.join import MOST_BROUGHT, NewJoins, NewWaiters, Rule
+from ramify.model.key import Hold
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState
 from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
@@ -160,6 +161,18 @@ def tasks_of_other_runs_do_not_follow(house: House) -> None:
     house.settle(other)
     worker.done(worker.take())
     assert worker.reopen(run, [first.first], following=True).tasks == (first.first,)
+
+
+@case("reopen")
+def a_task_that_never_came_to_be_because_of_its_key_does_not_follow(house: House) -> None:
+    holder = house.tasks(kind="sum", keys=[b"key"], hold=Hold.UNIQUE)
+    then = house.tasks(kind="sum", waits=True, keys=[b"key"], hold=Hold.UNIQUE)
+    member = house.tasks(1, join=then.first)
+    run = house.any_run(holder, then, member, joins=[NewJoins.one(then.first, 1)])
+    worker = house.worker()
+    worker.done(worker.take(kinds=["walk"]))
+    assert worker.reopen(run, [member.first], following=True).tasks == (member.first,)
+    assert house.offered() == [holder.first, member.first]
 
 
 def continued(house: House) -> tuple[int, Worker, int, int, int]:
