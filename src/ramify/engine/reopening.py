@@ -5,7 +5,8 @@ and not guessed. Where a map is made anew, what it made before no longer counts:
 skipped, so that neither their failures nor their results are taken for those of now. Nothing is reopened while some of
 that is still at work.
 
-A crash in between leaves some pages done and the others as they were, or tasks from before that still count.
+A crash in between leaves some pages done and the others as they were; or all of them done, and what was made before
+still counts: what failed of it can be resolved as skipped.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def reopen(store: Store, run: int, tasks: Iterable[int], said: Said, settle: Mar
             reopened.update(answer.tasks)
             superseded += answer.superseded
             disowned += answer.disowned
-        # CRASH: what was made before still counts -> the same call again, or `resolve(..., skip=True)` of what failed.
+        # CRASH: what was made before still counts -> `resolve(..., skip=True)` of what failed of it.
         skip = Mark(run, Scope.TASK, None, Status.SKIPPED, MADE_ANEW, by=said.by)
         for page in _pages(_made_before(store.reads, disowned), REOPEN_LIMIT):
             answer = sender.send(partial(_reopen, store, run, page, False, skip, said))
