@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ramify.errors import StoreBroken
+from ramify.kernel.machine import Machine
 from ramify.kernel.stand_in import StandIn
 from ramify.model.call import Call
 from ramify.model.event import Status
@@ -86,6 +87,40 @@ def test_what_breaks_the_stand_in_is_raised_in_the_thread_of_the_loop() -> None:
     with pytest.raises(StoreBroken, match="contradicts"):
         stand_in.come_back()
     stand_in.close()
+
+
+def test_the_loop_goes_on_when_the_stand_in_has_finished_its_round_and_not_before() -> None:
+    begun, waits, finish = threading.Event(), threading.Event(), threading.Event()
+    order: list[str] = []
+
+    class Watched(threading.Condition):
+        def wait_for(self, *args: Any, **kwargs: Any) -> Any:
+            waits.set()
+            return super().wait_for(*args, **kwargs)
+
+    def turn() -> bool:
+        begun.set()
+        finish.wait(20)
+        order.append("stand-in")
+        return True
+
+    def finish_when_awaited() -> None:
+        waits.wait(20)
+        finish.set()
+
+    stand_in = StandIn(lambda caught: None, machine=Machine(condition=Watched))
+    stand_in.go(turn)
+    assert begun.wait(20)
+    # Only who waits for it lets it finish.
+    helper = threading.Thread(target=finish_when_awaited)
+    helper.start()
+    stand_in.come_back()
+    order.append("loop")
+    seen = list(order)
+    waits.set()
+    helper.join()
+    stand_in.close()
+    assert seen == ["stand-in", "loop"]
 
 
 def test_only_one_of_the_two_carries_out_steps_at_a_time() -> None:
