@@ -261,13 +261,20 @@ def test_a_gate_is_answered_although_a_task_of_another_kind_has_its_name_as_key(
 
 def test_of_gates_that_were_made_twice_the_open_one_is_answered(bench: Workbench) -> None:
     run = began(bench, ordering.per_line)
-    run.retry("lines")
-    bench.drain()
-    for line in range(3):
-        for dock in ("east", "west"):
+    for dock in ("east", "west"):
+        for line in range(3):
             run.answer(f"weigh[{line}].dock", dock)
+        bench.drain()
+        assert (gates(bench), run.state) == ([], RunState.DONE)
+        if dock == "east":
+            run.retry("lines")
+            bench.drain()
+    # Nobody but who names it by its id opens one again that was made before.
+    run.retry(min(run._inside.store.reads.find_tasks(run.id, GATE, b"weigh[0].dock")))
     bench.drain()
-    assert (gates(bench), run.state) == ([], RunState.DONE)
+    run.answer("weigh[0].dock", "north")
+    bench.drain()
+    assert gates(bench) == []
 
 
 # its time is up
