@@ -283,8 +283,8 @@ class Crew:
                         member.process, member.entered = int(rest), self._clock()
                         self._changed.notify_all()
                 elif word == "beat":
-                    member.threads = int(rest)
                     member.obituary.beat()
+                    member.threads = int(rest)
                 elif word in ("over", "drained"):
                     member.is_over = True
                 elif word == OTHER_TROUBLE or word in TROUBLES:
