@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ramify import Backoff, Defer, Engine, Fatal, Run, RunState, Skip, Spawns, Stream, Tasks, current
+from ramify.engine import reopening
 from ramify.testing import oracle, using
 from tests.shapes.dags import (
     add,
@@ -450,7 +451,11 @@ def test_what_failed_is_tried_again_with_all_that_follows_it(both: Engine) -> No
     assert oracle.check(both._inside.store) == []
 
 
-def test_what_a_map_made_no_longer_counts_when_it_is_made_anew(both: Engine) -> None:
+@pytest.mark.parametrize("limit", [2, 8192])
+def test_what_a_map_made_no_longer_counts_when_it_is_made_anew(
+    both: Engine, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reopening, "REOPEN_LIMIT", limit)
     dag = both.dag("x")
     items = dag.add(anything.of([1, -2, 3]), id="items")
     dag.add(total.of(dag.map(number.of(items.each), id="map").out), id="sum")

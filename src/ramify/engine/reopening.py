@@ -5,8 +5,8 @@ and not guessed. Where a map is made anew, what it made before no longer counts:
 skipped, so that neither their failures nor their results are taken for those of now. Nothing is reopened while some of
 that is still at work.
 
-A crash in between leaves some pages done and the others as they were; or all of them done, and what was made before
-still counts: what failed of it can be resolved as skipped.
+A crash in between, or a refusal, leaves some pages done and the others as they were. A crash may also leave what was
+made before the last one, which then still counts: what failed of it can be resolved as skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def reopen(store: Store, run: int, tasks: Iterable[int], said: Said, settle: Mar
     sender.enter()
     reopened: set[int] = set()
     superseded: list[tuple[int, int]] = []
-    disowned: list[int] = []
+    skip = Mark(run, Scope.TASK, None, Status.SKIPPED, MADE_ANEW, by=said.by)
     try:
         # One that was taken along with others may have ended again by now.
         for page in _pages((task for task in tasks if task not in reopened), REOPEN_LIMIT):
@@ -49,14 +49,12 @@ def reopen(store: Store, run: int, tasks: Iterable[int], said: Said, settle: Mar
                 raise ConfigError(_at_work(store.reads, run, answer.unfinished[0][0]))
             reopened.update(answer.tasks)
             superseded += answer.superseded
-            disowned += answer.disowned
-        # CRASH: what was made before still counts -> `resolve(..., skip=True)` of what failed of it.
-        skip = Mark(run, Scope.TASK, None, Status.SKIPPED, MADE_ANEW, by=said.by)
-        for page in _pages(_made_before(store.reads, disowned), REOPEN_LIMIT):
-            answer = sender.send(partial(_reopen, store, run, page, False, skip, said))
-            if closed := {task for task, _ in answer.unfinished}:
-                rest = [task for task in page if task not in closed]
-                sender.send(partial(_reopen, store, run, rest, False, skip, said))
+            # CRASH: what was made before still counts -> `resolve(..., skip=True)` of what failed of it.
+            for old in _pages(_made_before(store.reads, answer.disowned), REOPEN_LIMIT):
+                ended = sender.send(partial(_reopen, store, run, old, False, skip, said))
+                if closed := {task for task, _ in ended.unfinished}:
+                    rest = [task for task in old if task not in closed]
+                    sender.send(partial(_reopen, store, run, rest, False, skip, said))
     finally:
         store.leave(sender.process)
     return Reopened(tuple(reopened), tuple(superseded))
@@ -78,8 +76,8 @@ def _at_work(reads: Reads, run: int, task: int) -> str:
     row = reads.task(task)
     name = f"task {task}" if row is None or row.key is None else key_text(row.key)
     return (
-        f"nothing of run {run} is tried again: {name} would be made anew, and some of what it made has not ended; wait "
-        f"for that, or end it: run.cancel(task={task}, below=True), and run.resolve(GATE, skip=True) for an open gate"
+        f"run {run} is not tried again: {name} would be made anew, and some of what it made has not ended; wait for "
+        f"that, or end it: run.cancel(task={task}, below=True), and run.resolve(GATE, skip=True) for an open gate"
     )
 
 
