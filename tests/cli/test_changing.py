@@ -48,8 +48,10 @@ def test_retry_begins_again_with_what_failed(desk: Desk) -> None:
 def test_retry_takes_the_quarantined_or_some_by_name(desk: Desk) -> None:
     run = failed_run(desk)
     ids = desk.ids(run)
-    assert desk.json("retry", "walk", "--quarantined") == [{"run": run, "reopened": 1, "superseded": []}]
-    assert desk.json("retry", "walk", str(ids[4]), str(ids[3])) == [{"run": run, "reopened": 1, "superseded": []}]
+    assert desk.json("retry", "walk", "--quarantined") == [{"run": run, "reopened": 1, "superseded": [], "replaced": 0}]
+    assert desk.json("retry", "walk", str(ids[4]), str(ids[3])) == [
+        {"run": run, "reopened": 1, "superseded": [], "replaced": 0}
+    ]
     assert [desk.house.ended(task) for task in ids[3:]] == [None, None]
     nobody_is_left(desk)
 
@@ -57,7 +59,7 @@ def test_retry_takes_the_quarantined_or_some_by_name(desk: Desk) -> None:
 def test_retry_takes_up_what_was_cancelled(desk: Desk) -> None:
     run = desk.house.run(desk.house.tasks(3), name="walk")
     desk.house.store.cancel(run, said=Said("enough"))
-    assert desk.json("retry", "walk", "--failed") == [{"run": run, "reopened": 0, "superseded": []}]
+    assert desk.json("retry", "walk", "--failed") == [{"run": run, "reopened": 0, "superseded": [], "replaced": 0}]
     assert "3 tasks of walk begin again" in desk.out("retry", "walk", "--cancelled")
     assert desk.house.finish(run).state is RunState.DONE
 

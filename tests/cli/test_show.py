@@ -237,7 +237,7 @@ def test_retry_takes_a_node_by_its_id(desk: Desk, engine: Engine) -> None:
     broken.clear()
     assert engine.run(dag.of(), name="chain", threads=0).id == run.id
     # Both the node and the task that closes the run.
-    assert desk.json("retry", "chain", "17") == [{"run": run.id, "reopened": 2, "superseded": []}]
+    assert desk.json("retry", "chain", "17") == [{"run": run.id, "reopened": 2, "superseded": [], "replaced": 0}]
 
 
 def test_retry_of_a_map_takes_those_of_its_items_that_were_not_done(desk: Desk, engine: Engine) -> None:

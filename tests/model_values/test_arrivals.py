@@ -104,6 +104,7 @@ def test_a_large_join_of_which_only_some_parts_are_here_knows_how_all_ended(ends
     )
     assert join.ends.all == len(ends) + 3
     assert join.ends.failed == 1 + sum(status in (Status.FAILED, Status.QUARANTINED) for status in ends)
+    assert join.ends.cancelled == sum(status in (Status.CANCELLED, Status.REPLACED) for status in ends)
 
 
 def test_a_join_that_is_set_back_fires_again_as_a_new_instance() -> None:

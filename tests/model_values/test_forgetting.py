@@ -93,6 +93,7 @@ def test_how_long_tasks_stay_may_differ_by_kind_and_by_how_they_ended() -> None:
         Status.QUARANTINED: 20,
         Status.CANCELLED: 40,
         Status.SKIPPED: 40,
+        Status.REPLACED: 40,
     }
     assert cutoffs.of("report", Status.DONE) == 10
     assert {cutoffs.of("unknown", status) for status in ENDS} == {0}

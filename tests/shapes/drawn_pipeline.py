@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from ramify import Fatal, Route, Steps, Stream, Tasks, current, steps
-from ramify.model.event import Status, fold
+from ramify.model.event import Status
 from ramify.model.key import key_text
 from ramify.model.run import RunState
 from ramify.model.task import is_own
@@ -254,21 +254,27 @@ def carried_out(drawing: Drawing, value: int) -> Expected:
 
 
 def complaints(store: Store, run: int, drawing: Drawing, value: int) -> list[str]:
-    """What is wrong with a run of a drawing that has ended."""
+    """What is wrong with a run of a drawing that has ended, perhaps after retries."""
     return [*oracle.check(store), *_differences(store, run, carried_out(drawing, value))]
 
 
 def _differences(store: Store, run: int, expected: Expected) -> Iterator[str]:
+    """Each life of a task ended once, what was replaced does not count, and each key means one task."""
     state = RunState.HALTED if expected.failed else RunState.DONE
     if (found := store.reads.run(run).state) is not state:
         yield f"the run is {found.value}, not {state.value}"
     seen = set()
     for row in every(lambda after: store.reads.tasks(run, after=after)):
         key, events = key_text(row.key) or "", store.reads.events(row.id, row.id)
-        if sum(event.status.is_end for event in events) != 1:
+        if events[-1].status is Status.REPLACED:
+            continue
+        lives = 1 + sum(event.status is Status.REOPENED for event in events)
+        if sum(event.status.is_end for event in events) != lives:
             yield f"{key} ended {[event.status.name for event in events]}"
         if is_own(row.kind):
             continue
+        if key in seen:
+            yield f"{key} ({row.id}) counts beside another task"
         seen.add(key)
         how = Status.FAILED if key in expected.failed else Status.DONE if key in expected.results else Status.SKIPPED
         if events[-1].status is not how:
@@ -279,38 +285,6 @@ def _differences(store: Store, run: int, expected: Expected) -> Iterator[str]:
             yield f"{key} gave {got}, not {due}"
     if lost := sorted({*expected.results, *expected.failed} - seen):
         yield f"{lost} are lost"
-
-
-def complaints_after_retries(store: Store, run: int, drawing: Drawing, value: int) -> list[str]:
-    """The same for one of which steps were tried again: each key means its youngest task, and no other one counts."""
-    expected = carried_out(drawing, value)
-    found = oracle.check(store)
-    state = RunState.HALTED if expected.failed else RunState.DONE
-    if (now := store.reads.run(run).state) is not state:
-        found.append(f"the run is {now.value}, not {state.value}")
-    youngest: dict[str, int] = {}
-    ends: dict[int, Status | None] = {}
-    for row in every(lambda after: store.reads.tasks(run, after=after)):
-        key, events = key_text(row.key) or "", store.reads.events(row.id, row.id)
-        lives = 1 + sum(event.status is Status.REOPENED for event in events)
-        if sum(event.status.is_end for event in events) != lives:
-            found.append(f"{key} ended {[event.status.name for event in events]}")
-        if is_own(row.kind):
-            continue
-        ends[row.id] = fold(events).ended
-        for old in {youngest.get(key, row.id), row.id} - {max(youngest.get(key, 0), row.id)}:
-            if ends[old] is not Status.SKIPPED:
-                found.append(f"{key} ({old}) has ended as {ends[old]}, and was made again")
-        youngest[key] = max(youngest.get(key, 0), row.id)
-        if ends[row.id] is Status.DONE and msgspec.json.decode(events[-1].value or b"") != _stored(
-            row.kind, expected.results.get(key, -1)
-        ):
-            found.append(f"{key} gave {events[-1].value!r}")
-    for key, task in youngest.items():
-        how = Status.FAILED if key in expected.failed else Status.DONE if key in expected.results else Status.SKIPPED
-        if ends[task] is not how:
-            found.append(f"{key} ended as {ends[task]}, not {how.name}")
-    return found + [f"{key} is lost" for key in {*expected.results, *expected.failed} - youngest.keys()]
 
 
 def _stored(kind: str, number: int) -> Any:

@@ -107,12 +107,13 @@ def test_a_retried_item_takes_along_all_that_follows_it(here: Engine) -> None:
 
 def test_a_retried_node_runs_again_and_so_does_what_follows_it(here: Engine) -> None:
     run = here.run(dag.of(), name="r")
-    before = run.counts.done
+    before = run.counts
     for node in ("numbers", "tens", "total"):
         run.retry(node)
         assert here.run(dag.of(), name="r").state is RunState.DONE
         assert run["words"].result == "120 in all"
-    assert run.counts.done > before  # maps that are made again have items of their own
+    assert (run.counts.done, run.counts.added) == (before.done, before.added)
+    assert run.counts.replaced == 16
 
 
 def test_a_map_that_is_tried_again_takes_those_of_its_items_that_were_not_done(here: Engine) -> None:

@@ -468,8 +468,9 @@ def test_what_a_map_made_no_longer_counts_when_it_is_made_anew(
     run.retry("map")
     run = both.run(dag.of(), name="x")
     assert (run.state, run["sum"].result, sorted(run.results(number))) == (RunState.DONE, 9, [4, 5])
-    # What was made before, and what gathered it when an item had failed.
-    assert (run.counts.done, run.counts.skipped) == (8, 3 + 2 + 1)
+    # Two items, what gathers them, and the four nodes; replaced are three and two items with what gathered them.
+    counts = run.counts
+    assert (counts.added, counts.done, counts.skipped, counts.replaced) == (7, 7, 0, 3 + 1 + 2 + 1)
     assert oracle.check(both._inside.store) == []
 
 

@@ -26,6 +26,7 @@ from ramify import (
     current,
     steps,
 )
+from ramify.inspect.history import UnknownTask
 from ramify.testing import oracle, using
 from tests.shapes.dags import states
 
@@ -508,18 +509,16 @@ def test_a_result_that_is_given_by_hand_is_what_branches_are_made_of(both: Engin
     assert (done.state, sorted(done.results(more))) == (RunState.DONE, [11, 21])
 
 
-def test_a_step_is_not_tried_again_while_branches_behind_it_are_open(both: Engine) -> None:
+def test_open_branches_are_replaced_when_a_step_before_them_is_tried_again(both: Engine) -> None:
     written = steps(many).expand(steps(one).gate("ok", str).chain(answered)).collapse(listed)
     with using(both) as bench:
         begun = both.start(both.pipeline("p", written).of(2), name="r")
         bench.drain()
-        with pytest.raises(ConfigError, match="one would be made anew, and some of what it made has not ended; wait"):
-            begun.retry("many")
-        assert (CALLS["many"], begun["many"].state) == (1, "done")
         begun.answer("one[0].ok", "yes")
-        begun.resolve("one[1].ok", skip=True)
-        bench.drain()
-        begun.retry("many")
+        (old,) = bench.gates(begun)
+        assert begun.retry("many").replaced == 9, "two branches of four tasks, and what gathers them"
+        with pytest.raises(UnknownTask, match=r"run 1 has no task with the key 'one\[1\].ok'"):
+            begun.answer(old, "late")
         bench.drain()
         for branch in range(2):
             begun.answer(f"one[{branch}].ok", "again")

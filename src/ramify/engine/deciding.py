@@ -13,6 +13,7 @@ from functools import partial
 
 import msgspec
 
+from ramify.engine.keyed import check_in_place
 from ramify.engine.reopening import reopen
 from ramify.model.decision import Said
 from ramify.model.event import Status
@@ -73,6 +74,7 @@ def resolve(
     before = until_answered(lambda: store.reads.history(task))
     said = Said(reason, person() if by is None else by, life=before.life)
     if before.ended is not None:
+        check_in_place(store.reads, [task])
         mark = Mark(run, Scope.TASK, task, status, said.reason, value, said.by)
         # What was skipped because of it, or ran without it, is tried once more.
         opened = reopen(store, run, [task], said, mark)

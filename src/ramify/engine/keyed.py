@@ -15,14 +15,12 @@ import msgspec
 
 from ramify.engine.given import check_task
 from ramify.engine.reading import Members, Reading
-from ramify.engine.reopening import MADE_ANEW
 from ramify.errors import ConfigError
 from ramify.inspect.history import UnknownTask
 from ramify.kernel.stream import Stream
 from ramify.model.event import Status
 from ramify.model.gate import GATE
 from ramify.model.key import key_bytes, key_text
-from ramify.model.mark import reason_text
 from ramify.model.outcome import TaskError
 from ramify.model.policy import SECOND
 from ramify.model.segment import SegmentState
@@ -44,7 +42,8 @@ _LIVE = {
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """Where one task stands: waiting, ready, running, or ended as done, failed, skipped, cancelled or quarantined.
+    """Where one task stands: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
+    replaced.
 
     The result of a map is a `Stream` of those of its items. `attempts` are those of its present life. `duration` is how
     long the last one took, in seconds; one that took less than a millisecond counts as 0.
@@ -64,23 +63,17 @@ def task_with(reads: Reads, run: int, key: object) -> int:
     """The task of a run with this key; UnknownTask when there is none, ConfigError when there are several."""
     if not isinstance(key, str) or not key:
         raise ConfigError(f"run[{key!r}]: give the key of a task: of a DAG, the id of a node")
-    found = _with_key(reads, run, key)
-    if not found and (item := _ITEM.fullmatch(key)) is not None:
+    found, item = _with_key(reads, run, key), _ITEM.fullmatch(key)
+    if not found and item is not None:
         found = _items(reads, run, item[1], int(item[2]))
     if not found:
-        raise UnknownTask(f"run {run} has no task with the key {key!r}; {_nearest(reads, run, key)}")
-    if len(found) > 1 and not all(_is_made_by_us(reads, task) for task in found):
+        hint = None if item is None else _item_hint(reads, run, item[1])
+        raise UnknownTask(f"run {run} has no task with the key {key!r}; {hint or _nearest(reads, run, key)}")
+    if len(found) > 1:
         raise ConfigError(
             f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …); give an id"
         )
-    # What a map or a branch of ours has made again has taken the place of what it made before.
-    return max(found)
-
-
-def _is_made_by_us(reads: Reads, task: int) -> bool:
-    row = reads.task(task)
-    maker = None if row is None or row.parent is None else reads.task(row.parent)
-    return maker is not None and is_own(maker.kind)
+    return found[0]
 
 
 def id_of(reads: Reads, run: int, task: int | str) -> int:
@@ -95,6 +88,17 @@ def ids_to_retry(reads: Reads, run: int, tasks: Sequence[int | str]) -> tuple[in
     """What trying these again means."""
     named = (tasks_to_retry(reads, run, task) if isinstance(task, str) else [id_of(reads, run, task)] for task in tasks)
     return tuple(chain.from_iterable(named))
+
+
+def check_in_place(reads: Reads, tasks: Sequence[int]) -> None:
+    """Refuse tasks that were replaced: ConfigError says what to name instead."""
+    for task, standing in reads.standings(tasks).items():
+        if standing.ended is Status.REPLACED:
+            key = key_text(standing.row.key)
+            named = "its node or item by name, such as load[0]" if key is None else repr(key)
+            raise ConfigError(
+                f"task {task} was replaced: what made it was tried again and made others in its stead. Name {named}"
+            )
 
 
 def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:
@@ -117,26 +121,25 @@ def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:
 
 
 def _not_done(reads: Reads, made_by: Row) -> Iterator[int]:
-    for status in (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED):
-        after, more = 0, True
-        while more:
-            page = reads.results(made_by.run, status=status, after=after)
-            for ended in page.rows:
-                row = None if reason_text(ended.value) == MADE_ANEW else reads.task(ended.task)
-                if row is not None and not is_own(row.kind) and _is_item(reads, row, made_by.id, status):
-                    yield ended.task
-            after, more = page.after, page.more
+    """Items of a map that were not done, and what halted inside of its branches, however deep."""
+    known: dict[int | None, bool] = {None: False, made_by.id: True}
 
+    def is_inside(task: int | None) -> bool:
+        if task not in known:
+            maker = None if task is None else reads.task(task)
+            known[task] = maker is not None and is_own(maker.kind) and is_inside(maker.parent)
+        return known[task]
 
-def _is_item(reads: Reads, row: Row, map: int, status: Status) -> bool:
-    """Whether a task that ended like this is an item of a map, or halted inside of a branch of it, however deep."""
-    parent = row.parent
-    if parent == map:
-        return True
-    while status is not Status.SKIPPED and parent is not None and parent != map:
-        maker = reads.task(parent)
-        parent = maker.parent if maker is not None and is_own(maker.kind) else None
-    return status is not Status.SKIPPED and parent is not None
+    for kind, counters in reads.counts(made_by.run).items():
+        for status in (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED):
+            after, more = 0, bool(counters.get(status)) and not is_own(kind)
+            while more:
+                page = reads.results(made_by.run, kind=kind, status=status, after=after)
+                for task, standing in reads.standings([ended.task for ended in page.rows]).items():
+                    parent = standing.row.parent
+                    if parent == made_by.id or (status is not Status.SKIPPED and is_inside(parent)):
+                        yield task
+                after, more = page.after, page.more
 
 
 def state_of(reading: Reading, run: int, key: str) -> TaskState:
@@ -191,7 +194,19 @@ def _items(reads: Reads, run: int, of: str, at: int) -> list[int]:
     return [task for slot, task in members if slot == at]
 
 
+def _item_hint(reads: Reads, run: int, of: str) -> str | None:
+    """How many items a map has; None when there is no such map."""
+    gathering = _with_key(reads, run, f"{of}[]")
+    if not gathering:
+        maps = [task for kind in MAPS for task in reads.find_tasks(run, kind, key_bytes(of))]
+        return f"{of} has made no items" if maps else None
+    join = reads.joins(run, after=gathering[-1] - 1, limit=1).rows[0]
+    return f"{of} has {join.needs:,} items, {of}[0] to {of}[{join.needs - 1}]" if join.needs else f"{of} has no items"
+
+
 def _nearest(reads: Reads, run: int, key: str) -> str:
-    keys = [text for row in reads.tasks(run, limit=_LOOKED_AT).rows if (text := key_text(row.key)) is not None]
+    rows = [row for row in reads.tasks(run, limit=_LOOKED_AT).rows if row.key is not None]
+    ends = reads.standings([row.id for row in rows if not (is_own(row.kind) and row.parent is not None)])
+    keys = [key_text(each.row.key) or "" for each in ends.values() if each.ended is not Status.REPLACED]
     near = difflib.get_close_matches(key, keys, 1)
     return f"did you mean {near[0]!r}?" if near else "`ramify tasks RUN` lists its tasks"

@@ -24,6 +24,7 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.settings import LaunchedRuns
 from ramify.kernel.surroundings import Definition, Ending, Origin
 from ramify.model.codec.wire import tree_in
+from ramify.model.decision import Said
 from ramify.model.event import Event, Status
 from ramify.model.join import GATHERED
 from ramify.model.key import key_bytes, key_text
@@ -34,7 +35,7 @@ from ramify.shapes.dag.own import GATHER
 from ramify.shapes.dag.trigger import TRIGGER
 from ramify.shapes.dataset import note
 from ramify.shapes.pipeline.own import WAY
-from ramify.shapes.start import Ask, begin_once, launch_digest
+from ramify.shapes.start import Ask, begin_once, is_launched_from, launch_digest
 from ramify.shapes.table import plan_of
 from ramify.store.reads import Reads
 
@@ -67,20 +68,41 @@ class Others:
         """
         store = self._inside.store
         shape, plan = plan_of(root)
-        launched = launch_digest(origin.task, origin.given)
+        launched = launch_digest(origin.place, origin.given)
         ask = Ask(shape, plan, name=name, order=plan.order, stays=False, launched=launched)
         events = store.reads.events(origin.task, origin.task) if origin.life > 1 else ()
         succeeded, reopened = _reopenings(events)
         began = Commits(store.reads).when(reopened) or 0
+        made = self._made_after(origin.parent)
+        if made:
+            self._cancel_older(name, origin.place, made)
 
         def is_over(run: StoredRun) -> bool:
             # What ended in its present life is told to whoever waits for it, and not tried again.
             is_past = run.ended is not None and run.state is not RunState.DONE and run.ended < began
             return is_past and not self._revived(run, events[-1].task)
 
-        run = begin_once(store, ask, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER), succeeded, is_over)
+        run = begin_once(
+            store, ask, lambda many: self._inside.reserve_ids(many, younger=IN_ORDER), max(succeeded, made), is_over
+        )
         self._launched.add(run)
         return run
+
+    def _made_after(self, maker: int | None) -> int:
+        """The last commit in which one of its makers was reopened, for a task that was made after that; 0 for none."""
+        reads, seq = self._inside.store.reads, 0
+        while maker is not None:
+            seq = max(seq, _reopenings(reads.events(maker, maker))[1])
+            row = reads.task(maker)
+            maker = None if row is None else row.parent
+        return seq
+
+    def _cancel_older(self, name: str, place: str, made: int) -> None:
+        """Cancel what a task that was replaced has launched from the same place, if that goes on."""
+        store = self._inside.store
+        old = store.reads.find_run(name)
+        if old is not None and not old.state.is_end and old.since < made and is_launched_from(old, place):
+            store.cancel(old.id, said=Said(f"{place} was made anew", after=old.decisions))
 
     def _revived(self, run: StoredRun, task: int) -> bool:
         """Try again what failed in a run, for a task that waits for it; whether there is such a thing."""
@@ -224,13 +246,24 @@ def _is_on_another_way(reads: Reads, row: Row) -> bool:
 def _heir(reads: Reads, row: Row) -> Row:
     """The task that a task goes on with, and that one, and so on; itself when there is none."""
     while True:
-        # A continuation has its id before those that it waits for.
-        children = {child.id: child for child in reads.children(row.id).rows}
+        children = {child.id: child for child in _newest(reads, row)}
         joins = reads.joins(row.run, after=min(children) - 1, limit=len(children)).rows if children else ()
         heir = next((children[join.id] for join in joins if join.id in children), None)
         if heir is None:
             return row
         row = heir
+
+
+def _newest(reads: Reads, row: Row) -> Sequence[Row]:
+    """The first children of a task that were not replaced. A continuation has its id before those it waits for."""
+    after, more = 0, True
+    while more:
+        page = reads.children(row.id, after=after)
+        ends = reads.standings([child.id for child in page.rows])
+        if found := [child for child in page.rows if ends[child.id].ended is not Status.REPLACED]:
+            return found
+        after, more = page.after, page.more
+    return ()
 
 
 def _named(reads: Reads, row: Row) -> str:

@@ -96,6 +96,8 @@ class Reading:
         if status is Status.CANCELLED and value is None:
             # It went with its run, and has no event of its own.
             failure = Failure(status.name.title(), self.reads.run(row.run).reason or "")
+        elif status is Status.REPLACED:
+            failure = Failure("Replaced", "what made it makes others in its stead")
         elif status in (Status.CANCELLED, Status.SKIPPED):
             failure = Failure(status.name.title(), reason_text(value))
         else:
@@ -128,11 +130,14 @@ class Reading:
         return [self.result(name, event.value) for event, name in found], came
 
     def tail_events(self, run: int, kind: str | None, after: int) -> tuple[list[tuple[Event, str]], int]:
-        """The same as stored: what ended well, each with its kind, by task."""
+        """The same as stored: what ended well and was not replaced since, each with its kind, by task."""
         tail = self.reads.tail(after, limit=COMMITS)
         names = set(self.kinds(run, kind))
         done = sorted((e for e in tail.events if e.status is Status.DONE), key=lambda e: e.task)
         found = [(event, name) for event, owner, name in self._placed(done) if owner == run and name in names]
+        if any(counters.get(Status.REPLACED) for counters in self.reads.counts(run).values()):
+            ends = self.reads.standings([event.task for event, _ in found])
+            found = [each for each in found if ends[each[0].task].ended is not Status.REPLACED]
         return found, tail.after
 
     def _placed(self, events: Sequence[Event]) -> Iterator[tuple[Event, int, str]]:
@@ -216,7 +221,9 @@ class Members:
         found: dict[int, tuple[Status | None, bytes | None]] = {}
         for stretch in stretches(tasks):
             for event in self._reads.events(stretch[0], stretch[-1]):
-                found[event.task] = (event.status, event.value)
+                # One that was replaced since counts here as it ended.
+                if event.status is not Status.REPLACED:
+                    found[event.task] = (event.status, event.value)
         return found
 
 

@@ -1,12 +1,10 @@
 """New lives for ended tasks of a run and for all that follows them: what `retry` and `resolve` have in common.
 
 Promises: each page is sent under the numbers of a brief process of its own, so that a lost answer is asked for again,
-and not guessed. Where a map is made anew, what it made before no longer counts: those tasks begin a life that ends as
-skipped, so that neither their failures nor their results are taken for those of now. Nothing is reopened while some of
-that is still at work.
+and not guessed. A map or branch that begins a new life has a new edition: the store replaces the old one in the same
+transaction. Runs that the old one launched are cancelled here, or by the new one when it launches the next generation.
 
-A crash in between, or a refusal, leaves some pages done and the others as they were. A crash may also leave what was
-made before the last one, which then still counts: what failed of it can be resolved as skipped.
+A crash in between, or a refusal, leaves some pages done and the others as they were.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
 from ramify.errors import ConfigError
 from ramify.kernel.sender import Sender
@@ -23,15 +21,15 @@ from ramify.kernel.signals import Signals
 from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.key import key_text
-from ramify.model.mark import Mark, Scope
+from ramify.model.mark import Mark
 from ramify.model.process import Stamp
 from ramify.model.reopening import REOPEN_LIMIT
-from ramify.model.task import is_own
+from ramify.model.run import RunState, StoredRun
+from ramify.shapes.launch import launched_heads, place_of
+from ramify.shapes.pipeline.own import CHILD
+from ramify.shapes.start import is_launched_from, until_answered
 from ramify.store.contract import Reopened, Store
-from ramify.store.reads import PAGE_LIMIT, Reads
-
-#: Why what a map had made before it was made anew counts as skipped: such tasks are no items of it any more.
-MADE_ANEW = "what made it has made others in its stead"
+from ramify.store.reads import Reads
 
 
 def reopen(store: Store, run: int, tasks: Iterable[int], said: Said, settle: Mark | None = None) -> Reopened:
@@ -40,30 +38,27 @@ def reopen(store: Store, run: int, tasks: Iterable[int], said: Said, settle: Mar
     sender.enter()
     reopened: set[int] = set()
     superseded: list[tuple[int, int]] = []
-    skip = Mark(run, Scope.TASK, None, Status.SKIPPED, MADE_ANEW, by=said.by)
+    makers: list[int] = []
+    replaced = 0
     try:
         # One that was taken along with others may have ended again by now.
         for page in _pages((task for task in tasks if task not in reopened), REOPEN_LIMIT):
-            answer = sender.send(partial(_reopen, store, run, page, True, settle, said))
-            if answer.unfinished:
-                raise ConfigError(_at_work(store.reads, run, answer.unfinished[0][0]))
+            answer = sender.send(partial(_reopen, store, run, page, settle, said))
+            if answer.held is not None:
+                raise ConfigError(_at_work(store.reads, run, answer.held))
             reopened.update(answer.tasks)
             superseded += answer.superseded
-            # CRASH: what was made before still counts -> `resolve(..., skip=True)` of what failed of it.
-            for old in _pages(_made_before(store.reads, answer.disowned), REOPEN_LIMIT):
-                ended = sender.send(partial(_reopen, store, run, old, False, skip, said))
-                if closed := {task for task, _ in ended.unfinished}:
-                    rest = [task for task in old if task not in closed]
-                    sender.send(partial(_reopen, store, run, rest, False, skip, said))
+            makers += answer.makers
+            replaced += answer.replaced
     finally:
         store.leave(sender.process)
-    return Reopened(tuple(reopened), tuple(superseded))
+        # CRASH: runs that old items launched go on -> the new ones cancel them when they launch their own.
+        _cancel_launched(store, run, makers)
+    return Reopened(tuple(reopened), tuple(superseded), makers=tuple(makers), replaced=replaced)
 
 
-def _reopen(
-    store: Store, run: int, page: list[int], following: bool, settle: Mark | None, said: Said, stamp: Stamp
-) -> Reopened:
-    return store.reopen(stamp, run, page, following=following, settle=settle, said=said)
+def _reopen(store: Store, run: int, page: list[int], settle: Mark | None, said: Said, stamp: Stamp) -> Reopened:
+    return store.reopen(stamp, run, page, following=True, settle=settle, said=said)
 
 
 def _pages(tasks: Iterable[int], size: int) -> Iterator[list[int]]:
@@ -74,52 +69,38 @@ def _pages(tasks: Iterable[int], size: int) -> Iterator[list[int]]:
 
 def _at_work(reads: Reads, run: int, task: int) -> str:
     row = reads.task(task)
-    name = f"task {task}" if row is None or row.key is None else key_text(row.key)
+    name = f"task {task}" if row is None or row.key is None else f"{key_text(row.key)} (task {task})"
     return (
-        f"run {run} is not tried again: {name} would be made anew, and some of what it made has not ended; wait for "
-        f"that, or end it: run.cancel(task={task}, below=True), and run.resolve(GATE, skip=True) for an open gate"
+        f"run {run} is not tried again: {name} would be replaced, and a worker has it at the moment. Wait for it, or "
+        f"end it first: run.cancel(task={task})"
     )
 
 
-def _made_before(reads: Reads, heirs: Iterable[int]) -> Iterator[int]:
-    """What maps made that these gathered for them, with those of ours that did not end well."""
-    for heir in heirs:
-        row = reads.task(heir)
-        # A fork of a user's task is theirs: what it calls may have keys, and is not made anew then.
-        if row is not None and row.parent is not None and is_own(row.kind):
-            tops = (_made_by(reads, row.parent, task) for task in _members(reads, heir))
-            yield from _below(reads, chain((heir,), tops))
+def _cancel_launched(store: Store, run: int, makers: Iterable[int]) -> None:
+    """Cancel what tasks that were replaced have launched: runs whose names follow from theirs, and that are older."""
+    reads = store.reads
+    if not makers or CHILD not in reads.counts(run):
+        return
+    launcher = reads.run(run)
+    for maker in makers:
+        row = reads.task(maker)
+        if row is None or row.key is None:
+            continue
+        key = f"{key_text(row.key)}".replace("#", "+")
+        began = max(event.seq for event in reads.events(maker, maker) if event.status is Status.REOPENED)
+        for head in launched_heads(launcher.id, launcher.name, launcher.generation):
+            for old in _unfinished(reads, f"{head}/{key}["):
+                place = place_of(run, (old.name or "").removeprefix(f"{head}/"))
+                if old.since < began and is_launched_from(old, place):
+                    said = Said(f"{key} of run {run} was made anew", after=old.decisions)
+                    until_answered(partial(store.cancel, old.id, said=said))
 
 
-def _made_by(reads: Reads, maker: int, task: int) -> int:
-    """What a task made from which another comes: a branch is a member of its gathering by its last step."""
-    row = reads.task(task)
-    while row is not None and row.parent is not None and row.parent != maker:
-        row = reads.task(row.parent)
-    return task if row is None else row.id
-
-
-def _below(reads: Reads, tasks: Iterable[int]) -> Iterator[int]:
-    for page in _pages(tasks, PAGE_LIMIT):
-        for task, standing in reads.standings(page).items():
-            is_ours = is_own(standing.row.kind)
-            if is_ours:
-                yield from _below(reads, _children(reads, task))
-            if standing.ended is not None and not (is_ours and standing.ended in (Status.DONE, Status.SKIPPED)):
-                yield task
-
-
-def _members(reads: Reads, join: int) -> Iterator[int]:
-    after, more = -1, True
-    while more:
-        page = reads.members(join, after=after)
-        yield from (task for _, task in page.rows)
-        after, more = page.after, page.more
-
-
-def _children(reads: Reads, task: int) -> Iterator[int]:
-    after, more = 0, True
-    while more:
-        page = reads.children(task, after=after)
-        yield from (row.id for row in page.rows)
-        after, more = page.after, page.more
+def _unfinished(reads: Reads, prefix: str) -> Iterator[StoredRun]:
+    """Runs whose names begin like this and that have not ended."""
+    for state in (RunState.OPEN, RunState.PAUSED):
+        after, more = 0, True
+        while more:
+            page = reads.runs(state=state, prefix=prefix, after=after)
+            yield from page.rows
+            after, more = page.after, page.more

@@ -1,9 +1,9 @@
 """Trying ended tasks again: which ones, in which pages, and under whose name.
 
 Promises: each chosen task begins one new life, and with it all that waited for it: a continuation runs again once its
-members have. How that is sent, and what becomes of what they had made before, is told in `reopening.py`.
+members have. `reopening.py` sends it, and says what becomes of what they had made before.
 
-A crash in between leaves some pages done and the others as they were; the same call goes on with the rest.
+A crash in between leaves some pages done and the others as they were; the same call continues with the rest.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from ramify.engine.keyed import check_in_place
 from ramify.engine.reading import Reading, closing_tasks
 from ramify.engine.reopening import reopen
 from ramify.errors import ConfigError
@@ -23,16 +24,20 @@ from ramify.store.here import person
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """What a retry did: how many tasks begin a new life, and those whose key another task has taken since."""
+    """What a retry did: how many tasks begin a new life, those whose key another task has taken since, and how many
+    tasks were replaced, because what made them makes others.
+    """
 
     tasks: int = 0
     superseded: tuple[tuple[int, int], ...] = ()
+    replaced: int = 0
 
 
 def retry(
     store: Store, reading: Reading, run: int, chosen: TasksToRetry, reason: str, by: str | None = None
 ) -> Retried:
     """Begin new lives for the chosen tasks of a run."""
+    check_in_place(store.reads, chosen.tasks)
     said = Said(reason, person() if by is None else by)
     answer = reopen(store, run, chosen.of(reading, run), said)
     reopened, superseded = answer.tasks, answer.superseded
@@ -45,7 +50,7 @@ def retry(
             f"nothing of run {run} failed, so there is nothing to try again; name its steps, or take what was "
             "cancelled as well (cancelled=True, --cancelled)"
         )
-    return Retried(len(reopened), superseded)
+    return Retried(len(reopened), superseded, answer.replaced)
 
 
 class TasksToRetry(msgspec.Struct, frozen=True):

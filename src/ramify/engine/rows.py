@@ -4,7 +4,8 @@ Rows come in the order of the log: commit by commit, and by task within one. A c
 small text. Because commits are only ever added at the end, reading on after a cursor misses nothing and repeats
 nothing, whether the run is open, has ended, or was opened again meanwhile.
 
-A task that was run again after it had succeeded has a row for each success, the newer one later.
+A task that was run again after it had succeeded has a row for each success, the newer one later. A task that was
+replaced has none from then on.
 """
 
 from __future__ import annotations

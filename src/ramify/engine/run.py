@@ -370,7 +370,9 @@ class Run(Generic[R_co]):
         """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
 
         Of a pipeline or a DAG, what was quarantined is tried again with what failed unless `quarantined=False`, because
-        it halts the run just the same. Of a map of a DAG these are its items that were not done, or all when they were.
+        it halts the run just the same. Of a map these are its items that were not done. A map whose items were all done
+        makes them anew, and so does a map behind a task that is tried again: what it made before is replaced, counts no
+        more and cannot be brought back. ConfigError while a worker has one of those.
         A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well,
         and so is one that waited for that.
         A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.

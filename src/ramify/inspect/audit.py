@@ -205,11 +205,12 @@ class _Piece:
 
 
 def _ends_twice(events: Sequence[Event]) -> bool:
-    ended = False
+    ended: Status | None = None
     for event in events:
-        if ended and event.status is not Status.REOPENED:
+        may_follow = ended is not Status.REPLACED and event.status in (Status.REOPENED, Status.REPLACED)
+        if ended is not None and not may_follow:
             return True
-        ended = event.status.is_end
+        ended = event.status if event.status.is_end else None
     return False
 
 

@@ -107,6 +107,8 @@ def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
             return "opened again" + because(event.value)
         case Status.DECIDED:
             return "decided" + because(event.value)
+        case Status.REPLACED:
+            return "replaced: what made it makes others in its stead"
         case Status.OUTRUN:
             return "came too late with a value of the context" + _outrun(event.value)
 

@@ -45,7 +45,10 @@ class Phase(StrEnum):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many tasks were added and how they ended; `retries` and `deferrals` count attempts, not tasks."""
+    """How many tasks there are and how they ended; `retries` and `deferrals` count attempts, not tasks.
+
+    Tasks that were `replaced`, because what made them has made others, count as nothing else.
+    """
 
     added: int = 0
     done: int = 0
@@ -56,6 +59,7 @@ class Counts(msgspec.Struct, frozen=True):
     retries: int = 0
     deferrals: int = 0
     duplicates: int = 0
+    replaced: int = 0
 
     @property
     def ended(self) -> int:
@@ -75,13 +79,13 @@ class Counts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, counters: Mapping[int, int]) -> Counts:
         """From the counters of one kind."""
-        ends = [counters.get(status, 0) for status in ENDS]
+        *ends, replaced = (counters.get(status, 0) for status in ENDS)
         rest = [counters.get(what, 0) for what in (Status.RETRYING, Status.DEFERRED, Tally.DUPLICATE)]
-        return cls(counters.get(Tally.ADDED, 0), *ends, *rest)
+        return cls(*[counters.get(Tally.ADDED, 0) - replaced, *ends, *rest, replaced])
 
     def __add__(self, other: Counts) -> Counts:
-        mine, theirs = msgspec.structs.astuple(self), msgspec.structs.astuple(other)
-        return Counts(*(a + b for a, b in zip(mine, theirs, strict=True)))
+        mine, theirs = msgspec.structs.asdict(self), msgspec.structs.asdict(other)
+        return Counts(**{name: value + theirs[name] for name, value in mine.items()})
 
 
 class RunStatus(msgspec.Struct, frozen=True):

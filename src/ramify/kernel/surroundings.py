@@ -87,11 +87,16 @@ class Ending(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Who launches a run: the task, in which of its lives, and what it gives."""
+    """Who launches a run: the task, in which of its lives, what it gives, and what made the task.
+
+    `place` tells it from others that may launch runs: a task that takes the place of another one has the same.
+    """
 
     task: int
     life: int
     given: object
+    place: str
+    parent: int | None = None
 
 
 class OtherRuns(Protocol):

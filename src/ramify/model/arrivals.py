@@ -55,7 +55,7 @@ class Bits(msgspec.Struct, gc=False):
                     pass
                 case Status.SKIPPED:
                     self.skipped |= bit
-                case Status.CANCELLED:
+                case Status.CANCELLED | Status.REPLACED:
                     self.cancelled |= bit
                 case _:
                     self.failed |= bit

@@ -96,7 +96,9 @@ def check_part(part: Part) -> Part:
     if not isinstance(part.tasks, range) and len(set(part.tasks)) != count:
         raise BadPayload("a task appears twice in one part; a task has one outcome per commit")
     if not _statuses(part).isdisjoint(UNREPORTED):
-        raise BadPayload("REOPENED, DECIDED and OUTRUN are written by stores themselves; a part does not bring them")
+        raise BadPayload(
+            "REOPENED, DECIDED, OUTRUN and REPLACED are written by stores themselves; a part does not bring them"
+        )
     if (
         part.values is not None
         and (longest := max((len(v) for v in part.values if v is not None), default=0)) > MAX_PAYLOAD

@@ -23,7 +23,8 @@ class Status(IntEnum):
     """What one event says. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
 
     DECIDED tells who decided how the task is to end, and why; the end itself follows. OUTRUN tells of a value that it
-    set in the context of its run: another task was first under that name, and its own end follows.
+    set in the context of its run: another task was first under that name, and its own end follows. REPLACED is an end
+    for good, and may follow another end: what made the task makes others in its stead.
     """
 
     DONE = 1
@@ -36,18 +37,26 @@ class Status(IntEnum):
     REOPENED = 8
     DECIDED = 10
     OUTRUN = 11
+    REPLACED = 12
 
     @property
     def is_end(self) -> bool:
         """True when the task's present life ends with this event."""
-        return self <= Status.QUARANTINED
+        return self <= Status.QUARANTINED or self is Status.REPLACED
 
 
 #: What stores write by themselves, and no process reports.
-UNREPORTED = frozenset({Status.REOPENED, Status.DECIDED, Status.OUTRUN})
+UNREPORTED = frozenset({Status.REOPENED, Status.DECIDED, Status.OUTRUN, Status.REPLACED})
 #: What an attempt comes to.
 ATTEMPTED = frozenset({Status.DONE, Status.FAILED, Status.RETRYING, Status.DEFERRED})
-ENDS = (Status.DONE, Status.FAILED, Status.CANCELLED, Status.SKIPPED, Status.QUARANTINED)
+ENDS = (
+    Status.DONE,
+    Status.FAILED,
+    Status.CANCELLED,
+    Status.SKIPPED,
+    Status.QUARANTINED,
+    Status.REPLACED,
+)
 
 
 class Tally(IntEnum):

@@ -33,7 +33,7 @@ from ramify.model.run import RunState, StoredRun
 #: The most rows one `forget` removes unless told otherwise.
 FORGET_LIMIT = 65_536
 #: The ends of tasks that say nothing against their run.
-_HARMLESS = frozenset({Status.DONE, Status.SKIPPED})
+_HARMLESS = frozenset({Status.DONE, Status.SKIPPED, Status.REPLACED})
 #: A task that never goes: what must not go before it stays.
 NEVER = 0
 

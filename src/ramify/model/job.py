@@ -36,6 +36,7 @@ _ENDS = {
     Status.QUARANTINED: JobState.FAILED,
     Status.CANCELLED: JobState.CANCELLED,
     Status.SKIPPED: JobState.CANCELLED,
+    Status.REPLACED: JobState.CANCELLED,
 }
 
 

@@ -1,50 +1,78 @@
-"""Reopening: which ended tasks begin a new life, and what joins forget because of it.
+"""Reopening: which ended tasks begin a new life, what they replace, and what joins forget because of it.
 
-Pure but for the questions to the store, which are arguments. A join that has not fired forgets a reopened member. One
-that has fired becomes a new instance, and waits again, when its task is reopened with the member; otherwise it is left
-alone, and the late arrival of its member changes nothing. A join without a task is judged by the one its fullness was
-passed on to.
+Pure but for the questions to the store, which are arguments and are asked for many tasks at once. A join that has not
+fired forgets a reopened member. One that has fired becomes a new instance, and waits again, when its task is reopened
+with the member; otherwise it is left alone, and the late arrival of its member changes nothing. A join without a task
+is judged by the one its fullness was passed on to.
 
-A task that has an heir has its place back in its new life, and will name another heir: the old one no longer arrives.
-While that one is unfinished nothing is reopened: what it stands for would be at work twice.
+A task with an heir handed its place on to what it made: its **edition**, down to the last descendant. In a new life it
+takes its place back and makes another edition, so the old one is replaced: its tasks end as REPLACED, whatever they
+were, and nothing brings them back. While a process holds one of them nothing is reopened: its work would be done twice.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from typing import NamedTuple
 
 from ramify.errors import BadPayload
-from ramify.model.arrivals import Standing
+from ramify.model.arrivals import Load, Standing
 from ramify.model.event import Status
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import PART_SLOTS
 from ramify.model.run import StoredRun
 
-#: The most tasks one `reopen` takes; callers go on with the next page.
+#: The most tasks one `reopen` takes; callers continue with the next page.
 REOPEN_LIMIT = 8192
 
-#: The join slots that the end of a task fills.
-Memberships = Callable[[int], Sequence[tuple[int, int]]]
+
+class Candidate(NamedTuple):
+    """A task that may begin a new life: how it ended, who has taken its key since, the join slots that its end fills,
+    and the heirs that arrive there in its stead, each with join and slot.
+    """
+
+    ended: Status | None
+    taken_by: int | None = None
+    slots: Sequence[tuple[int, int]] = ()
+    heirs: Sequence[tuple[int, int, int]] = ()
+
+    @property
+    def begins(self) -> bool:
+        """Whether it begins a new life when it is reopened."""
+        return self.ended not in (None, Status.REPLACED) and self.taken_by is None
 
 
-def check(run: StoredRun, tasks: Sequence[int], run_of: Callable[[int], int | None]) -> None:
-    """Refuse too many tasks, those that are not published tasks of the run, and all of a run that was forgotten."""
-    check_remembered(run)
-    if len(tasks) > REOPEN_LIMIT:
-        raise BadPayload(f"{len(tasks)} tasks to reopen; take at most {REOPEN_LIMIT} at a time")
-    for task in tasks:
-        if run_of(task) != run.id:
-            raise BadPayload(f"task {task} is not a task of run {run.id}")
+@dataclass(frozen=True, slots=True)
+class Edition:
+    """Tasks that some makers have made, as ranges of ids in order; `held` is one that a process holds, if any."""
+
+    ranges: Sequence[tuple[int, int]] = ()
+    held: int | None = None
+
+    def __contains__(self, task: int) -> bool:
+        place = bisect_right(self.ranges, (task, task))
+        return any(first <= task <= last for first, last in self.ranges[max(0, place - 1) : place + 1])
+
+
+def merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges in order, neighbours as one."""
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    return found
 
 
 @dataclass(slots=True)
 class Reopening:
     """Tasks that begin a new life, with how they had ended; those whose key another task has; unfinished join tasks
-    that wait once more; and the joins that changed. `disowned` are heirs with a slot in which they arrive no more,
-    `unfinished` those that keep their task, which comes first, and all others closed.
+    that wait once more; the joins that changed; `disowned` heirs with a slot in which they arrive no more; the makers
+    among the tasks and the edition that is replaced. With an edition that is `held`, nothing else is set.
     """
 
     ended: dict[int, Status] = field(default_factory=dict)
@@ -52,121 +80,116 @@ class Reopening:
     waiting: list[int] = field(default_factory=list)
     changed: dict[int, Standing] = field(default_factory=dict)
     disowned: list[tuple[int, int, int]] = field(default_factory=list)
-    unfinished: list[tuple[int, int]] = field(default_factory=list)
+    makers: tuple[int, ...] = ()
+    edition: Edition = Edition()
 
 
-class ReopeningQuestions:
-    """What has to be asked of the store: `run_of` is the run of a published task, `ending` is how one ended, `retake`
-    gives it its key again or says who has it now, `heirs` are those that arrive in a slot in its stead, `join` is a
-    join with the part in which a slot lies.
+class ReopeningQuestions(NamedTuple):
+    """What has to be asked of the store. `candidates` are those of some tasks that are published tasks of the run;
+    `joins` are joins by id with the parts that are named; `edition` is what some tasks have made that was not replaced.
     """
 
-    def __init__(
-        self,
-        run_of: Callable[[int], int | None],
-        ending: Callable[[int], Status | None],
-        retake: Callable[[int], int | None],
-        memberships: Memberships,
-        heirs: Callable[[int, int, int], Sequence[int]],
-        join: Callable[[int, int], Standing],
-    ) -> None:
-        self.run_of = run_of
-        self.ending = cache(ending)
-        self.retake = retake
-        self.memberships = cache(memberships)
-        self.heirs = heirs
-        self._load = join
+    candidates: Callable[[Collection[int]], Mapping[int, Candidate]]
+    joins: Load
+    edition: Callable[[Collection[int]], Edition]
+
+
+def check(run: StoredRun, tasks: Sequence[int]) -> None:
+    """Refuse too many tasks, and all of a run that was forgotten."""
+    check_remembered(run)
+    if len(tasks) > REOPEN_LIMIT:
+        raise BadPayload(f"reopen(): {len(tasks)} tasks; take at most {REOPEN_LIMIT} at a time")
+
+
+def reopen(run: int, tasks: Collection[int], following: bool, ask: ReopeningQuestions) -> Reopening:
+    """Say what becomes of these tasks of a run and, if asked for, of all in it that follows them."""
+    joins = _Joins(ask.joins)
+    reached = _spread(run, tasks, following, ask, joins)
+    makers = [task for task, each in reached.items() if each.begins and each.heirs]
+    edition = ask.edition(makers) if makers else Edition()
+    if edition.held is not None:
+        return Reopening(edition=edition)
+    # What made a task makes it anew, so it does not follow what is reopened either.
+    kept = {task: each for task, each in reached.items() if task not in edition} if makers else reached
+    begin = {task: each for task, each in kept.items() if each.begins}
+    found = Reopening(
+        ended={task: each.ended for task, each in begin.items() if each.ended is not None},
+        superseded=[(task, each.taken_by) for task, each in kept.items() if each.taken_by is not None],
+        disowned=[heir for each in begin.values() for heir in each.heirs],
+        makers=tuple(sorted(task for task in makers if task in begin)),
+        edition=edition,
+    )
+    _set_back(found, kept, joins)
+    return found
+
+
+class _Joins:
+    """Joins, always the same value for one, with the parts that were asked for so far."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
         self._known: dict[int, Standing] = {}
 
-    def join(self, number: int, slot: int) -> Standing:
-        """A join, always the same value, with the part in which a slot lies."""
-        known = self._known.get(number)
-        if known is None or slot // PART_SLOTS not in known.parts:
-            found = self._load(number, slot)
-            if known is None:
-                known = self._known[number] = found
-            else:
+    def fetch(self, slots: Iterable[tuple[int, int]]) -> None:
+        """Bring in the joins with the parts in which these slots lie, all at once."""
+        wanted: dict[int, set[int]] = {}
+        for number, slot in slots:
+            known = self._known.get(number)
+            if known is None or slot // PART_SLOTS not in known.parts:
+                wanted.setdefault(number, set()).add(slot // PART_SLOTS)
+        for number, found in self._load(wanted).items() if wanted else ():
+            known = self._known.setdefault(number, found)
+            if known is not found:
                 new = {part: bits for part, bits in found.parts.items() if part not in known.parts}
                 known.parts.update(new)
                 for bits in new.values():
                     known.elsewhere = known.elsewhere - bits.ends
-        return known
+
+    def at(self, number: int, slot: int) -> Standing:
+        """A join with the part in which a slot lies."""
+        self.fetch([(number, slot)])
+        return self._known[number]
 
     def last_of_chain(self, number: int, slot: int) -> Standing:
         """The join with a task to which the fullness of a join is passed on."""
-        join = self.join(number, slot)
+        join = self.at(number, slot)
         while join.task is None and join.outer is not None:
-            join = self.join(*join.outer)
+            join = self.at(*join.outer)
         return join
 
 
-def reopen(run: int, tasks: Iterable[int], following: bool, ask: ReopeningQuestions) -> Reopening:
-    """What becomes of these tasks of a run and, if asked for, of all in it that follows them."""
-    found = Reopening()
-    heirs: dict[int, list[tuple[int, int, int]]] = {}
-
-    def look(task: int) -> bool:
-        if ask.ending(task) is None:
-            return False
-        slots = ask.memberships(task)
-        heirs[task] = [(heir, join, slot) for join, slot in slots for heir in ask.heirs(task, join, slot)]
-        return True
-
-    def begin(task: int) -> bool:
-        status = ask.ending(task)
-        # What follows a reopened task is done anew, and what went on in its place is made anew by that one.
-        if status is None or (following and task in disowned):
-            return False
-        other = ask.retake(task)
-        if other is not None:
-            found.superseded.append((task, other))
-            return False
-        found.ended[task] = status
-        found.disowned += heirs[task]
-        return True
-
-    named = set(tasks)
-    _spread(run, named, following, ask, look)
-    unfinished = {(task, heir) for task in heirs for heir, _, _ in heirs[task] if ask.ending(heir) is None}
-    if unfinished:
-        return Reopening(unfinished=sorted(unfinished))
-    disowned = {heir for each in heirs.values() for heir, _, _ in each}
-    chosen = _spread(run, named, following, ask, begin)
-    _set_back(found, chosen - disowned if following else chosen, ask)
-    return found
-
-
 def _spread(
-    run: int, tasks: Iterable[int], following: bool, ask: ReopeningQuestions, takes: Callable[[int], bool]
-) -> set[int]:
-    """Go through tasks and, if asked for, through all in their run that waited for those that it `takes`."""
-    chosen = set(tasks)
-    queue = deque(sorted(chosen))
-    while queue:
-        task = queue.popleft()
-        if not takes(task) or not following:
-            continue
-        for join, slot in ask.memberships(task):
-            after = ask.last_of_chain(join, slot)
-            # The task of a join is not there if another one had its key.
-            if after.task is not None and after.task not in chosen and ask.run_of(after.task) == run:
-                chosen.add(after.task)
-                queue.append(after.task)
-    return chosen
+    run: int, tasks: Collection[int], following: bool, ask: ReopeningQuestions, joins: _Joins
+) -> dict[int, Candidate]:
+    """Go through tasks and, if asked for, level by level through all in their run that waited for them."""
+    level = ask.candidates(sorted(set(tasks)))
+    for task in tasks:
+        if task not in level:
+            raise BadPayload(f"reopen(): task {task} is not a task of run {run}")
+    reached: dict[int, Candidate] = {}
+    while level:
+        reached.update(level)
+        slots = [slot for each in level.values() if following and each.begins for slot in each.slots]
+        joins.fetch(slots)
+        after = {joins.last_of_chain(*slot).task for slot in slots}
+        # The task of a join is not there if another one had its key.
+        level = ask.candidates(sorted(task for task in after if task is not None and task not in reached))
+    return reached
 
 
-def _set_back(found: Reopening, chosen: set[int], ask: ReopeningQuestions) -> None:
-    queue = deque(pair for task in found.ended for pair in ask.memberships(task))
+def _set_back(found: Reopening, reached: Mapping[int, Candidate], joins: _Joins) -> None:
+    queue = deque(slot for task in found.ended for slot in reached[task].slots)
+    joins.fetch(queue)
     while queue:
         number, slot = queue.popleft()
-        last = ask.last_of_chain(number, slot)
-        if last.fired and last.task not in chosen:
+        last = joins.last_of_chain(number, slot)
+        if last.fired and last.task not in reached:
             continue
-        join = ask.join(number, slot)
+        join = joins.at(number, slot)
         was_fired = join.fired
         join.set_back(slot)
         found.changed[number] = join
         if was_fired and join.outer is not None:
             queue.append(join.outer)
-        if was_fired and join.task is not None and ask.ending(join.task) is None:
+        if was_fired and join.task is not None and reached[join.task].ended is None:
             found.waiting.append(join.task)

@@ -2,9 +2,10 @@
 
 A launched run has a name that follows from who launches it, so that a start which was sent again finds the run that is
 there: `etl-0105/report`. A run without a name goes by its id; later generations of one by their number, `etl-0105#2`. A
-task that runs again after it had succeeded, or with other input, launches the next generation of that name. One that
-runs again although it had not succeeded goes on with the run that it launched: what failed in that one is tried again.
-If there is no such thing, as when it was cancelled, the next generation is launched.
+task that runs again after it had succeeded, or with other input, launches the next generation of that name; so does
+one that takes the place of a task which was replaced. One that runs again although it had not succeeded continues with
+the run that it launched: what failed in that one is tried again. If there is no such thing, as when it was cancelled,
+the next generation is launched.
 
 Promises: however often a task is killed and tried again, it launches one run, and never takes a run of others for it.
 Who waits for a run keeps no worker busy: its task is put back with a due time, and looks again, first after a second,
@@ -71,7 +72,10 @@ def launch(root: object, suffix: str, given: object) -> int:
     ConfigError when another run has that name.
     """
     me = current()
-    return me._surroundings.library.others.start(root, _name(me, suffix), Origin(me.task, me._life, given))
+    # With a number behind that mark it would be a generation.
+    suffix = suffix.replace("#", "+")
+    origin = Origin(me.task, me._life, given, place_of(me.run.id, suffix or str(me.task)), me.parent)
+    return me._surroundings.library.others.start(root, _name(me, suffix), origin)
 
 
 def result_of(run: int | str, key: str | None = None) -> Any:
@@ -94,8 +98,17 @@ def look_again_after(looks: int) -> float:
 
 def _name(me: Current, suffix: str) -> str:
     run = me.run
-    # With a number behind that mark it would be a generation.
-    suffix = suffix.replace("#", "+")
-    own = str(run.id) if run.name is None else run.name if run.generation == 1 else f"{run.name}#{run.generation}"
-    names = (f"{own}/{suffix}", f"{run.id}/{suffix}", f"{run.id}/{me.task}")
+    heads = launched_heads(run.id, run.name, run.generation)
+    names = (*(f"{head}/{suffix}" for head in heads), f"{run.id}/{me.task}")
     return next(name for name in names if len(name) <= MAX_NAME)
+
+
+def launched_heads(run: int, name: str | None, generation: int) -> tuple[str, ...]:
+    """How the names of runs may begin that tasks of a run launch, before a slash."""
+    own = str(run) if name is None else name if generation == 1 else f"{name}#{generation}"
+    return tuple(dict.fromkeys((own, str(run))))
+
+
+def place_of(run: int, suffix: str) -> str:
+    """What tells who launches a run: its own run, and how the name of the launched one ends."""
+    return f"{run}/{suffix}"

@@ -82,8 +82,8 @@ class Ask:
     """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
 
-    `stays` when the asking program does the work itself. `launched` says which task launches the run, and with what
-    (`launch_digest`).
+    `stays` when the asking program does the work itself. `launched` says from which place the run is launched, and with
+    what (`launch_digest`).
     """
 
     shape: str
@@ -120,13 +120,25 @@ def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -
     return _start(store, ask, reserve, generation=1 if known is None else known.generation + 1)
 
 
-def launch_digest(task: int, given: object) -> bytes:
-    """What tells that a task launched a run, and with what: of the same task, the first half is always the same.
+def launch_digest(place: str, given: object) -> bytes:
+    """What tells from which place a run was launched, and with what: of one place, the first half is always the same.
 
     What a run is made of may be defined anew while it goes on; what it was given stays.
     """
-    parts = (str(task).encode(), _anything.seal(given))
-    return b"".join(blake2b(part, digest_size=_LAUNCHED).digest() for part in parts)
+    return _place_digest(place) + _launch_part(_anything.seal(given))
+
+
+def is_launched_from(run: StoredRun, place: str) -> bool:
+    """Whether a run was launched from that place."""
+    return (run.digest or b"")[_DIGEST : _DIGEST + _LAUNCHED] == _place_digest(place)
+
+
+def _place_digest(place: str) -> bytes:
+    return _launch_part(place.encode(errors="surrogatepass"))
+
+
+def _launch_part(part: bytes) -> bytes:
+    return blake2b(part, digest_size=_LAUNCHED).digest()
 
 
 def begin_once(

@@ -109,13 +109,16 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Reopened(msgspec.Struct, frozen=True):
-    """What `reopen` did: new lives, tasks whose key another one has now, heirs without a place; or why nothing."""
+    """What `reopen` did: new lives, tasks whose key another one has now, and how many tasks were replaced, of which
+    makers. With `held` it did nothing: that task would be replaced, and a process holds it.
+    """
 
     tasks: tuple[int, ...] = ()
     superseded: tuple[tuple[int, int], ...] = ()
     round: int = 0
-    disowned: tuple[int, ...] = ()
-    unfinished: tuple[tuple[int, int], ...] = ()
+    makers: tuple[int, ...] = ()
+    replaced: int = 0
+    held: int | None = None
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
@@ -346,9 +349,11 @@ class Store(Protocol):
         reopened member; a fired one becomes a new instance when its task is reopened with it, and is otherwise left
         alone. A reopened join task that somebody holds loses its row. With `following`, everything in this run that
         waited for them, directly or not, is reopened too. With `settle`, each named one is marked to end as that says.
-        Heirs no longer arrive for a reopened task (disowned), nor do they follow it; while one of them has not ended,
-        nothing is reopened (unfinished). It is a decision about the run, and an ended run stays open until `advance`
-        judges it again.
+        A reopened task with an heir takes its place back: the heir arrives no more, and all that the task made, down to
+        the last descendant, is REPLACED in the same transaction. Replaced tasks are out of every row, their keys and
+        the names that they had set in the context are free, no verb changes them, and nobody finds them by their keys.
+        While a process holds one of them, nothing is reopened (`held`). It is a decision about the run, and an ended
+        run stays open until `advance` judges it again.
         """
 
     # logs

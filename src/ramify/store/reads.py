@@ -229,7 +229,7 @@ class Reads(Protocol):
         """
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
-        """Published tasks of that run and kind with that key, oldest first (page)."""
+        """Published tasks of that run and kind with that key, oldest first (page). Replaced ones have lost theirs."""
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of tasks `first..last` by task and number (exact for claimed ranges and ended runs)."""

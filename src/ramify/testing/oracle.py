@@ -4,7 +4,7 @@ It looks through `store.reads` only, so it works on every store, live or after a
 moment between two verbs:
 
 * every published unfinished task is set in exactly one live row, no finished one in any, nothing unpublished in one;
-* events are numbered from 1 without a gap, and a life ends at most once;
+* events are numbered from 1 without a gap, a life ends at most once, and nothing follows on being replaced;
 * counters say what spans and events say;
 * an ended run has no live row, and no row is stuck where nobody will ever move it;
 * joins have arrived as often as they say, and no full one still holds its task back;
@@ -96,7 +96,8 @@ class _Account:
                 yield f"events of task {task} are numbered {[event.n for event in told]}"
             ended: Status | None = None
             for event in events:
-                if ended is not None and event.status is not Status.REOPENED:
+                may_follow = ended is not Status.REPLACED and event.status in (Status.REOPENED, Status.REPLACED)
+                if ended is not None and not may_follow:
                     yield f"task {task} has {event.status.name} after it ended as {ended.name} in the same life"
                 ended = event.status if event.status.is_end else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -14,6 +15,9 @@ from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import plural
 from ramify.model.run import StoredRun
 from ramify.model.task import MAX_ID
+
+if TYPE_CHECKING:
+    from ramify.engine.retrying import Retried
 
 
 class Scopes(NamedTuple):
@@ -44,10 +48,11 @@ def retry(
 ) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
 
-    A task with a key, such as a node of a DAG, is named by that, which wins over a number that looks the same. Of a
-    map, its items are meant that were not done, or all when they were. A continuation that was skipped because of them,
-    or ran without them, waits for them and runs again. A run that had ended is open again; the tasks run when a process
-    works on the store.
+    A task with a key, such as a node of a DAG, is named by that, which wins over a number that looks the same. For a
+    map this means its items that were not done. A map whose items were all done makes them anew, and so does a map
+    behind a task that is tried again; the old items are replaced and cannot be brought back. A continuation that was
+    skipped because of the tasks, or ran without them, waits for them and runs again. A run that had ended is open
+    again; the tasks run when a process works on the store.
     """
     found = visit.run(run, "retry")
     scopes = Scopes(failed, quarantined, cancelled)
@@ -58,11 +63,15 @@ def retry(
             f"or --cancelled ({total.cancelled:,})"
         )
     tasks = tuple(task for each in wanted for task in _tasks(visit, found, each))
-    opened, superseded = _retry(visit, found.id, tasks, scopes, reason, by)
+    answers = _retry(visit, found.id, tasks, scopes, reason, by)
+    opened, replaced = sum(each.tasks for each in answers), sum(each.replaced for each in answers)
+    superseded = [pair for each in answers for pair in each.superseded]
     if visit.out.as_json:
-        visit.out.json({"run": found.id, "reopened": opened, "superseded": superseded})
+        visit.out.json({"run": found.id, "reopened": opened, "superseded": superseded, "replaced": replaced})
         return
     visit.out.say(f"{plural(opened, 'task')} of {title(found)} {'begins' if opened == 1 else 'begin'} again")
+    if replaced:
+        visit.out.say(f"{plural(replaced, 'task')} made before {'is' if replaced == 1 else 'are'} replaced")
     for task, other in superseded:
         visit.out.say(("look", f"task {task} stays closed: task {other} has its key now"))
     if opened and not workers(visit.store.reads):
@@ -86,11 +95,10 @@ def _tasks(visit: Visit, run: StoredRun, wanted: str) -> list[int]:
 
 def _retry(
     visit: Visit, run: int, tasks: tuple[int, ...], scopes: Scopes, reason: str, by: str | None
-) -> tuple[int, list[tuple[int, int]]]:
+) -> Sequence[Retried]:
     from ramify.engine.reading import Reading
     from ramify.engine.retrying import TasksToRetry, retry
 
     choices = [TasksToRetry(tasks)] if tasks else []
     choices += [TasksToRetry((), *scopes)] if any(scopes) else []
-    answers = [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason, by) for choice in choices]
-    return sum(answer.tasks for answer in answers), [pair for answer in answers for pair in answer.superseded]
+    return [retry(visit.store, Reading(visit.store.reads, {}), run, choice, reason, by) for choice in choices]

@@ -35,7 +35,7 @@ _STATUSES = {
     JobState.FAILED: TaskResultStatus.FAILED,
     JobState.CANCELLED: TaskResultStatus.FAILED,
 }
-_BAD_ENDS = (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED)
+_BAD_ENDS = (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED, Status.REPLACED)
 
 
 def tell(result: TaskResult[Any], reads: Reads, standing: JobStanding) -> None:

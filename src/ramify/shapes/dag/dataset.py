@@ -116,7 +116,9 @@ def _start(me: Current, definition: Definition, dataset: str, value: Any) -> lis
     if noted is None:
         return []
     number, there = noted
-    return [others.start(_root(definition, there), f"{definition.name}/{number}", Origin(number, 1, there))]
+    return [
+        others.start(_root(definition, there), f"{definition.name}/{number}", Origin(number, 1, there, str(number)))
+    ]
 
 
 def _root(definition: Definition, produced: Mapping[str, Any]) -> object:

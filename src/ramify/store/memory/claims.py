@@ -162,8 +162,9 @@ def _results(tables: Tables, join: Standing) -> tuple[bytes | None, ...] | None:
     """What the members of a small join came to, by slot, if it brings that along and all of them ended well."""
     if not join.brings or join.needs > SMALL or join.ends.broken:
         return None
-    last = (tables.events[task][-1] for _, task in sorted(joins.members(tables, join.id).items()))
-    return tuple(event.value for event in last)
+    ends = (reversed(tables.events[task]) for _, task in sorted(joins.members(tables, join.id).items()))
+    # One that was replaced since counts here as it ended.
+    return tuple(next(event.value for event in each if event.status is Status.DONE) for each in ends)
 
 
 def _histories(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[int, History]:

@@ -38,13 +38,17 @@ def release(tables: Tables, span: MemorySpan, task: int, status: Status, now: in
         row.expires = until
 
 
-def retake(tables: Tables, span: MemorySpan, task: int, now: int) -> int | None:
-    """Take the key again for a reopened task; the other task that holds it now, if any."""
+def taken_by(tables: Tables, span: MemorySpan, task: int, now: int) -> int | None:
+    """The other task that holds the key of a task now, if any."""
     key = span.keys[task - span.first] if span.keys is not None else None
     if key is None or span.hold is Hold.LABEL:
         return None
     other = holder(tables, span.hold, span.run, span.kind, key, now)
-    if other is not None and other != task:
-        return other
-    tables.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)
-    return None
+    return None if other == task else other
+
+
+def retake(tables: Tables, span: MemorySpan, task: int) -> None:
+    """Take the key again for a reopened task."""
+    key = span.keys[task - span.first] if span.keys is not None else None
+    if key is not None and span.hold is not Hold.LABEL:
+        tables.keys[digest(span.hold, span.run, span.kind, key)] = KeyRow(task, span.hold)

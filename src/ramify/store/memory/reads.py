@@ -20,6 +20,7 @@ from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row, check_name
 from ramify.store.memory import joins
+from ramify.store.memory.editions import is_replaced
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, SessionRow, Tables
 from ramify.store.reads import (
@@ -151,7 +152,8 @@ class MemoryReads:
         with self._tables.lock:
             found = set(self._tables.labels.get(digest(Hold.LABEL, run, kind, key), ()))
             once = self._tables.keys.get(digest(Hold.ONCE, run, kind, key))
-            return sorted(found | ({once.task} if once is not None else set()))[: page_size(limit)]
+            named = found | ({once.task} if once is not None else set())
+            return sorted(task for task in named if not is_replaced(self._tables, task))[: page_size(limit)]
 
     def events(self, first: int, last: int) -> Sequence[Event]:
         """Events of a range."""

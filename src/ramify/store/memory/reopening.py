@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from ramify.model import reopening
 from ramify.model.arrivals import due_after
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
+from ramify.model.reopening import Candidate
 from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import Reopened
-from ramify.store.memory import claims, commits, joins, keys, runs
+from ramify.store.memory import claims, commits, editions, joins, keys, runs
 from ramify.store.memory.adding import rank
 from ramify.store.memory.tables import MemorySpan, RunRow, Tables
-
-
-def check(tables: Tables, run: RunRow, tasks: Sequence[int]) -> None:
-    """Refuse what cannot be reopened."""
-    reopening.check(runs.as_run(run), tasks, lambda task: _run_of(tables, task))
 
 
 def reopen(
@@ -34,15 +30,13 @@ def reopen(
     now: int,
 ) -> Reopened:
     """Begin new lives; see the contract."""
+    reopening.check(runs.as_run(run), tasks)
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
     ask = reopening.ReopeningQuestions(
-        run_of=lambda task: _run_of(tables, task),
-        ending=lambda task: joins.ending(tables, task),
-        retake=lambda task: keys.retake(tables, _span(tables, task), task, now),
-        memberships=lambda task: joins.memberships(tables, task),
-        heirs=lambda task, join, slot: joins.heirs(tables, task, join, slot),
-        join=lambda join, slot: tables.joins[join],
+        candidates=lambda tasks: _candidates(tables, run.new.id, tasks, now),
+        joins=lambda wanted: {join: tables.joins[join] for join in wanted},
+        edition=lambda makers: editions.find(tables, run.new.id, makers),
     )
     found = reopening.reopen(run.new.id, tasks, following, ask)
     for heir, join, slot in found.disowned:
@@ -51,9 +45,11 @@ def reopen(
         _take_back(tables, task)
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
-        return Reopened((), superseded, run.round, unfinished=tuple(found.unfinished))
+        return Reopened((), superseded, run.round, held=found.edition.held)
+    replaced = editions.replace(tables, run, found.edition, process, now)
     tables.new_commit(process, 0, now)
     for task, status in ended.items():
+        keys.retake(tables, _span(tables, task), task)
         _write_reopened(tables, task, status, why, process)
     at = run.round + 1
     if run.state.is_end:
@@ -67,12 +63,19 @@ def reopen(
             Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
     runs.begin(tables, run, now)
-    return Reopened(tuple(sorted(ended)), superseded, at, tuple(sorted({heir for heir, _, _ in found.disowned})))
+    return Reopened(tuple(sorted(ended)), superseded, at, found.makers, replaced)
 
 
-def _run_of(tables: Tables, task: int) -> int | None:
-    span = tables.published(task)
-    return None if span is None else span.run
+def _candidates(tables: Tables, run: int, tasks: Collection[int], now: int) -> dict[int, Candidate]:
+    """Those of some tasks that are published tasks of a run."""
+    found: dict[int, Candidate] = {}
+    for task in tasks:
+        span = tables.published(task)
+        if span is not None and span.run == run:
+            slots = joins.memberships(tables, task)
+            heirs = [(heir, *slot) for slot in slots for heir in joins.heirs(tables, task, *slot)]
+            found[task] = Candidate(joins.ending(tables, task), keys.taken_by(tables, span, task, now), slots, heirs)
+    return found
 
 
 def _span(tables: Tables, task: int) -> MemorySpan:

@@ -204,7 +204,8 @@ def sweep(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) 
 def hold_to_caps(tables: Tables, runs: Iterable[int], now: int) -> None:
     """Halt those of the runs that have more tasks than they may have."""
     for run in map(tables.run, runs):
-        why = too_many(run.new, _count(tables, run, Tally.ADDED)) if run.new.max_tasks is not None else None
+        many = _count(tables, run, Tally.ADDED) - _count(tables, run, Status.REPLACED)
+        why = too_many(run.new, many) if run.new.max_tasks is not None else None
         if why is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
                 run.state, run.into, run.reason = RunState.DRAINING, RunState.HALTED, why

@@ -310,7 +310,6 @@ class MemoryStore:
             if again is not None:
                 return _same(again.answer, Reopened)
             row = self._tables.run(run)
-            reopening.check(self._tables, row, tasks)
             now, why = self.now(), reason_value(said.reason, said.by)
             answer = reopening.reopen(self._tables, row, tasks, following, settle, why, stamp.process, now)
             if answer.tasks:

@@ -20,7 +20,7 @@ from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
 from ramify.store.contract import SESSION_SECONDS
-from ramify.store.sqlite import context, keys, rows
+from ramify.store.sqlite import context, keys, log, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
 
@@ -47,7 +47,7 @@ EMPTIED = (
 )
 ENDED = (
     "SELECT task, status, c.at FROM event e CROSS JOIN commits c ON c.seq = e.seq WHERE task BETWEEN ? AND ?"
-    " AND e.n = (SELECT max(n) FROM event WHERE task = e.task) AND status <= 5 AND c.at < ?"
+    f" AND e.n = (SELECT max(n) FROM event WHERE task = e.task) AND status IN ({log.ENDS}) AND c.at < ?"
 )
 #: The children of a range of tasks: those of the spans that have parents on both sides of it.
 CHILDREN = (
@@ -66,7 +66,9 @@ MEMBERS = (
 GROUPS = "SELECT first, last, joined FROM span WHERE joined BETWEEN ? AND ? AND published"
 OUTERS = "SELECT DISTINCT outer_join FROM joins WHERE run = ? AND outer_join IS NOT NULL"
 OWN_JOINS = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value ORDER BY id"
-UNENDED = "SELECT status, count(*) FROM event WHERE task BETWEEN ? AND ? AND status > 5 GROUP BY status"
+UNENDED = (
+    f"SELECT status, count(*) FROM event WHERE task BETWEEN ? AND ? AND status NOT IN ({log.ENDS}) GROUP BY status"
+)
 READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ? AND task IS NOT NULL"
 
 

@@ -43,12 +43,16 @@ GROUPED = (
     "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
     " WHERE published ORDER BY first"
 )
-#: What those came to that small joins waited for, if each slot has one, and each was tried once.
+#: What those came to that small joins waited for, if each slot has one, and each was done once. One that was replaced
+#: since counts here as it ended.
 RESULTS = (
     "SELECT id, slot, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value"
-    " CROSS JOIN event e ON e.task = waiter.task ORDER BY id, slot"
+    f" CROSS JOIN event e ON e.task = waiter.task AND e.status = {Status.DONE:d} ORDER BY id, slot"
 )
-VALUES = "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w CROSS JOIN event e ON task = w.value ORDER BY task, n"
+VALUES = (
+    "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w"
+    f" CROSS JOIN event e ON task = w.value AND e.status = {Status.DONE:d} ORDER BY task, n"
+)
 RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
 
 MARKS_OF = (
@@ -167,7 +171,7 @@ def _results(db: Db, known: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[by
 
 
 def _one_by_one(db: Db, sizes: Mapping[int, int]) -> dict[int, tuple[bytes | None, ...]] | None:
-    """The same if each member was waited for by itself and tried once; None otherwise."""
+    """The same if each member was waited for by itself and done once; None otherwise."""
     joined: list[int] = []
     slots: list[int] = []
     values: list[bytes | None] = []

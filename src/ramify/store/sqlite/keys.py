@@ -14,7 +14,8 @@ from typing import TypeVar
 import apsw
 
 from ramify.model.event import Status
-from ramify.model.key import Hold, digest, digests, end_of, kept_until, looked_at, scope
+from ramify.model.key import Hold, digests, end_of, kept_until, looked_at, scope
+from ramify.model.segment import MASK_WIDTH
 from ramify.store.sqlite import bulk, once, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
@@ -135,25 +136,40 @@ def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: 
     db.executemany(EXPIRE, ((end, name, task) for name, task, end in theirs if end != now))
 
 
-def retake(db: Db, span: SqliteSpan, task: int, now: int) -> int | None:
-    """Take the key again for a reopened task; the other task that holds it now, if any."""
-    name = _name(db, span, task) if span.keyed and span.hold is not Hold.LABEL else None
-    if name is None:
-        return None
-    (holder,) = find(db, span.hold, [name], now)
-    if holder is not None and holder != task:
-        return holder
-    if span.hold is not Hold.ONCE:
-        db.execute("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", (name, task))
-    return None
+def taken_by(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> dict[int, int]:
+    """Those of some tasks of a span whose key another task holds now, with that one."""
+    if not span.keyed or span.hold is Hold.LABEL:
+        return {}
+    found = db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall()
+    held = holders(db, span.hold, span.run, span.kind, (key for _, key in found), now)
+    return {task: held[key] for task, key in found if held.get(key, task) != task}
+
+
+def retake(db: Db, span: SqliteSpan, tasks: Sequence[int]) -> None:
+    """Take the keys again for reopened tasks of a span."""
+    if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
+        found = db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall()
+        names = digests(span.hold, span.run, span.kind, (key for _, key in found))
+        theirs = sorted(zip(names, (task for task, _ in found), strict=True))
+        db.executemany("INSERT OR REPLACE INTO key VALUES (?, ?, NULL)", theirs)
+
+
+def free(db: Db, span: SqliteSpan, first: int, last: int) -> None:
+    """Free the keys of neighbouring tasks of a span, also those that are held for ever. They stay labels."""
+    if span.keyed and span.hold is not Hold.LABEL:
+        for low in range(first, last + 1, MASK_WIDTH):
+            _remove(db, span, low, min(last, low + MASK_WIDTH - 1), once.TABLES if span.hold is Hold.ONCE else ("key",))
 
 
 def forget(db: Db, span: SqliteSpan, first: int, last: int, *, also_in_run: bool) -> None:
     """Free the keys of neighbouring tasks of a span; also those that count only in their run, or just the others."""
     in_run = {Hold.LABEL: ("label",), Hold.ONCE: once.TABLES}.get(span.hold, ("label", "key"))
     tables = in_run if also_in_run else tuple(table for table in in_run if table == "key")
-    if not span.keyed or not tables:
-        return
+    if span.keyed and tables:
+        _remove(db, span, first, last, tables)
+
+
+def _remove(db: Db, span: SqliteSpan, first: int, last: int, tables: Sequence[str]) -> None:
     keys = [key for _, key in db.execute(KEYS_OF_RANGE, (first, last)).fetchall()]
     if not keys:
         return
@@ -184,8 +200,3 @@ def of_tasks(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> list[i
     found = dict(db.execute(KEYS_OF_RANGE, (tasks[0], tasks[-1])).fetchall())
     held = holders(db, span.hold, span.run, span.kind, found.values(), now)
     return [task for task in tasks if task in found and held.get(found[task]) == task]
-
-
-def _name(db: Db, span: SqliteSpan, task: int) -> bytes | None:
-    row = db.execute("SELECT key FROM task WHERE id = ?", (task,)).fetchone()
-    return None if row is None or row[0] is None else digest(span.hold, span.run, span.kind, row[0])

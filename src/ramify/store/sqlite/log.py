@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 
 from ramify.model.decoder import decoder
+from ramify.model.event import ENDS as ENDINGS
 from ramify.model.event import Event, Status
 from ramify.model.segment import unpack
 from ramify.store.reads import Sweep
@@ -16,6 +17,10 @@ TASK = (
     "SELECT t.id, s.run, s.round, s.kind, s.queue, ifnull(t.lane, s.lane), s.priority, s.due, t.parent,"
     " CAST(t.body AS BLOB), t.key, t.more"
 )
+#: The statuses that end a life, for `IN (...)`.
+ENDS = ", ".join(str(int(status)) for status in ENDINGS)
+#: Of a row with a `task`: nothing has taken its place.
+NOT_REPLACED = f"NOT EXISTS (SELECT 1 FROM event WHERE event.task = label.task AND status = {Status.REPLACED:d})"
 EVENT = "SELECT task, n, status, CAST(value AS BLOB), seq, took FROM event"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -35,10 +35,13 @@ from ramify.store.reads import (
     page_size,
 )
 from ramify.store.sqlite import context, held, joins, live, log, notes, once, rows, standing
+from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
 from ramify.store.sqlite.query import ask
 
+#: How many tasks are compared with the sweeps of their run at a time.
+SWEPT_TOGETHER = 1_000
 #: How many damages are told at most.
 DAMAGES = 100
 
@@ -187,7 +190,7 @@ class SqliteReads:
         with self._link.read() as db:
             held = once.find(db, [digest(Hold.ONCE, run, kind, key)])
             found = db.execute(
-                "SELECT task FROM label WHERE digest = ? ORDER BY task LIMIT ?",
+                f"SELECT task FROM label WHERE digest = ? AND {log.NOT_REPLACED} ORDER BY task LIMIT ?",
                 (digest(Hold.LABEL, run, kind, key), page_size(limit)),
             )
             return sorted({*filter(None, held), *(task for (task,) in found)})[: page_size(limit)]
@@ -213,17 +216,12 @@ class SqliteReads:
             check_remembered(rows.run_row(db, run))
             swept = status is Status.CANCELLED and bool(log.sweeps(db, "run = ? LIMIT 1", (run,)))
             found = db.execute(
-                f"SELECT t.id, CAST(e.value AS BLOB), e.status{TASKS_OF_SPANS}{standing.LAST_EVENT}"
-                f" WHERE s.run = ?1{CHOSEN_SPANS} AND (e.status = ?4 OR ?5 AND ifnull(e.status, 8) > 5)"
+                f"SELECT t.id, CAST(e.value AS BLOB), e.status, e.seq{TASKS_OF_SPANS}{standing.LAST_EVENT}"
+                f" WHERE s.run = ?1{CHOSEN_SPANS} AND (e.status = ?4 OR ?5 AND ifnull(e.status, 8) NOT IN ({log.ENDS}))"
                 " ORDER BY s.first, t.id",
                 (run, after, kind, status, swept),
             )
-            ended = (
-                Result(task, status, value if last == status else None)
-                for task, value, last in found
-                if last == status or log.ending(db, task) is status
-            )
-            return _page(ended, lambda r: r.task, after, limit)
+            return _page(_ended(db, run, found, status), lambda r: r.task, after, limit)
 
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join by slot: of groups, and of waiters, which win where a group's task lost its key."""
@@ -368,6 +366,17 @@ class SqliteReads:
         with self._link.snapshot() as db:
             found = [text for (text,) in db.execute(f"PRAGMA integrity_check({DAMAGES})")]
         return [] if found == ["ok"] else found
+
+
+def _ended(db: Db, run: int, found: Iterable[tuple[Any, ...]], status: Status) -> Iterator[Result]:
+    """Those of some tasks of a run that ended as wanted, by an event or by a sweep, in order."""
+    rest = iter(found)
+    while some := list(islice(rest, SWEPT_TOGETHER)):
+        since = {task: seq or 0 for task, _, last, seq in some if last != status}
+        swept = log.swept(db, run, since) if since else {}
+        for task, value, last, _ in some:
+            if last == status or task in swept:
+                yield Result(task, status, value if last == status else None)
 
 
 def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -> Page[T]:

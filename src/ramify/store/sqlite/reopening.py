@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from msgspec import json
 
 from ramify.model import reopening
 from ramify.model.arrivals import due_after
-from ramify.model.event import Status
-from ramify.model.join import PART_SLOTS
+from ramify.model.event import Status, Tally
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
+from ramify.model.reopening import Candidate
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
 from ramify.store.contract import Reopened
-from ramify.store.sqlite import commits, joins, keys, rows, runs
+from ramify.store.sqlite import commits, editions, joins, keys, rows, runs
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.log import ending
+from ramify.store.sqlite.log import swept as swept_tasks
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
-#: Those that were named for a slot after a task whose own it is.
-HEIRS = "SELECT task FROM waiter WHERE id = ? AND slot = ? AND task > ?"
+#: Of slots that are the own of tasks, each given as `[join, slot, task]`: those that were named for it after the task.
+HEIRS = (
+    "SELECT given.value ->> 2, waiter.task, waiter.id, slot FROM json_each(?) AS given"
+    " CROSS JOIN waiter INDEXED BY waiter_join"
+    " ON waiter.id = given.value ->> 0 AND slot = given.value ->> 1 AND waiter.task > given.value ->> 2"
+)
+#: Those of some tasks that are published tasks of a run, each with its span and its last event.
+LAST_EVENTS = (
+    "SELECT wanted.value, s.first, e.status, e.seq FROM carray(?1) AS wanted"
+    " CROSS JOIN span s ON s.first = (SELECT max(first) FROM span WHERE first <= wanted.value)"
+    " AND s.last >= wanted.value AND s.published AND s.run = ?2"
+    " LEFT JOIN event e ON e.task = wanted.value AND e.n = (SELECT max(n) FROM event WHERE task = wanted.value)"
+)
+WRITE_REOPENED = (
+    "INSERT INTO event (task, n, seq, status, value)"
+    " SELECT value, ifnull((SELECT max(n) FROM event WHERE task = reopened.value), 0) + 1, ?2, ?3, CAST(?4 AS TEXT)"
+    " FROM carray(?1) AS reopened"
+)
+OWN_JOINS = (
+    "SELECT id, filled = parts FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value WHERE joins.task = id"
+)
+FIRE = "UPDATE joins SET fired = 1 WHERE id = ?"
+HIGHEST = "SELECT max(n) FROM carray(?) AS wanted CROSS JOIN event ON task = wanted.value"
 
-
-def check(db: Db, run: StoredRun, tasks: Sequence[int]) -> None:
-    """Refuse what cannot be reopened."""
-    reopening.check(run, tasks, lambda task: _run_of(db, task))
+#: Tasks of one span in order, by the first id of the span.
+BySpan = Mapping[int, Sequence[int]]
 
 
 def reopen(
@@ -39,15 +61,14 @@ def reopen(
     now: int,
 ) -> Reopened:
     """Begin new lives; see the contract."""
+    reopening.check(run, tasks)
     if run.state is RunState.DRAINING:
         return Reopened(round=run.round)
+    spans: dict[int, SqliteSpan] = {}
     ask = reopening.ReopeningQuestions(
-        run_of=lambda task: _run_of(db, task),
-        ending=lambda task: ending(db, task),
-        retake=lambda task: keys.retake(db, _span(db, task), task, now),
-        memberships=lambda task: _memberships(db, task),
-        heirs=lambda task, join, slot: [heir for (heir,) in db.execute(HEIRS, (join, slot, task))],
-        join=lambda join, slot: joins.load(db, {join: [slot // PART_SLOTS]})[join],
+        candidates=lambda tasks: _candidates(db, run.id, tasks, spans, now),
+        joins=lambda wanted: joins.load(db, wanted),
+        edition=lambda makers: editions.find(db, run.id, makers),
     )
     found = reopening.reopen(run.id, tasks, following, ask)
     joins.save(db, list(found.changed.values()))
@@ -56,10 +77,18 @@ def reopen(
         _take_back(db, task)
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
-        return Reopened((), superseded, run.round, unfinished=tuple(found.unfinished))
+        return Reopened((), superseded, run.round, held=found.edition.held)
+    replaced = editions.replace(db, run.id, found.edition, process, now)
     log = CommitLog(db, process, 0, now)
-    for task, status in ended.items():
-        _write_reopened(db, log, task, status, why, process)
+    for first, some in _by_span(spans, ended).items():
+        span = spans[first]
+        keys.retake(db, span, some)
+        db.execute(WRITE_REOPENED, (rows.ids(some), log.seq, Status.REOPENED, why))
+        log.touched(some[0], some[-1], len(some))
+        counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+        counts.subtract((span.run, span.kind, ended[task]) for task in some)
+        counts[span.run, span.kind, Status.REOPENED] += len(some)
+        rows.count_all(db, counts, process)
     log.close()
     at = run.round + 1
     if run.state.is_end:
@@ -69,37 +98,56 @@ def reopen(
             (RunState.OPEN.value, RunState.DONE.value, run.id),
         )
         run = rows.run_row(db, run.id)
-    _offer(db, run, [*ended, *found.waiting], at, now)
+    _offer(db, run, _by_span(spans, [*ended, *found.waiting]), spans, at, now)
     if settle is not None:
         named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
         rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
     runs.begin(db, run.id, now)
-    return Reopened(tuple(sorted(ended)), superseded, at, tuple(sorted({heir for heir, _, _ in found.disowned})))
+    return Reopened(tuple(sorted(ended)), superseded, at, found.makers, replaced)
 
 
-def _run_of(db: Db, task: int) -> int | None:
-    span = rows.span_of(db, task)
-    return None if span is None or not span.published else span.run
+def _candidates(
+    db: Db, run: int, tasks: Collection[int], spans: dict[int, SqliteSpan], now: int
+) -> dict[int, Candidate]:
+    """Those of some tasks that are published tasks of a run; their spans are added to `spans`."""
+    found = db.execute(LAST_EVENTS, (rows.ids(tasks), run)).fetchall() if tasks else []
+    since = {task: seq or 0 for task, _, status, seq in found if status is None or not Status(status).is_end}
+    swept = swept_tasks(db, run, since) if since else {}
+    by_span: dict[int, list[int]] = defaultdict(list)
+    for task, first, _, _ in found:
+        by_span[first].append(task)
+    spans.update(rows.spans_at(db, by_span.keys() - spans.keys()))
+    slots: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    taken: dict[int, int] = {}
+    for first, some in by_span.items():
+        for task, join, slot in joins.memberships(db, spans[first], some):
+            slots[task].append((join, slot))
+        taken.update(keys.taken_by(db, spans[first], some, now))
+    # Joins may have been forgotten with their run.
+    known = joins.runs_of(db, {join for pairs in slots.values() for join, _ in pairs})
+    slots = {task: [pair for pair in pairs if pair[0] in known] for task, pairs in slots.items()}
+    heirs: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    given = [(*pair, task) for task, pairs in slots.items() for pair in pairs]
+    for task, *heir in db.execute(HEIRS, (json.encode(given).decode(),)).fetchall():
+        heirs[task].append((heir[0], heir[1], heir[2]))
+    return {
+        task: Candidate(
+            Status.CANCELLED if task in swept else None if task in since else Status(status),
+            taken.get(task),
+            slots.get(task, ()),
+            heirs.get(task, ()),
+        )
+        for task, _, status, _ in found
+    }
 
 
-def _span(db: Db, task: int) -> SqliteSpan:
-    span = rows.span_of(db, task)
-    assert span is not None
-    return span
-
-
-def _memberships(db: Db, task: int) -> list[tuple[int, int]]:
-    """The slots that the end of a task fills, of joins that were not forgotten with their run."""
-    found = joins.memberships(db, _span(db, task), [task])
-    known = joins.runs_of(db, {join for _, join, _ in found})
-    return [(join, slot) for _, join, slot in found if join in known]
-
-
-def _write_reopened(db: Db, log: CommitLog, task: int, status: Status, why: bytes | None, process: int) -> None:
-    span = _span(db, task)
-    log.write(task, Status.REOPENED, why)
-    rows.count(db, span.run, span.kind, status, process, -1)
-    rows.count(db, span.run, span.kind, Status.REOPENED, process, 1)
+def _by_span(spans: Mapping[int, SqliteSpan], tasks: Iterable[int]) -> BySpan:
+    """Tasks of known spans by the first ids of these."""
+    firsts = sorted(spans)
+    found: dict[int, list[int]] = defaultdict(list)
+    for task in sorted(tasks):
+        found[firsts[bisect_right(firsts, task) - 1]].append(task)
+    return found
 
 
 def _take_back(db: Db, task: int) -> None:
@@ -112,28 +160,23 @@ def _take_back(db: Db, task: int) -> None:
     joins.take_out(db, rows.around(db, row, task), [task])
 
 
-def _offer(db: Db, run: StoredRun, tasks: Sequence[int], at: int, now: int) -> None:
+def _offer(db: Db, run: StoredRun, tasks: BySpan, spans: Mapping[int, SqliteSpan], at: int, now: int) -> None:
     """Masked rows for the tasks: waiting where their join is not full, else in the later round."""
-    groups: dict[tuple[int, int, bool, int | None], list[int]] = defaultdict(list)
-    for task in sorted(tasks):
-        join = db.execute("SELECT filled = parts FROM joins WHERE id = ? AND task = id", (task,)).fetchone()
-        waits = join is not None and not join[0]
-        if join is not None and not waits:
-            db.execute("UPDATE joins SET fired = 1 WHERE id = ?", (task,))
-        span = _span(db, task)
-        due = None
-        if join is not None and span.due is not None:
-            due = due_after(joins.load(db, {task: [0]})[task], span.due, now)
-        groups[span.first, (task - span.first) // MASK_WIDTH, waits, due].append(task)
-    for (first, _, waits, due), members in groups.items():
-        span = rows.span_at(db, first)
-        low, last, left = trim(members[0], mask_of(members, members[0]))
+    for first, some in tasks.items():
+        span = spans[first]
+        is_full = {join: bool(full) for join, full in db.execute(OWN_JOINS, (rows.ids(some),)).fetchall()}
+        db.executemany(FIRE, ((join,) for join, full in is_full.items() if full))
+        loaded = joins.load(db, dict.fromkeys(is_full, (0,))) if span.due is not None else {}
+        groups: dict[tuple[int, bool, int | None], list[int]] = defaultdict(list)
+        for task in some:
+            due = due_after(loaded[task], span.due, now) if task in loaded else None
+            groups[(task - span.first) // MASK_WIDTH, not is_full.get(task, True), due].append(task)
         round = at if run.order is Order.ROUNDS else span.round
-        state = SegmentState.WAITING if waits else rows.state_for(run, round)
-        (highest,) = db.execute(
-            "SELECT max(n) FROM event WHERE task IN (SELECT value FROM json_each(?))", (str(members),)
-        ).fetchall()[0]
-        SqliteSegment(
-            0, span.first, run.id, round, span.kind, span.queue, span.lane, low, last, left,
-            rows.rank(run, span, now), due, state, highest or 0,
-        ).insert(db)  # fmt: skip
+        for (_, waits, due), members in groups.items():
+            low, last, left = trim(members[0], mask_of(members, members[0]))
+            state = SegmentState.WAITING if waits else rows.state_for(run, round)
+            ((highest,),) = db.execute(HIGHEST, (rows.ids(members),)).fetchall()
+            SqliteSegment(
+                0, span.first, run.id, round, span.kind, span.queue, span.lane, low, last, left,
+                rows.rank(run, span, now), due, state, highest or 0,
+            ).insert(db)  # fmt: skip

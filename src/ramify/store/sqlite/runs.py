@@ -49,7 +49,11 @@ COUNTS = (
     " GROUP BY run, what"
 )
 WAITING = "INDEXED BY segment_run WHERE run IN (SELECT value FROM carray(?)) AND state = 2 ORDER BY id"
-COUNTED = "SELECT ifnull(sum(value), 0) FROM counter WHERE run = ? AND what = ?"
+#: How many tasks of a run count: those that were added, without those that were replaced.
+COUNTED = (
+    f"SELECT ifnull(sum(iif(what = {Tally.ADDED:d}, value, -value)), 0) FROM counter"
+    f" WHERE run = ? AND what IN ({Tally.ADDED:d}, {Status.REPLACED:d})"
+)
 
 
 def create(db: Db, new: NewRun, now: int, round: int) -> StoredRun:
@@ -271,7 +275,7 @@ def hold_to_caps(db: Db, grown: Collection[int], now: int) -> None:
     """Halt those of the runs that have more tasks than they may have."""
     capped = db.execute(CAPPED, (rows.ids(sorted(grown)),)).fetchall() if grown else []
     for run in map(rows.read_run, capped):
-        (added,) = db.execute(COUNTED, (run.id, Tally.ADDED)).fetchall()[0]
+        (added,) = db.execute(COUNTED, (run.id,)).fetchall()[0]
         if (why := too_many(run, added)) is not None and not run.state.is_end:
             if run.state is not RunState.DRAINING:
                 _begin_drain(db, run.id, RunState.HALTED, why)

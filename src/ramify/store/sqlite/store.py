@@ -348,7 +348,6 @@ class SqliteStore:
             if again is not None:
                 return answers.recall(again, "reopen").reopened
             row = rows.run_row(db, run)
-            reopening.check(db, row, tasks)
             now, why = self.now(), reason_value(said.reason, said.by)
             answer = reopening.reopen(db, row, tasks, following, settle, why, stamp.process, now)
             if answer.tasks:

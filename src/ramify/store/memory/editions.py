@@ -1,0 +1,69 @@
+"""Editions in the reference store: what makers have made, and how it is replaced."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+
+from ramify.model.event import Status
+from ramify.model.key import Hold, digest
+from ramify.model.reopening import Edition, merged
+from ramify.model.segment import MASK_WIDTH, SegmentState
+from ramify.store.memory import claims, joins
+from ramify.store.memory.tables import RunRow, Tables
+
+
+def find(tables: Tables, run: int, makers: Collection[int]) -> Edition:
+    """What these tasks of a run have made, and what that has made, as far as it was not replaced."""
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for span in tables.spans.values():
+        if span.run == run and span.published:
+            for place, parent in enumerate(span.parents):
+                children[parent].append(span.first + place)
+    made: list[int] = []
+    ahead = list(makers)
+    while ahead:
+        ahead = [child for task in ahead for child in children[task] if not is_replaced(tables, child)]
+        made += ahead
+    held = (task for task in sorted(made) if _is_held(tables, task))
+    return Edition(merged((task, task) for task in made), next(held, None))
+
+
+def is_replaced(tables: Tables, task: int) -> bool:
+    """Whether a task was replaced, which is for good."""
+    return joins.ending(tables, task) is Status.REPLACED
+
+
+def _is_held(tables: Tables, task: int) -> bool:
+    row = tables.covering(task)
+    return row is not None and row.state is SegmentState.CLAIMED
+
+
+def replace(tables: Tables, run: RunRow, edition: Edition, process: int, now: int) -> int:
+    """End all of an edition as replaced; how many tasks that are."""
+    tasks = [task for first, last in edition.ranges for task in range(first, last + 1)]
+    for place, task in enumerate(tasks):
+        if place % MASK_WIDTH == 0:
+            # Whoever follows the log reads whole commits, so none is very large.
+            tables.new_commit(process, 0, now)
+        span = tables.span_of(task)
+        assert span is not None
+        row = tables.covering(task)
+        if row is not None:
+            joins.take_out(tables, claims.around(tables, row, task), [task])
+        before = joins.ending(tables, task)
+        if before is not None:
+            tables.count(span.run, span.kind, before, process, -1)
+        tables.count(span.run, span.kind, Status.REPLACED, process)
+        tables.write_event(task, Status.REPLACED, None)
+        key = span.keys[task - span.first] if span.keys is not None else None
+        if key is not None and span.hold is not Hold.LABEL:
+            name = digest(span.hold, span.run, span.kind, key)
+            if name in tables.keys and tables.keys[name].task == task:
+                del tables.keys[name]
+    number, gone = run.new.id, set(tasks)
+    if number in tables.context:
+        tables.context[number] = {n: value for n, value in tables.context[number].items() if value.task not in gone}
+    if number in tables.marks:
+        tables.marks[number] = [mark for mark in tables.marks[number] if mark.task not in gone]
+    return len(tasks)
