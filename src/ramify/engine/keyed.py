@@ -95,7 +95,7 @@ def check_in_place(reads: Reads, tasks: Sequence[int]) -> None:
     for task, standing in reads.standings(tasks).items():
         if standing.ended is Status.REPLACED:
             key = key_text(standing.row.key)
-            named = "its node or item by name, such as load[0]" if key is None else repr(key)
+            named = "the node or the item instead, such as load[0]" if key is None else f"{key!r} instead"
             raise ConfigError(
                 f"task {task} was replaced: what made it was tried again and made others in its stead. Name {named}"
             )

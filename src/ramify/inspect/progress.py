@@ -48,6 +48,8 @@ def lines_of(status: RunStatus, pace: Pace) -> list[list[Piece]]:
         counts.append(f" · {plural(total.retries, 'retry', 'retries')}")
     if total.deferrals:
         counts.append(f" · {plural(total.deferrals, 'deferral')}")
+    if total.replaced:
+        counts.append(f" · {number(total.replaced)} replaced")
     lines = [headline(status), ["  ", *counts]]
     if speed := _speed(status, pace):
         lines.append(["  ", speed])

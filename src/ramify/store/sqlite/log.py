@@ -55,7 +55,8 @@ def swept(db: Db, run: int, since: Mapping[int, int]) -> dict[int, int]:
     ended: dict[int, int] = {}
     for sweep in sweeps(db, "run = ? AND first <= ? AND last >= ?", (run, tasks[-1], tasks[0])):
         near = tasks[bisect_left(tasks, sweep.first) : bisect_right(tasks, sweep.last)]
-        ended.update((task, sweep.seq) for task in near if sweep.seq > since[task] and sweep.covers(task))
+        covered = near if sweep.left is None else filter(sweep.covers, near)
+        ended.update((task, sweep.seq) for task in covered if sweep.seq > since[task])
     return ended
 
 
