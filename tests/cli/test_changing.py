@@ -1,6 +1,7 @@
 """Commands that change something: each leaves what it promised in the store, and no process behind."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from ramify.model.join import NewJoins
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
 from ramify.store.here import person
+from ramify.store.open import open_store
 from ramify.testing import oracle
 from tests.cli.conftest import Desk
 
@@ -279,3 +281,10 @@ def test_backup_is_a_store_of_its_own(desk: Desk) -> None:
     desk.err("backup", "copy.db", code=3)
     assert Path("copy.db").read_bytes() == before
     assert os.stat("copy.db").st_mode & 0o077 == 0
+
+
+def test_a_backup_keeps_the_id_of_the_store_and_gets_its_own_on_request(desk: Desk) -> None:
+    desk.out("backup", "restored.db")
+    desk.out("backup", "staging.db", "--new-id", "-s", "walk.db")
+    with closing(open_store("restored.db")) as restored, closing(open_store("staging.db")) as staging:
+        assert restored.id == desk.house.store.id != staging.id

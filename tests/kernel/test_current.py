@@ -71,7 +71,7 @@ def test_it_knows_everything_about_its_task(shop: Shop, colour: str) -> None:
         assert each["run"] == (run, "named", {"depth": 3})
         assert each["run_id"] == run
         assert (each["kind"], each["round"], each["parent"], each["attempt"]) == ("look", 1, parent, 1)
-        assert each["idempotency_key"] == f"{run}-{each['task']}"
+        assert each["idempotency_key"] == f"{shop.store.id}-{run}-{each['task']}"
         assert each["params"] == {"depth": 3}
         assert each["cancelled"] is False
     assert (bare["key"], bare["lane"], bare["headers"]) == (None, None, {})
@@ -151,7 +151,8 @@ def test_the_idempotency_key_changes_only_when_a_task_runs_again_after_a_success
     shop.store.leave(process)
     shop.finish(run)
     (task,) = shop.tasks(run)
-    assert keys == [f"{run}-{task}", f"{run}-{task}", f"{run}-{task}-1"]
+    key = f"{shop.store.id}-{run}-{task}"
+    assert keys == [key, key, f"{key}-1"]
 
 
 def test_a_follower_reads_what_its_leader_found(shop: Shop) -> None:

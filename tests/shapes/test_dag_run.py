@@ -59,6 +59,12 @@ CROWD = Crowd()
 here = Tasks()
 
 
+@here.task
+def receipt(order: str) -> tuple[str, str]:
+    """An order, and the key under which its receipt is sent."""
+    return order, current().idempotency_key
+
+
 @here.task(retries=0, backoff=Backoff(first=0, jitter=False))
 def flaky(until: int) -> int:
     if current().attempt < until:
@@ -248,6 +254,17 @@ def test_what_follows_the_end_may_fail_the_run(both: Engine) -> None:
     dag.add(number.of(1))
     dag.on_end(number.of(-1))
     assert both.run(dag.of()).state is RunState.FAILED
+
+
+def test_a_call_that_follows_the_end_is_a_new_task_after_a_revival_with_a_key_of_its_own(both: Engine) -> None:
+    dag = both.dag("x")
+    dag.add(number.of(1))
+    dag.on_end(receipt.of("o-17"))
+    run = both.run(dag.of(), name="x")
+    run.retry("number")
+    keys = list(both.run(dag.of(), name="x").results(receipt))
+    assert len(keys) == len({key for _, key in keys}) == 2
+    assert {order for order, _ in keys} == {"o-17"}, "what a user deduplicates by: it comes with the call"
 
 
 # nodes that wait, skip and choose

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,7 +33,8 @@ from ramify.model.run import NewRun, RunState, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
 from ramify.store.clock import StoreTime
-from ramify.store.contract import Beat, Description
+from ramify.store.contract import Beat
+from ramify.store.description import Description
 from ramify.store.memory import MemoryStore
 from ramify.store.memory import processes as graves
 from ramify.store.memory.tables import MemorySegment
@@ -119,6 +122,15 @@ class WaitGivesUp(Damaged):
         for row in self.rows(SegmentState.CLAIMED):
             row.state, row.owner = SegmentState.READY, None
         return super().wait(seconds, seen)
+
+
+@caught_by("id: every client sees the id that the store was created with")
+class IdOfTheClient(Damaged):
+    """Chooses an id for each client."""
+
+    @cached_property
+    def id(self) -> str:
+        return token_hex(8)
 
 
 @caught_by("describe: a store says what it is and what it keeps")

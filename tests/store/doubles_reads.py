@@ -393,7 +393,7 @@ class KeepsWholeNovels(Damaged):
 class PretendsToCopy(Damaged):
     """Says that it copied, and did not."""
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         if os.path.lexists(path):
             super().backup(path)
 
@@ -402,7 +402,7 @@ class PretendsToCopy(Damaged):
 class CopiesOverAnything(Damaged):
     """Does not look whether there is a file."""
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         with open(path, "wb") as file:
             file.write(b"a copy")
 

@@ -64,6 +64,14 @@ def test_memory_keeps_nothing_and_says_so(name: str) -> None:
     assert os.listdir() == []
 
 
+@pytest.mark.parametrize("urls", [("memory:", "memory:"), ("a.db", "b.db")])
+def test_two_stores_have_two_ids(urls: tuple[str, str]) -> None:
+    one, other = map(open_store, urls)
+    assert one.id != other.id
+    one.close()
+    other.close()
+
+
 def test_the_durability_is_said_at_start() -> None:
     power, process = open_store("a.db"), open_store("b.db", durability="process")
     assert "through power loss" in power.describe().keeps

@@ -138,6 +138,12 @@ def compare(path: str) -> list[str]:
 
 
 @engine.task
+def pay(cents: int) -> str:
+    """The key that goes to the bank."""
+    return current().idempotency_key
+
+
+@engine.task
 def halt() -> None:
     current().run.stop("seen enough")
 

@@ -157,6 +157,10 @@ def test_an_async_attempt_has_a_context_too_and_one_that_is_put_off_sets_nothing
         asyncio.run(aattempt(shop.slow_weigh.of("now"), context={"now": 1}))
 
 
+def test_every_attempt_has_the_same_idempotency_key_so_that_a_test_can_name_it() -> None:
+    assert attempt(shop.pay.of(1250)).result == attempt(shop.pay.of(1250), number=2).result == "test-1-2"
+
+
 def test_an_attempt_that_stops_its_run_says_why() -> None:
     assert attempt(shop.halt.of()).stopped == "seen enough"
     assert attempt(shop.double.of(1)).stopped is None

@@ -61,6 +61,11 @@ class StoreLibrary:
         self._first_tries: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
+    @property
+    def store_id(self) -> str:
+        """The id of the store."""
+        return self._store.id
+
     def facts(self, run: int) -> RunFacts:
         """What never changes about a run."""
         known = self._facts.get(run)

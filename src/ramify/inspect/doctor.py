@@ -26,7 +26,8 @@ from ramify.model.process import Process
 from ramify.model.run import RunState
 from ramify.model.segment import Segment, SegmentState
 from ramify.store.clock import Clock, SystemClock
-from ramify.store.contract import Description, Store
+from ramify.store.contract import Store
+from ramify.store.description import Description
 from ramify.store.reads import Reads
 
 #: How many rows, processes or kinds a finding names.

@@ -25,7 +25,8 @@ from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun, is_stalled
 from ramify.model.segment import Segment
 from ramify.store.clock import Clock, SystemClock
-from ramify.store.contract import GAP_SHARE, KEEPS, Description, Store
+from ramify.store.contract import GAP_SHARE, Store
+from ramify.store.description import KEEPS, Description
 from ramify.store.reads import PAGE_LIMIT, Reads
 
 #: Others may take the work of a process that has not beaten for this long.

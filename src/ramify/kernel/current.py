@@ -169,9 +169,14 @@ class Current:
 
     @property
     def idempotency_key(self) -> str:
-        """The same in every try of this task, for effects outside; another only when it runs again after a success."""
+        """Identifies this task in the world: the same in every attempt, and different in every other task and store.
+
+        It changes only when the task runs again after a success. Its form is `STORE-RUN-TASK`, with `-N` behind it
+        after N such revivals.
+        """
         revivals = self._revivals
-        return f"{self.run_id}-{self.task}" + (f"-{revivals}" if revivals else "")
+        key = f"{self._surroundings.library.store_id}-{self.run_id}-{self.task}"
+        return f"{key}-{revivals}" if revivals else key
 
     @property
     def params(self) -> Any:

@@ -123,6 +123,10 @@ class OtherRuns(Protocol):
 class Library(Protocol):
     """What the kernel does not know and the engine supplies: everything that is read for handlers."""
 
+    @property
+    def store_id(self) -> str:
+        """The id of the store, which no other store has."""
+
     def facts(self, run: int) -> RunFacts:
         """Facts about a run that never change; kept after the first time."""
 

@@ -57,6 +57,7 @@ from ramify.model.mark import Mark, Settled
 from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
+from ramify.store.description import Description
 from ramify.store.reads import Reads
 
 #: A process that has not beaten for this share of `dead_after` has a gap and must not reap on the strength of it.
@@ -65,29 +66,6 @@ GAP_SHARE = 2
 LEFT_TO_PARENT = 2.0
 #: How long a session outlives its process, so that late deliveries still meet it.
 SESSION_SECONDS = 86_400
-
-
-#: What commits survive by the durability that was chosen, the weakest first.
-KEEPS = {
-    "process": "every commit that returned, except power loss",
-    "power": "every commit that returned, through power loss",
-}
-
-
-class Description(msgspec.Struct, frozen=True):
-    """The line an engine says at start: which store this is, what it keeps and what it lacks; and what it can do.
-
-    `location` is for people, without any password. `shared`: other processes can open it too. `file`: where it is, if
-    it is a file. `sql`: its reads take a question in SQL, `sql(query, values)`. Nobody asks which store it is by name.
-    """
-
-    name: str
-    location: str
-    keeps: str
-    lacks: str
-    shared: bool = False
-    file: str | None = None
-    sql: bool = False
 
 
 class Beat(msgspec.Struct, frozen=True):
@@ -135,6 +113,13 @@ class Store(Protocol):
     @property
     def reads(self) -> Reads:
         """Pages and counts for people, handlers and checks."""
+
+    @property
+    def id(self) -> str:
+        """The store's own id: chosen at random when the store is created, and the same to every client for ever.
+
+        No other store has it, except a copy that `backup` made without `new_id`. At most one read per client.
+        """
 
     def describe(self) -> Description:
         """Say what this store is and what it survives."""
@@ -367,9 +352,10 @@ class Store(Protocol):
 
     # care
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         """Copy the store as it is at one moment to a new file, which is then a store of its own; others go on working.
 
+        The copy has the id of this store, so that it can take its place; with `new_id`, an id of its own.
         An existing file is never written over: StoreRefused. A store that cannot be a file says so in the same way. A
         crash inside leaves no file of that name.
         """

@@ -17,7 +17,7 @@ from ramify.model.death import NO_DEATHS
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import SqliteStore, copying
+from ramify.store.sqlite import SqliteStore, copying, schema
 from ramify.testing.oracle import check
 
 TASKS = 3_000
@@ -145,6 +145,32 @@ def test_a_copy_can_be_worked_on_and_knows_nobody_who_works_on_the_original(stor
     assert not store.beat(theirs).reaped
     assert not store.reads.run(run).state.is_end
     copy.close()
+
+
+def test_a_copy_is_the_same_store_unless_it_gets_an_id_of_its_own(store: SqliteStore, tmp_path: Path) -> None:
+    before = sorted(os.listdir(tmp_path))
+    store.backup(tmp_path / "restored.db")
+    store.backup(tmp_path / "staging.db", new_id=True)
+    assert sorted(os.listdir(tmp_path)) == sorted([*before, "restored.db", "staging.db"])
+    restored, staging = SqliteStore(tmp_path / "restored.db"), SqliteStore(tmp_path / "staging.db")
+    assert restored.id == store.id != staging.id
+    staging.close()
+    again = SqliteStore(tmp_path / "staging.db")
+    assert again.id == staging.id
+    for each in (again, restored):
+        assert check(each) == []
+        each.close()
+
+
+def test_a_copy_that_cannot_get_its_id_leaves_nothing(store: SqliteStore, tmp_path: Path) -> None:
+    def fails(db: apsw.Connection) -> None:
+        schema.give_new_id(db)
+        raise apsw.FullError("the disk is full")
+
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(StoreUnavailable, match="could not be written"), store._link.snapshot() as db:
+        copying.copy(db, tmp_path / "copy.db", fails)
+    assert sorted(os.listdir(tmp_path)) == before
 
 
 def test_a_copy_is_its_owners_alone(store: SqliteStore, tmp_path: Path) -> None:

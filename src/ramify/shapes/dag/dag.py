@@ -150,6 +150,8 @@ class Dag:
         """Start a call when all nodes have ended: whatever came of them, or if some failed, or if none did.
 
         It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
+        After a retry of the run it is called again, as a new task with a new `current().idempotency_key`. Deduplicate
+        its effects by something that its arguments identify, such as an order number.
         """
         self._at_end.append(on_end(self, call, when))
 

@@ -91,6 +91,8 @@ class Pipeline(Generic[P, R]):
         """Start a call when a run has nothing left to do: whatever came of it, or if steps failed, or if none did.
 
         It belongs to the run, which ends after it. `current().run.ends` says how many steps ended how.
+        After a retry of the run it is called again, as a new task with a new `current().idempotency_key`. Deduplicate
+        its effects by something that its arguments identify, such as an order number.
         """
         self._dag.on_end(call, when=when)
 

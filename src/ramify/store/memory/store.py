@@ -26,7 +26,8 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import Beat, Reopened, Vacuumed
+from ramify.store.description import Description
 from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, processes, reopening, runs
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.memory.tables import Tables
@@ -57,6 +58,11 @@ class MemoryStore:
         self._turn = 0
         self._calls = 1
         self.reads = MemoryReads(self._tables)
+
+    @property
+    def id(self) -> str:
+        """Its own id, chosen with its tables."""
+        return self._tables.id
 
     def describe(self) -> Description:
         """Say what this store is."""
@@ -325,7 +331,7 @@ class MemoryStore:
             processes.note(self._tables, process, kept)
             self._tables.wake()
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         """There is no file to copy."""
         raise StoreRefused(
             f"{os.fspath(path)}: the memory store keeps nothing beyond its process, so there is nothing to copy; use a "

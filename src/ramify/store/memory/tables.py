@@ -10,6 +10,7 @@ from bisect import bisect_right, insort
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from threading import Condition, RLock
 
 from ramify.errors import Reaped, StaleStamp, UnknownRun
@@ -147,6 +148,8 @@ class Tables:
     version: int = 0
     #: What dead processes were doing. Here nobody can die alone, so it is filled by whoever pretends that one did.
     records: dict[int, Death] = field(default_factory=dict)
+    #: The store's own id.
+    id: str = field(default_factory=lambda: token_hex(8))
     next_id: int = 1
     next_segment: int = 1
     sessions: dict[int, SessionRow] = field(default_factory=dict)

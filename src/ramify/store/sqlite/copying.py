@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 import apsw
@@ -19,8 +19,10 @@ from ramify.errors import StoreRefused, StoreUnavailable
 _PAGES = 4096
 
 
-def copy(db: apsw.Connection, path: str | os.PathLike[str]) -> None:
-    """Copy what a connection sees in its transaction to a new file."""
+def copy(
+    db: apsw.Connection, path: str | os.PathLike[str], change: Callable[[apsw.Connection], None] | None = None
+) -> None:
+    """Copy what a connection sees in its transaction to a new file; `change` alters it before it has its name."""
     target = os.path.abspath(os.fspath(path))
     if os.path.lexists(target):
         raise _exists(target)
@@ -29,8 +31,8 @@ def copy(db: apsw.Connection, path: str | os.PathLike[str]) -> None:
     with _in_words(target):
         try:
             os.close(os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            # CRASH: a `.part` file -> it is nobody's store, and a person may remove it.
-            _write(db, unnamed)
+            # CRASH: a `.part` file, perhaps with a log -> it is nobody's store, and a person may remove it.
+            _write(db, unnamed, change)
             _sync(unnamed)
             _give_name(unnamed, target)
         finally:
@@ -39,7 +41,7 @@ def copy(db: apsw.Connection, path: str | os.PathLike[str]) -> None:
         _sync(os.path.dirname(target))
 
 
-def _write(db: apsw.Connection, path: str) -> None:
+def _write(db: apsw.Connection, path: str, change: Callable[[apsw.Connection], None] | None) -> None:
     copy = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         # The file is nobody's yet: there is nothing to roll back, and it is made safe once, at the end.
@@ -48,6 +50,8 @@ def _write(db: apsw.Connection, path: str) -> None:
         with copy.backup("main", db, "main") as backup:
             while not backup.done:
                 backup.step(_PAGES)
+        if change is not None:
+            change(copy)
     finally:
         copy.close(True)
 

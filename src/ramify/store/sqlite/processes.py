@@ -171,8 +171,19 @@ def _offer_again(db: Db, row: SqliteSegment, death: Death) -> None:
         replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
-def vacuum(db: Db, now: int, limit: int) -> tuple[Vacuumed, list[int]]:
-    """Remove what nobody can reach, and give file space back; what that was, and whose sessions were forgotten."""
+def vacuum(link: Link, liveness: Liveness, limit: int, now: Callable[[], int]) -> Vacuumed:
+    """Remove what nobody can reach, files of processes without a session included, and give file space back."""
+    with link.write() as db:
+        removed, sessions = _vacuum(db, now(), limit)
+        left = known(db)
+        # Before the sessions: without one, what a lock file says was committed would seem to be lost.
+        liveness.forget(*sessions)
+    liveness.forget(*set(liveness.known()) - left)
+    return removed
+
+
+def _vacuum(db: Db, now: int, limit: int) -> tuple[Vacuumed, list[int]]:
+    """The rows that were removed, and whose sessions were."""
     tasks, keys = _remove_garbage(db, limit), _remove_expired(db, now, limit)
     # They ended long ago: nothing can name them any more.
     old = (now - SESSION_SECONDS * SECOND,)

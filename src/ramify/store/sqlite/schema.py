@@ -21,12 +21,16 @@ from __future__ import annotations
 import apsw
 
 from ramify.errors import SchemaTooNew, StoreRefused
+from ramify.store.sqlite.db import Db
 
-VERSION = 5
+VERSION = 6
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
 TABLES = """
+CREATE TABLE store (id TEXT NOT NULL);
+INSERT INTO store VALUES (lower(hex(randomblob(8))));
+
 CREATE TABLE ids (next INTEGER NOT NULL);
 INSERT INTO ids VALUES (1);
 
@@ -178,3 +182,13 @@ def prepare(db: apsw.Connection) -> None:
     db.execute(TABLES)
     db.pragma("application_id", APPLICATION_ID)
     db.pragma("user_version", VERSION)
+
+
+def store_id(db: Db) -> str:
+    """The id that was chosen when the tables were created."""
+    return str(db.execute("SELECT id FROM store").fetchall()[0][0])
+
+
+def give_new_id(db: Db) -> None:
+    """Make a copy a store of its own."""
+    db.execute("UPDATE store SET id = lower(hex(randomblob(8)))")

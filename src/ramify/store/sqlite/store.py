@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -31,7 +32,8 @@ from ramify.model.process import NewProcess, Reap, Stamp
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import KEEPS, Beat, Description, Reopened, Vacuumed
+from ramify.store.contract import Beat, Reopened, Vacuumed
+from ramify.store.description import KEEPS, Description
 from ramify.store.sqlite import (
     adding,
     answers,
@@ -47,6 +49,7 @@ from ramify.store.sqlite import (
     reopening,
     rows,
     runs,
+    schema,
 )
 from ramify.store.sqlite.answers import Answer
 from ramify.store.sqlite.commit_wait import CommitWait
@@ -95,6 +98,12 @@ class SqliteStore:
         """Use a stamp up with its answer; once that is committed, the lock file tells of it."""
         processes.consume(db, stamp, answers.remember(answer))
         self._noting.consumed(stamp)
+
+    @cached_property
+    def id(self) -> str:
+        """The file's own id."""
+        with self._link.read() as db:
+            return schema.store_id(db)
 
     def describe(self) -> Description:
         """Say what this store is."""
@@ -365,10 +374,10 @@ class SqliteStore:
 
     # care
 
-    def backup(self, path: str | os.PathLike[str]) -> None:
+    def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         """Copy the file."""
         with self._link.snapshot() as db:
-            copying.copy(db, path)
+            copying.copy(db, path, schema.give_new_id if new_id else None)
 
     def forget(
         self,
@@ -386,10 +395,4 @@ class SqliteStore:
 
     def vacuum(self, limit: int = 65_536) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""
-        with self._link.write() as db:
-            removed, sessions = processes.vacuum(db, self.now(), limit)
-            known = processes.known(db)
-            # Before the sessions: without one, what a lock file says was committed would seem to be lost.
-            self._liveness.forget(*sessions)
-        self._liveness.forget(*set(self._liveness.known()) - known)
-        return removed
+        return processes.vacuum(self._link, self._liveness, limit, self.now)

@@ -140,6 +140,19 @@ def what_a_client_wrote_is_there_for_the_next_one(house: House) -> None:
     assert house.store.reads.run(run).name == "crawl"
 
 
+@case("id")
+def every_client_sees_the_id_that_the_store_was_created_with(house: House) -> None:
+    own = house.store.id
+    assert len(own) >= 16, "too short to be chosen at random by every store in the world"
+    assert own.isascii()
+    assert own.isalnum(), "it is a part of idempotency keys, whose parts are joined by dashes"
+    house.run(house.tasks())
+    assert house.client().id == own
+    house.close()
+    house.store = house.client()
+    assert house.store.id == own
+
+
 @case("describe")
 def a_store_says_what_it_is_and_what_it_keeps(house: House) -> None:
     said = house.store.describe()
