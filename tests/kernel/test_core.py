@@ -10,7 +10,7 @@ from ramify.kernel.outbox import Finished
 from ramify.kernel.settings import Settings
 from ramify.kernel.steps import ClaimWork, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step
 from ramify.kernel.tuning import LONGEST_REST
-from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran
+from ramify.kernel.work import Chunk, Interrupted, Postponed, Raised, Ran, Wait
 from ramify.model.claim import Claimed
 from ramify.model.commit import Committed
 from ramify.model.death import Deaths
@@ -125,6 +125,14 @@ def test_the_next_attempt_waits_for_the_commit_of_the_last() -> None:
     assert again.attempts == {0: 2}
 
 
+def test_who_awaits_a_run_leaves_memory_however_short_the_wait_because_only_the_store_hears_of_its_end() -> None:
+    made = core(memory_wait=5.0)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    made.finished(Ran(lease(made), others=[(100, Postponed(1.0, "", 7))], seconds=1.0), 0.0)
+    (finished,) = flush(made.step(0.0))
+    assert (finished.again, finished.later) == ([], [(100, Wait(1.0, awaits=7))])
+
+
 def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
     made = core(handler(backoff=STEADY), memory_wait=5.0)
     made.claimed(Claimed((claim(2),)), 0.0)
@@ -132,7 +140,7 @@ def test_a_short_wait_stays_in_memory_and_a_long_one_leaves_it() -> None:
     made.finished(failed(first), 0.0)
     made.finished(Ran(second, others=[(101, Postponed(60.0))], seconds=1.0), 0.0)
     (finished,) = flush(made.step(0.0))
-    assert (finished.again, finished.later) == ([(100, 2.0)], [(101, 60.0)])
+    assert (finished.again, finished.later) == ([(100, Wait(2.0))], [(101, Wait(60.0))])
     made.committed([finished], answer(), 10.0)
     assert made.lease(False, 11.9) is None
     assert list(lease(made, 12.0).positions) == [0]
@@ -317,7 +325,7 @@ def test_a_result_is_judged_by_its_time_limit_when_it_is_brought(colour: Calling
     made.finished(Ran(chunk, [100], [b"1"], seconds=seconds), 2.0)
     made.came_back(chunk)
     (finished,) = flush(made.step(2.0))
-    late = (finished.statuses, finished.again or finished.later) == ([Status.RETRYING], [(100, 2.0)])
+    late = (finished.statuses, finished.again or finished.later) == ([Status.RETRYING], [(100, Wait(2.0))])
     assert late == (seconds >= 2.0)
     assert (finished.values == [b"1"]) == (seconds < 2.0)
 

@@ -7,7 +7,7 @@ from typing import Any
 from ramify.kernel.continuations import floor
 from ramify.kernel.offspring import Offspring
 from ramify.kernel.outbox import Finished, part_of
-from ramify.kernel.work import Chunk, Ran
+from ramify.kernel.work import Chunk, Ran, Wait
 from ramify.model.call import Call, Group
 from ramify.model.commit import check_part
 from ramify.model.context import SetValue
@@ -90,7 +90,7 @@ def test_waits_of_about_the_same_length_share_a_row() -> None:
     finished = Finished(claim(1_000, first=0))
     for task in range(1_000):
         finished.add(task, Status.RETRYING, None)
-        finished.later.append((task, 5.0 + task / 20))
+        finished.later.append((task, Wait(5.0 + task / 20)))
     later = part_of(finished, Ids(), NOW).later
     assert len(later) < 60
     assert sorted(task for each in later for task in each.tasks) == list(range(1_000))
@@ -100,9 +100,18 @@ def test_waits_of_about_the_same_length_share_a_row() -> None:
 def test_exact_waits_are_not_rounded() -> None:
     finished = Finished(claim())
     finished.add(100, Status.DEFERRED, None)
-    finished.later.append((100, 8.1))
+    finished.later.append((100, Wait(8.1)))
     (later,) = part_of(finished, Ids(), NOW, True).later
     assert later.due == NOW + 8_100_000
+
+
+def test_tasks_that_await_different_runs_do_not_share_a_row() -> None:
+    finished = Finished(claim(4, first=0))
+    for task, awaits in enumerate((7, 8, 7, None)):
+        finished.add(task, Status.DEFERRED, None)
+        finished.later.append((task, Wait(60.0, awaits)))
+    later = part_of(finished, Ids(), NOW).later
+    assert [(each.tasks, each.awaits) for each in later] == [([0, 2], 7), ([1], 8), ([3], None)]
 
 
 def test_what_tasks_set_goes_with_their_ends() -> None:

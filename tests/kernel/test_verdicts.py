@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ramify.kernel.verdicts import EndedUntried, Verdict, known_ends, verdict_of
-from ramify.kernel.work import Dropped, Postponed, Raised
+from ramify.kernel.work import Dropped, Postponed, Raised, Wait
 from ramify.model.call import Extra
 from ramify.model.claim import Details
 from ramify.model.death import Deaths
@@ -29,7 +29,7 @@ def chance() -> float:
 @pytest.mark.parametrize(("before", "wait"), [(0, 2.0), (1, 4.0), (2, 8.0)])
 def test_a_failed_attempt_is_tried_again_after_a_wait_that_grows(before: int, wait: float) -> None:
     held = holding(1, handler(retries=3, backoff=STEADY), history={100: History(before, before)})
-    assert verdict_of(Raised(FAILURE), held, 0, chance) == (Status.RETRYING, FAILURE.encode(), wait)
+    assert verdict_of(Raised(FAILURE), held, 0, chance) == (Status.RETRYING, FAILURE.encode(), Wait(wait))
 
 
 def test_the_last_attempt_that_fails_ends_the_task() -> None:
@@ -52,7 +52,12 @@ def test_a_final_failure_is_not_tried_again() -> None:
 
 def test_a_postponed_task_waits_as_long_as_it_asked_and_uses_no_attempt() -> None:
     status, _, wait = verdict_of(Postponed(3.5), holding(1), 0, chance)
-    assert (status, wait) == (Status.DEFERRED, 3.5)
+    assert (status, wait) == (Status.DEFERRED, Wait(3.5))
+
+
+def test_a_task_that_awaits_a_run_waits_for_that_or_as_long_as_it_asked() -> None:
+    status, _, wait = verdict_of(Postponed(3.5, "waits", 7), holding(1), 0, chance)
+    assert (status, wait) == (Status.DEFERRED, Wait(3.5, awaits=7))
 
 
 def test_a_postponed_task_is_stored_with_its_reason_or_its_seconds() -> None:

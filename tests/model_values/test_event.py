@@ -27,6 +27,12 @@ def test_a_reopened_task_begins_a_new_life_with_a_full_budget() -> None:
     assert (history.life, history.attempts, history.ended, history.events) == (2, 1, None, 4)
 
 
+def test_deferrals_are_those_of_the_present_life() -> None:
+    before = log(Status.DEFERRED, Status.DEFERRED, Status.RETRYING, Status.DONE)
+    assert fold(before).deferrals == 2
+    assert fold([*before, Event(7, 5, Status.REOPENED), Event(7, 6, Status.DEFERRED)]).deferrals == 1
+
+
 def test_only_running_a_success_again_counts_as_a_revival() -> None:
     assert fold(log(Status.FAILED, Status.REOPENED)).revivals == 0
     assert fold(log(Status.DONE, Status.REOPENED)).revivals == 1

@@ -212,6 +212,30 @@ def test_a_wait_looks_ever_more_seldom_and_at_least_once_a_minute(bench: Workben
     assert not run.ended
 
 
+def test_a_new_life_begins_to_look_anew(bench: Workbench) -> None:
+    run = waiting_for(bench.engine, "other", timeout=100, id="node")
+    bench.finish()
+    assert run["node"].state == "failed"
+    run.retry()
+    bench.drain()
+    (due,) = bench._due(None).values()
+    assert due - bench.engine._inside.store.now() == 1_000_000
+
+
+@pytest.mark.parametrize("how", [{}, {"node": "node"}, {"timeout": 100}])
+def test_a_node_goes_on_the_moment_the_run_ends_that_it_waits_for(bench: Workbench, how: dict[str, Any]) -> None:
+    other = bench.engine.dag("other")
+    other.add(number.of(5), id="node")
+    awaited = bench.engine.start(other.of(), name="other")
+    awaited.pause()
+    run = waiting_for(bench.engine, "other", **how)
+    bench.drain()
+    assert not run.ended
+    awaited.resume()
+    bench.drain()
+    assert (run.state, run["got"].result, bench.now) == (RunState.DONE, 5, NOON)
+
+
 def test_a_wait_for_too_long_is_a_failure(bench: Workbench) -> None:
     run = waiting_for(bench.engine, "other", timeout=100, id="node")
     bench.finish()

@@ -363,6 +363,40 @@ def test_a_task_that_goes_on_with_a_continuation_gives_what_that_gives(bench: Wo
     assert run["forked"].result == 3
 
 
+def test_a_step_goes_on_the_moment_its_run_ends_in_its_first_life_and_in_every_other(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double))
+    run = engine.start(engine.pipeline("outer", steps(length).run(inner, id="sub").chain(double)).of("abc"), name="o")
+    for life in range(1, 9):
+        bench.drain()
+        assert (run.state, bench.now) == (RunState.DONE, NOON), "no time was needed, and none has passed"
+        assert run.counts.deferrals == life, "one look in vain for each life, and then it was woken"
+        run.retry("sub")
+
+
+def test_a_step_goes_on_the_moment_its_run_is_cancelled(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(length).gate("ok", bool).chain(allowed))
+    run = engine.start(engine.pipeline("outer", steps(upper).run(inner, id="sub")).of("abc"), name="o")
+    bench.drain()
+    found = engine.find("o/sub")
+    assert found is not None
+    found.cancel()
+    with pytest.raises(Fatal, match="o/sub, which is waited for, ended as cancelled"):
+        bench.drain()
+    assert (run["sub"].state, bench.now) == ("failed", NOON)
+
+
+def test_a_step_also_looks_by_itself_ever_more_seldom(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(length).gate("ok", bool).chain(allowed))
+    run = engine.start(engine.pipeline("outer", steps(upper).run(inner)).of("abc"), name="o")
+    for looks in range(5):
+        bench.drain()
+        assert run.counts.deferrals == looks + 1
+        bench.advance(look_again_after(looks))
+
+
 def test_looks_at_another_run_become_ever_more_seldom_and_stay_once_a_minute() -> None:
     waits = [look_again_after(looks) for looks in range(25)]
     assert (waits[0], waits[-1], waits) == (1.0, LONGEST_LOOK, sorted(waits))

@@ -51,6 +51,18 @@ class AdvancesAnyRound(Damaged):
         return super()._advance(run, self._tables.runs[run].round)
 
 
+@caught_by(
+    "advance: the end of a run makes those due that await it",
+    "cancel: the end of a run that was cancelled makes those due that await it",
+)
+class WakesNobody(Damaged):
+    """Ends runs and leaves those that await them to their due time."""
+
+    def _advance(self, run: int, round: int) -> Advanced:
+        with self.bent([row for row in self.rows() if row.awaits is not None], "awaits", None):
+            return super()._advance(run, round)
+
+
 @caught_by("advance: an endless run does not end when it runs empty")
 class EverythingEnds(Damaged):
     """Ends endless runs too."""

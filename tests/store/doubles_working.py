@@ -354,6 +354,16 @@ class NothingIsLater(Committing):
             row.due = None
 
 
+@caught_by("commit: what awaits a run that has ended by now is due at once")
+class WaitsForWhatIsOver(Committing):
+    """Does not look whether a run that is awaited has ended."""
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        for run in self._tables.runs.values():
+            run.ended = None
+        return super().commit(stamp, parts, then_claim)
+
+
 @caught_by("commit: a task that the claim does not hold is refused")
 class OverlooksStrangers(Committing):
     """Drops outcomes of tasks that are not in the claim, without a word."""

@@ -76,6 +76,8 @@ class Others:
         made = self._made_after(origin.parent)
         if made:
             self._cancel_older(name, origin.place, made)
+        # At the first look of a life, a run that ended at the moment of its beginning had ended before it.
+        began += bool(events) and events[-1].status is Status.REOPENED
 
         def is_over(run: StoredRun) -> bool:
             # What ended in its present life is told to whoever waits for it, and not tried again.
@@ -136,7 +138,8 @@ class Others:
         if found.state is RunState.FORGOTTEN:
             return Ending(None, f"run {title(found)} was forgotten, with all that came of it")
         if key is None:
-            return self._of_run(reads, found) if found.state.is_end else Ending(awaited=f"run {title(found)}")
+            awaited = Ending(awaited=f"run {title(found)}", until=found.id)
+            return self._of_run(reads, found) if found.state.is_end else awaited
         return self._of_task(reads, found, key)
 
     def _of_run(self, reads: Reads, run: StoredRun) -> Ending:
@@ -150,7 +153,8 @@ class Others:
         return Ending(next(iter(results.values())) if len(results) == 1 else results)
 
     def _of_task(self, reads: Reads, run: StoredRun, key: str) -> Ending:
-        awaited = Ending(awaited=f"{key} of run {title(run)}")
+        # A run that has ended wakes nobody again.
+        awaited = Ending(awaited=f"{key} of run {title(run)}", until=None if run.state.is_end else run.id)
         try:
             gathering = reads.find_tasks(run.id, GATHER, key_bytes(f"{key}[]"))
             row = reads.task(gathering[-1] if gathering else task_with(reads, run.id, key))

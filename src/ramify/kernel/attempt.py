@@ -214,7 +214,7 @@ def verdict_on(error: BaseException, handler: Handler) -> Verdict:
     """What an exception means for its task."""
     match error:
         case Defer():
-            return Postponed(error.seconds, error.reason)
+            return Postponed(error.seconds, error.reason, error._awaits)
         case Skip():
             return Forgone(str(error))
         case StoreUnavailable():

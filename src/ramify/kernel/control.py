@@ -24,6 +24,16 @@ class Defer(Exception):
         super().__init__(seconds)
         self.seconds = float(seconds)
         self.reason = str(reason)
+        #: The run whose end calls the task before that.
+        self._awaits: int | None = None
+
+
+class Await(Defer):
+    """Put this task back until a run has ended, and call it again in `seconds` at the latest. For tasks of ours."""
+
+    def __init__(self, run: int | None, seconds: float, reason: str) -> None:
+        super().__init__(seconds, reason)
+        self._awaits = run
 
 
 class Fatal(Exception):

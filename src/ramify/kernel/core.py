@@ -147,8 +147,8 @@ class Core:
 
     def committed(self, batch: Sequence[Finished], answer: Committed, now: float, dues: Iterable[float] = ()) -> None:
         """A commit was answered; what it put off is due in so many seconds."""
-        for wait in dues:
-            self.appetite.put_off(now + wait)
+        for seconds in dues:
+            self.appetite.put_off(now + seconds)
         refused = set(answer.refused)
         fertile = False
         for finished in batch:
@@ -163,7 +163,7 @@ class Core:
             holding.unsent -= len(finished.tasks)
             holding.left -= len(finished.tasks) - len(finished.again)
             for task, wait in finished.again:
-                self.leases.retry(holding, holding.position_of(task), now + wait)
+                self.leases.retry(holding, holding.position_of(task), now + wait.seconds)
             if not holding.left:
                 self._forget(token)
             elif holding.closing:
@@ -359,7 +359,7 @@ class Core:
             holding.attempts[position] = attempt + 1
         if wait is not None:
             # A suspect that waits must not be held: as long as it is, nothing else is taken. Nor is what goes back.
-            near = wait <= self._settings.memory_wait and not holding.is_suspect and not holding.closing
+            near = wait.fits_in(self._settings.memory_wait) and not holding.is_suspect and not holding.closing
             (finished.again if near else finished.later).append((task, wait))
         return status
 

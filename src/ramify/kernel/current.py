@@ -316,8 +316,8 @@ class Current:
 
     @property
     def _deferrals(self) -> int:
-        """How often its task was put back, as far as that was known when it was claimed; retries count as well."""
-        return self._chunk.claim.history.get(self.task, UNTRIED).events
+        """How often its task was put off in its present life, as far as that was known when it was claimed."""
+        return self._chunk.claim.history.get(self.task, UNTRIED).deferrals
 
     @property
     def _details(self) -> Details:

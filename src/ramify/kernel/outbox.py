@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ramify.kernel.continuations import Continuations, floor
 from ramify.kernel.offspring import Offspring, new_tasks, sorted_out
 from ramify.kernel.signals import Ended
-from ramify.kernel.work import Ran
+from ramify.kernel.work import Ran, Wait
 from ramify.model.call import LONGEST_DELAY
 from ramify.model.claim import Claim
 from ramify.model.commit import Later, Part
@@ -26,7 +26,7 @@ Reserve = Callable[[int, int], int]
 class Finished:
     """Outcomes of tasks of one claim. `statuses` and `values` are None while every task ended as done with no result.
 
-    `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, seconds)` each. `took`
+    `again` are tasks that stay in memory for a short wait, `later` those that leave it: `(task, wait)` each. `took`
     are the microseconds of attempts that were not quick, `seconds` is the time of all of them. `attempts` are the
     numbers of those that were not the first; 0 for a task that ended without one.
     """
@@ -36,8 +36,8 @@ class Finished:
     statuses: list[Status] | None = None
     values: list[bytes | None] | None = None
     offspring: Offspring = field(default_factory=Offspring)
-    again: list[tuple[int, float]] = field(default_factory=list)
-    later: list[tuple[int, float]] = field(default_factory=list)
+    again: list[tuple[int, Wait]] = field(default_factory=list)
+    later: list[tuple[int, Wait]] = field(default_factory=list)
     took: dict[int, int] = field(default_factory=dict)
     attempts: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
@@ -162,12 +162,12 @@ def _tasks(tasks: list[int]) -> Sequence[int]:
     return whole if tasks and tasks[-1] == whole[-1] and tasks == list(whole) else tasks
 
 
-def _later(waits: Sequence[tuple[int, float]], now: int, exact: bool) -> list[Later]:
-    """Tasks that leave memory, by due time: waits of about the same length share a row."""
-    rows: dict[int, list[int]] = {}
+def _later(waits: Sequence[tuple[int, Wait]], now: int, exact: bool) -> list[Later]:
+    """Tasks that leave memory, by due time: waits of about the same length, for the same run if any, share a row."""
+    rows: dict[tuple[int, int | None], list[int]] = {}
     for task, wait in waits:
         # No store can keep the moment at which a wait of 1e300 seconds would be over.
-        seconds = min(wait, LONGEST_DELAY)
+        seconds = min(wait.seconds, LONGEST_DELAY)
         due = now + round(seconds * SECOND) if exact else due_bucket(now, seconds)
-        rows.setdefault(due, []).append(task)
-    return [Later(tasks, due) for due, tasks in rows.items()]
+        rows.setdefault((due, wait.awaits), []).append(task)
+    return [Later(tasks, due, awaits) for (due, awaits), tasks in rows.items()]

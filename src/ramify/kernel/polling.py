@@ -21,25 +21,25 @@ def looked(ran: Ran, surroundings: Surroundings) -> Ran:
     """What came of the one task of a chunk that polls: it looks again when it found nothing and has time left."""
     polls = ran.chunk.polls
     assert polls is not None
-    pause, reason = polls.every, ""
+    pause, reason, awaits = polls.every, "", None
     if ran.done:
         found = ran.values[0] if ran.values is not None else None
         if pause is None or found not in NOTHING:
             return ran
     elif ran.others and isinstance(verdict := ran.others[0][1], Postponed):
-        pause, reason = verdict.seconds, verdict.reason
+        pause, reason, awaits = verdict.seconds, verdict.reason, verdict.awaits
     else:
         return ran
     assert pause is not None
     task = ran.tasks[0]
-    again: Postponed | Raised = Postponed(pause, reason)
+    again: Postponed | Raised = Postponed(pause, reason, awaits)
     if polls.within is not None:
         life = ran.chunk.claim.history.get(task, UNTRIED).life
         try:
             left = polls.within - surroundings.library.tried_for(task, life)
         except StoreUnavailable:
             left = pause = STORE_PAUSE
-        again = Postponed(min(pause, left), reason)
+        again = Postponed(min(pause, left), reason, awaits)
         if left <= 0:
             text = f"timed out after {polls.within:g} seconds: it was called again and again, and gave nothing"
             again = Raised(Failure("TimeoutError", text), final=True)

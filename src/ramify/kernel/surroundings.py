@@ -76,14 +76,15 @@ class Definition(Protocol):
 class Ending(NamedTuple):
     """What came of a run, or of one of its tasks: a result, as it is in JSON, or why there is none.
 
-    While that is not known, it says what is `awaited`. One that ended well may have had nothing to do: `skipped` says
-    why.
+    While that is not known, it says what is `awaited`, and `until` is the run whose end tells. One that ended well may
+    have had nothing to do: `skipped` says why.
     """
 
     value: object = None
     problem: str | None = None
     awaited: str | None = None
     skipped: str | None = None
+    until: int | None = None
 
 
 class Origin(NamedTuple):

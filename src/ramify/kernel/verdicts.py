@@ -10,7 +10,7 @@ import msgspec
 
 from ramify.kernel.handler import Policy
 from ramify.kernel.holding import Holding
-from ramify.kernel.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran
+from ramify.kernel.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran, Wait
 from ramify.model.call import EXPIRED, NO_EXTRA
 from ramify.model.event import UNTRIED, Status
 from ramify.model.mark import reason_value
@@ -30,11 +30,12 @@ Verdict = Raised | Postponed | Dropped | Forgone | EndedUntried
 
 def verdict_of(
     verdict: Verdict, holding: Holding, position: int, chance: Callable[[], float]
-) -> tuple[Status, bytes | None, float | None]:
-    """The event of one attempt, and the seconds until the next one, None when there is none."""
+) -> tuple[Status, bytes | None, Wait | None]:
+    """The event of one attempt, and the wait for the next one, None when there is none."""
     match verdict:
-        case Postponed(seconds, reason):
-            return Status.DEFERRED, reason_value(reason) or msgspec.json.encode({"seconds": seconds}), seconds
+        case Postponed(seconds, reason, awaits):
+            value = reason_value(reason) or msgspec.json.encode({"seconds": seconds})
+            return Status.DEFERRED, value, Wait(seconds, awaits)
         case Dropped(reason, by):
             return Status.CANCELLED, reason_value(reason, by), None
         case Forgone(reason):
@@ -49,7 +50,7 @@ def verdict_of(
                 if own.spare:
                     return Status.SKIPPED, reason_value(f"{failure.type}: {failure.text}"), None
                 return Status.FAILED, failure.encode(), None
-            return Status.RETRYING, failure.encode(), policy.backoff.wait(attempt, chance())
+            return Status.RETRYING, failure.encode(), Wait(policy.backoff.wait(attempt, chance()))
         case _:
             assert_never(verdict)
 

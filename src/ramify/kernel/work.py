@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ramify.kernel.handler import Handler
 from ramify.kernel.offspring import Offspring
@@ -56,6 +57,17 @@ class Chunk:
         return [tasks[position] for position in positions], [bodies[position] for position in positions]
 
 
+class Wait(NamedTuple):
+    """How long a task waits for its next attempt: so many seconds, or until the run that it `awaits` has ended."""
+
+    seconds: float
+    awaits: int | None = None
+
+    def fits_in(self, memory: float) -> bool:
+        """Whether it is short enough to be kept in memory. Who awaits a run is woken in the store, and nowhere else."""
+        return self.awaits is None and self.seconds <= memory
+
+
 @dataclass(frozen=True, slots=True)
 class Raised:
     """An attempt failed. `final` when no policy may try it again."""
@@ -66,10 +78,11 @@ class Raised:
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """An attempt asked to be called again in `seconds`, for that reason."""
+    """An attempt asked to be called again in `seconds`, or at the end of the run that it `awaits`, for that reason."""
 
     seconds: float
     reason: str = ""
+    awaits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

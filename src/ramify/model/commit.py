@@ -25,10 +25,18 @@ NO_TIMES: Mapping[int, int] = MappingProxyType({})
 
 
 class Later(msgspec.Struct, frozen=True):
-    """Tasks of the part that leave memory and come back at `due`; their events here are RETRYING or DEFERRED."""
+    """Tasks of the part that leave memory and come back at `due`; their events here are RETRYING or DEFERRED.
+
+    With `awaits` they come back when that run ends, and at `due` at the latest. A run that does not exist wakes nobody.
+    """
 
     tasks: Sequence[int]
     due: int
+    awaits: int | None = None
+
+    def wait(self, has_ended: bool) -> tuple[int | None, int | None]:
+        """When they are due (None: now), and the run that wakes them; `has_ended` says whether that run is over."""
+        return (None, None) if has_ended else (self.due, self.awaits)
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):

@@ -88,6 +88,7 @@ class History(msgspec.Struct, frozen=True):
     life: int = 1
     revivals: int = 0  #: times a task that had succeeded was run again on purpose
     ended: Status | None = None
+    deferrals: int = 0  #: how often it was put off in this life
 
 
 UNTRIED = History()
@@ -95,7 +96,7 @@ UNTRIED = History()
 
 def fold(events: Iterable[Event]) -> History:
     """The history of one task from its events in order of `n`."""
-    count = attempts = revivals = 0
+    count = attempts = revivals = deferrals = 0
     life = 1
     ended: Status | None = None
     for event in events:
@@ -103,14 +104,16 @@ def fold(events: Iterable[Event]) -> History:
         match event.status:
             case Status.RETRYING:
                 attempts += 1
-            case Status.DEFERRED | Status.DECIDED | Status.OUTRUN:
+            case Status.DEFERRED:
+                deferrals += 1
+            case Status.DECIDED | Status.OUTRUN:
                 pass
             case Status.REOPENED:
                 revivals += ended is Status.DONE
                 life += 1
-                attempts = 0
+                attempts = deferrals = 0
                 ended = None
             case _:
                 attempts += event.status is Status.FAILED
                 ended = event.status
-    return History(count, attempts, life, revivals, ended)
+    return History(count, attempts, life, revivals, ended, deferrals)

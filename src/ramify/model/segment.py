@@ -60,6 +60,7 @@ class Segment(msgspec.Struct, frozen=True):
     deaths: Deaths
     owner: int | None
     state: SegmentState
+    awaits: int | None = None  #: the run whose end makes it due before its time
 
     @property
     def tasks(self) -> Sequence[int]:

@@ -8,8 +8,10 @@ the run that it launched: what failed in that one is tried again. If there is no
 the next generation is launched.
 
 Promises: however often a task is killed and tried again, it launches one run, and never takes a run of others for it.
-Who waits for a run keeps no worker busy: its task is put back with a due time, and looks again, first after a second,
-then ever more seldom, at least once a minute.
+A task that waits for a run keeps no worker busy. It is put back, and the transaction that ends that run makes it due.
+Besides, it looks again by itself: after a second, then ever more seldom, at least once a minute, and after a second
+again in each new life. Such looks find a run that did not exist yet, a single task that has ended in a run that goes
+on, and, for a process that works on certain runs only, the run that was launched.
 
 Does not know shapes: whatever can be started can be launched.
 """
@@ -21,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from ramify.kernel.control import Defer, Fatal, Skip
+from ramify.kernel.control import Await, Defer, Fatal, Skip
 from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Handler
 from ramify.kernel.surroundings import Origin
@@ -83,7 +85,7 @@ def result_of(run: int | str, key: str | None = None) -> Any:
     me = current()
     ending = me._surroundings.library.others.ending(run, key)
     if ending.awaited is not None:
-        raise Defer(look_again_after(me._deferrals), f"waits for {ending.awaited}")
+        raise Await(ending.until, look_again_after(me._deferrals), f"waits for {ending.awaited}")
     if ending.problem is not None:
         raise Fatal(ending.problem)
     if ending.skipped is not None:

@@ -249,8 +249,8 @@ class Store(Protocol):
         What a part sets in the context of its run is set in order; what comes too late under a name, as `after_set` of
         the model says, changes nothing there and is an OUTRUN event of its task, before the task's end.
         Keys are resolved after the guards, in order; a task's own key is free before its children ask for it. What goes
-        to `later` keeps its deaths. A run that has more than its `max_tasks` then is drained into HALTED, in the same
-        transaction. `seq` in the log follows the order of commits.
+        to `later` keeps its deaths; if it awaits a run that has ended, it is due at once. A run that has more than its
+        `max_tasks` then is drained into HALTED, in the same transaction. `seq` in the log follows the order of commits.
         """
 
     def release(self, stamp: Stamp, token: bytes) -> bool:
@@ -280,6 +280,8 @@ class Store(Protocol):
         tasks failed that it does not tolerate, failed when joins can never fill (stalled), and as cancelled or halted
         once more when it was that before and tasks of it still are. Draining: sweep what nobody holds, and end when
         nothing is held. When nothing changes, nothing is written.
+
+        The end of a run, by whichever verb, makes those tasks due that await it (`Later.awaits`), in its transaction.
         """
 
     # what people decide; `ramify.model.deciding` says what follows from it

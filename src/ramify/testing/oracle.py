@@ -6,7 +6,7 @@ moment between two verbs:
 * every published unfinished task is set in exactly one live row, no finished one in any, nothing unpublished in one;
 * events are numbered from 1 without a gap, a life ends at most once, and nothing follows on being replaced;
 * counters say what spans and events say;
-* an ended run has no live row, and no row is stuck where nobody will ever move it;
+* an ended run has no live row, nobody awaits it, and no row is stuck where nobody will ever move it;
 * joins have arrived as often as they say, and no full one still holds its task back;
 * a run that was forgotten has nothing to work on. How far it is gone is not asked.
 
@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from ramify.model.event import UNTRIED, Event, History, Status, Tally, fold
 from ramify.model.join import Join
@@ -43,6 +45,8 @@ def check(store: Store) -> list[str]:
     complaints = [
         f"row {r.id} is of run {r.run}, which does not exist" for r in rows if r.run not in {x.id for x in runs}
     ]
+    ended = {run.id for run in runs if run.ended is not None}
+    complaints += [f"row {r.id} awaits run {r.awaits}, which has ended" for r in rows if r.awaits in ended]
     dead = {p.id for p in reads.processes() if p.reaped}
     complaints += [complaint for row in rows for complaint in _row(row, dead)]
     for run in runs:
@@ -205,4 +209,4 @@ def _fold(events: Sequence[Event]) -> History:
     """The history of a task; a sweep is an end, but not an event of its own."""
     swept = sum(not event.n for event in events)
     history = fold(events)
-    return History(history.events - swept, history.attempts, history.life, history.revivals, history.ended)
+    return replace(history, events=history.events - swept)

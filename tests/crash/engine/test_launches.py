@@ -51,8 +51,14 @@ def test_a_kill_at_any_time_neither_loses_nor_doubles_what_a_run_starts(
         check_triggers(clients, tmp_path / f"store-{at}", point, at)
 
 
-@pytest.mark.parametrize("at", [5, 8])
-@pytest.mark.parametrize("point", ["before-attempt", "after-attempt", "after-commit"])
+#: With those in which the run of the step ends, and wakes it.
+@pytest.mark.parametrize(
+    ("point", "at"),
+    [
+        *((point, at) for point in ("before-attempt", "after-attempt", "after-commit") for at in (5, 8)),
+        *((point, at) for point in ("before-advance", "after-advance") for at in (2, 3, 4)),
+    ],
+)
 def test_a_kill_neither_loses_nor_doubles_the_run_of_a_step_and_its_revival(
     point: str, at: int, tmp_path: Path, clients: Clients
 ) -> None:

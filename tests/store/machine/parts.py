@@ -18,6 +18,7 @@ from tests.store.machine.workshop import Work, Workshop
 
 OUTCOMES = tuple(status for status in Status if status not in UNREPORTED)
 NAMES = ("a", "ü \U0001f600")
+NO_RUN = 2**40
 VALUES = (None, b"1", b"", Failure("Trouble", "no luck").encode(), b"\0\xff")
 
 
@@ -53,7 +54,7 @@ def draw_part(choose: Choices, scene: Scene, shop: Workshop, worker: Worker, tok
         following.work.groups,
         following.work.joins,
         following.work.waiters,
-        _later(choose, shop, [task for task in tasks if task not in ended]),
+        _later(choose, scene, shop, [task for task in tasks if task not in ended]),
         [row.first for row in staged[:kept]],
         [row.first for row in staged[kept:]],
         frozenset(following.withheld),
@@ -85,11 +86,12 @@ def _tasks(choose: Choices, left: list[int]) -> Sequence[int]:
             return range(left[0], left[-1] + 1, 2) if dense else left[::2]
 
 
-def _later(choose: Choices, shop: Workshop, waiting: list[int]) -> list[Later]:
-    """Some of the tasks that have not ended leave memory, for one or two times."""
+def _later(choose: Choices, scene: Scene, shop: Workshop, waiting: list[int]) -> list[Later]:
+    """Some of the tasks that have not ended leave memory, for one or two times, or until a run has ended."""
     moved = choose.some(waiting)
     cut = choose.number(0, len(moved))
-    return [Later(tasks, shop.later(choose)) for tasks in (moved[:cut], moved[cut:]) if tasks]
+    awaited = (None, *(run.id for run in scene.runs()), NO_RUN)
+    return [Later(tasks, shop.later(choose), choose.one(awaited)) for tasks in (moved[:cut], moved[cut:]) if tasks]
 
 
 def _following(

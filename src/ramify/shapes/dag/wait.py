@@ -1,6 +1,6 @@
 """Waits: nodes that end when another run has, or a node of another run.
 
-The other run need not be there yet. It is looked at again and again, as `shapes/launch.py` says.
+The other run need not exist yet. Its end wakes the node; until it exists it is looked for, as `shapes/launch.py` says.
 """
 
 from __future__ import annotations

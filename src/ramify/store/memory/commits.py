@@ -170,9 +170,11 @@ def _shrink(tables: Tables, row: MemorySegment, part: Part, ended: Sequence[int]
         mask = mask_of(later.tasks, row.first)
         left &= ~mask
         first, last, kept = trim(row.first, mask)
+        awaited = None if later.awaits is None else tables.runs.get(later.awaits)
+        due, awaits = later.wait(awaited is not None and awaited.ended is not None)
         tables.copy_segment(
-            row, first=first, last=last, left=kept, due=later.due, state=run.state_for(row.round),
-            attempt=max(row.attempt, highest),
+            row, first=first, last=last, left=kept, due=due, state=run.state_for(row.round),
+            attempt=max(row.attempt, highest), awaits=awaits,
         )  # fmt: skip
     if left:
         row.left = left

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from ramify.model.arrivals import Standing
 from ramify.model.context import A_NAME, ContextValue
 from ramify.model.event import Event, History, Status, fold
@@ -167,7 +169,7 @@ class MemoryReads:
         with self._tables.lock:
             known = fold(self._tables.events.get(task, ()))
             ended = joins.ending(self._tables, task)
-            return History(known.events, known.attempts, known.life, known.revivals, ended)
+            return replace(known, ended=ended)
 
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
@@ -342,7 +344,7 @@ def _is_held(r: MemorySegment, owner: int) -> bool:
 def _segment(r: MemorySegment) -> Segment:
     return Segment(
         r.id, r.run, r.round, r.span.kind, r.span.queue, r.lane, r.first, r.last, r.left, r.rank, r.due,
-        r.attempt, r.deaths, r.owner, SegmentState(r.state),
+        r.attempt, r.deaths, r.owner, SegmentState(r.state), r.awaits,
     )  # fmt: skip
 
 

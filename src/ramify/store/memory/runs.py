@@ -168,6 +168,9 @@ def _count(tables: Tables, run: RunRow, *statuses: Status | Tally) -> int:
 def _close(tables: Tables, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
     run.state, run.reason, run.ended = state, reason, now
     tables.marks.pop(run.new.id, None)
+    for row in tables.segments.values():
+        if row.awaits == run.new.id:
+            row.due = row.awaits = None
     return Advanced(run.state, run.round, moved=True)
 
 

@@ -85,7 +85,10 @@ class MemorySpan:
 
 @dataclass
 class MemorySegment:
-    """A live row. `attempt` is the highest event number among its tasks: 0 means none of them was ever tried."""
+    """A live row. `attempt` is the highest event number among its tasks: 0 means none of them was ever tried.
+
+    It is due at `due`, or at the end of the run that it `awaits`.
+    """
 
     id: int
     span: MemorySpan
@@ -101,6 +104,7 @@ class MemorySegment:
     deaths: Deaths = NO_DEATHS
     owner: int | None = None
     token: bytes | None = None
+    awaits: int | None = None
 
     @property
     def run(self) -> int:

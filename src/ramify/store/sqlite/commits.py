@@ -24,6 +24,7 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
 MARKED = "SELECT value FROM carray(?) AS wanted WHERE EXISTS (SELECT 1 FROM mark WHERE run = wanted.value)"
+ENDED = "SELECT 1 FROM run WHERE id = ? AND ended IS NOT NULL"
 
 #: Columns of new tasks in the form they are bound in, by the first id of their group.
 Columns = Mapping[int, bulk.TaskColumns]
@@ -314,9 +315,11 @@ def _shrink(db: Db, row: SqliteSegment, part: Part, ended: EndedTasks, highest: 
         left &= ~mask
         first, last, kept = trim(row.first, mask)
         state = rows.state_for(rows.run_row(db, row.run), row.round)
+        is_over = later.awaits is not None and db.execute(ENDED, (later.awaits,)).fetchone() is not None
+        due, awaits = later.wait(is_over)
         replace(
-            row, first=first, last=last, left=kept, due=later.due, state=state, attempt=max(row.attempt, highest),
-            owner=None, token=None,
+            row, first=first, last=last, left=kept, due=due, state=state, attempt=max(row.attempt, highest),
+            owner=None, token=None, awaits=awaits,
         ).insert(db)  # fmt: skip
     if left and len(ended.tasks) < len(part.tasks) and highest > row.attempt:
         db.execute("UPDATE segment SET attempt = ? WHERE id = ?", (highest, row.id))

@@ -17,7 +17,7 @@ from ramify.store.sqlite.db import Db
 
 SEGMENT = (
     "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, owner, state,"
-    " ran, held, silent, apart, alone FROM segment"
+    " ran, held, silent, apart, alone, awaits FROM segment"
 )
 #: Of each place the first rows: those that can be taken now by rank, the others by the time they are due.
 FIRST_READY, FIRST_DUE = (
@@ -55,6 +55,6 @@ def in_line(db: Db, limit: int) -> list[Segment]:
 
 def segment_of(row: tuple[Any, ...]) -> Segment:
     """A row of the table as a value."""
-    ran, held, silent, apart, alone = row[14:]
+    ran, held, silent, apart, alone, awaits = row[14:]
     deaths = Deaths(ran, held, silent, bool(apart), bool(alone))
-    return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13])))
+    return Segment(*(*row[:8], unpack(row[8]), *row[9:12], deaths, row[12], SegmentState(row[13]), awaits))

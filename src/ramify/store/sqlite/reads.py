@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from ramify.model.context import A_NAME, ContextValue
 from ramify.model.decision import Said
 from ramify.model.decoder import decoder
@@ -206,7 +208,7 @@ class SqliteReads:
         """What the events of a task add up to, sweeps included."""
         with self._link.read() as db:
             known = fold(log.events(db.execute(f"{log.EVENT} WHERE task = ? ORDER BY n", (task,))))
-            return History(known.events, known.attempts, known.life, known.revivals, log.ending(db, task))
+            return replace(known, ended=log.ending(db, task))
 
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000

@@ -33,7 +33,7 @@ RUN_COLUMNS = (
 RUN = f"SELECT {RUN_COLUMNS} FROM run"
 SEGMENT_COLUMNS = (
     "id, span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran, held, silent,"
-    " apart, alone, owner, token"
+    " apart, alone, owner, token, awaits"
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
@@ -49,10 +49,7 @@ CLAIMED_UNDER = (
     f"SELECT {SEGMENT_COLUMNS} FROM carray(?) AS given CROSS JOIN segment INDEXED BY fence ON token = given.value"
     " WHERE state = 3"
 )
-INSERT_SEGMENT = (
-    "INSERT INTO segment (span, run, round, kind, queue, lane, first, last, mask, rank, due, state, attempt, ran,"
-    " held, silent, apart, alone, owner, token) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-)
+INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 21)})"
 RUNS_AT = f"SELECT {RUN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
 COUNT = "INSERT INTO counter VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
@@ -238,6 +235,7 @@ class SqliteSegment:
     alone: bool = False
     owner: int | None = None
     token: bytes | None = None
+    awaits: int | None = None
 
     @property
     def count(self) -> int:
@@ -266,7 +264,7 @@ class SqliteSegment:
         return (
             self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last, pack(self.left),
             self.rank, self.due, self.state, self.attempt, self.ran, self.held, self.silent, self.apart, self.alone,
-            self.owner, self.token,
+            self.owner, self.token, self.awaits,
         )  # fmt: skip
 
 

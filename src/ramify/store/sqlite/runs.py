@@ -54,6 +54,10 @@ COUNTED = (
     f"SELECT ifnull(sum(iif(what = {Tally.ADDED:d}, value, -value)), 0) FROM counter"
     f" WHERE run = ? AND what IN ({Tally.ADDED:d}, {Status.REPLACED:d})"
 )
+WAKE = (
+    "UPDATE segment INDEXED BY awaiting SET due = NULL, awaits = NULL"
+    " WHERE awaits IS NOT NULL AND awaits IN (SELECT value FROM carray(?))"
+)
 
 
 def create(db: Db, new: NewRun, now: int, round: int) -> StoredRun:
@@ -236,7 +240,9 @@ def _into(db: Db, run: StoredRun) -> RunState:
 def _close(db: Db, closed: Sequence[tuple[str, str | None, int, int]]) -> None:
     """Runs are over: the state, the reason, when and the run of each."""
     db.executemany("UPDATE run SET state = ?, reason = ?, ended = ? WHERE id = ?", closed)
-    db.execute("DELETE FROM mark WHERE run IN (SELECT value FROM carray(?))", (rows.ids(run for *_, run in closed),))
+    ended = rows.ids(run for *_, run in closed)
+    db.execute("DELETE FROM mark WHERE run IN (SELECT value FROM carray(?))", (ended,))
+    db.execute(WAKE, (ended,))
 
 
 def _drain(db: Db, run: StoredRun, now: int) -> Advanced:

@@ -13,7 +13,7 @@ that can hold the children of a task are found without an index on the tasks the
 Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
 be taken later, `suspect` what must run apart. A million finished, gated or future tasks cost a claim nothing. In the
 same way `run_open` holds the runs that have not ended, so that a million that have cost nothing to whoever looks for
-those to move on.
+those to move on, and `awaiting` the rows that the end of a run makes due.
 """
 
 from __future__ import annotations
@@ -88,11 +88,12 @@ CREATE TABLE segment (
     queue TEXT NOT NULL, lane TEXT, first INTEGER NOT NULL, last INTEGER NOT NULL, mask BLOB, rank INTEGER NOT NULL,
     due INTEGER, state INTEGER NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, ran INTEGER NOT NULL DEFAULT 0,
     held INTEGER NOT NULL DEFAULT 0, silent INTEGER NOT NULL DEFAULT 0, apart INTEGER NOT NULL DEFAULT 0,
-    alone INTEGER NOT NULL DEFAULT 0, owner INTEGER, token BLOB
+    alone INTEGER NOT NULL DEFAULT 0, owner INTEGER, token BLOB, awaits INTEGER
 );
 CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
 CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
 CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
+CREATE INDEX awaiting ON segment (awaits) WHERE awaits IS NOT NULL;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND apart;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;
 CREATE INDEX held ON segment (owner, run) WHERE state = 3;

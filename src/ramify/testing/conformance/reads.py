@@ -194,9 +194,9 @@ def the_history_of_a_task_is_what_its_events_add_up_to(house: House) -> None:
     assert house.store.reads.history(claim.tasks[0]) == UNTRIED
     worker.end(claim, claim.tasks[:1], Status.DEFERRED)
     worker.end(claim, claim.tasks[:1], Status.RETRYING)
-    assert house.store.reads.history(claim.tasks[0]) == History(events=2, attempts=1)
+    assert house.store.reads.history(claim.tasks[0]) == History(events=2, attempts=1, deferrals=1)
     worker.end(claim, claim.tasks[:1], Status.FAILED)
-    assert house.store.reads.history(claim.tasks[0]) == History(3, 2, 1, 0, Status.FAILED)
+    assert house.store.reads.history(claim.tasks[0]) == History(3, 2, 1, 0, Status.FAILED, 1)
 
 
 @case("reads")

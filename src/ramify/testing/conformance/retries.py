@@ -2,13 +2,15 @@
 
 Without `later` the task stays claimed, to be tried again from memory. With it, it leaves memory: it comes back at its
 due time, in the same round, to whoever claims it. The events stay, and the next claim of the task tells its history: a
-deferral uses no attempt, and a crash uses none either.
+deferral uses no attempt, and a crash uses none either. What awaits the end of a run comes back with that end, or at its
+due time if that is earlier.
 """
 
 from __future__ import annotations
 
 from ramify.model.commit import Later, Part
 from ramify.model.event import UNTRIED, History, Status
+from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import House, only, want
@@ -60,7 +62,7 @@ def a_deferral_uses_no_attempt(house: House) -> None:
     worker = house.worker()
     claim = worker.take()
     worker.end(claim, status=Status.DEFERRED, later=[Later(claim.tasks, house.clock.now())])
-    assert house.worker().take().history == {claim.tasks[0]: History(events=1, attempts=0)}
+    assert house.worker().take().history == {claim.tasks[0]: History(events=1, attempts=0, deferrals=1)}
 
 
 @case("commit")
@@ -165,3 +167,81 @@ def what_comes_back_is_as_it_was_added(house: House) -> None:
     assert (back.run, back.kind, back.queue, back.lane) == (run, "walk", "slow", "a.org")
     assert (list(back.bodies), list(back.parents)) == ([b"a"], [3])
     assert back.details[tasks.first].extra == b"m"
+
+
+# until a run has ended
+
+
+def awaiting(house: House, run: int) -> int:
+    """A task that was put off until a run has ended, or for an hour."""
+    house.run(house.tasks(kind="ask"))
+    worker = house.worker()
+    claim = worker.take(kinds=["ask"])
+    later = Later(claim.tasks, house.clock.now() + 3600 * SECOND, awaits=run)
+    worker.end(claim, status=Status.DEFERRED, later=[later])
+    return claim.tasks[0]
+
+
+@case("advance")
+def the_end_of_a_run_makes_those_due_that_await_it(house: House) -> None:
+    awaited, another = house.run(house.tasks()), house.run(house.tasks())
+    first, second, stranger = awaiting(house, awaited), awaiting(house, awaited), awaiting(house, another)
+    worker = house.worker()
+    worker.done(worker.take(1))
+    assert house.row_of(first).awaits == awaited
+    assert house.offered(want(kinds=["ask"])) == [], "its tasks have ended, and it has not"
+    assert house.advance(awaited, 0).state is RunState.DONE
+    assert house.offered(want(kinds=["ask"])) == [first, second]
+    assert [house.row_of(task).awaits for task in (first, stranger)] == [None, another]
+
+
+@case("cancel")
+def the_end_of_a_run_that_was_cancelled_makes_those_due_that_await_it(house: House) -> None:
+    awaited = house.run(house.tasks())
+    task = awaiting(house, awaited)
+    house.store.cancel(awaited)
+    assert house.settle(awaited).state is RunState.CANCELLED
+    assert house.offered(want(kinds=["ask"])) == [task]
+
+
+@case("commit")
+def what_awaits_a_run_that_has_ended_by_now_is_due_at_once(house: House) -> None:
+    """It may have ended between the look of the one who waits and this commit: nobody would wake it any more."""
+    awaited = house.run(house.tasks())
+    house.finish(awaited)
+    task = awaiting(house, awaited)
+    assert house.offered(want(kinds=["ask"])) == [task]
+    assert house.row_of(task).awaits is None
+
+
+@case("commit")
+def what_awaits_a_run_that_does_not_end_comes_back_when_it_is_due(house: House) -> None:
+    there, nowhere = house.run(house.tasks()), house.store.reserve(1)
+    tasks = [awaiting(house, there), awaiting(house, nowhere)]
+    assert house.offered(want(kinds=["ask"])) == []
+    house.clock.advance(3600)
+    assert house.offered(want(kinds=["ask"])) == tasks
+
+
+@case("pause")
+def what_a_run_wakes_stays_behind_the_gate_of_its_own_run(house: House) -> None:
+    awaited = house.run(house.tasks())
+    task = awaiting(house, awaited)
+    own = house.row_of(task).run
+    house.store.pause(own)
+    house.finish(awaited)
+    assert house.offered(want(kinds=["ask"])) == []
+    house.store.resume(own)
+    assert house.offered(want(kinds=["ask"])) == [task]
+
+
+@case("release")
+def a_claim_that_is_put_back_after_the_end_of_the_run_that_it_awaited_is_due(house: House) -> None:
+    awaited = house.run(house.tasks())
+    task = awaiting(house, awaited)
+    house.clock.advance(3600)
+    worker = house.worker()
+    claim = worker.take(kinds=["ask"])
+    house.finish(awaited)
+    worker.release(claim)
+    assert house.offered(want(kinds=["ask"])) == [task]
