@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import pytest
 
-from ramify.kernel.control import Return
-from ramify.kernel.current import current
+from ramify.kernel import coroutines
+from ramify.kernel.control import Defer, Return, Skip
+from ramify.kernel.current import Current, current
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.run import RunState
@@ -176,14 +177,52 @@ class Muter(Exception):
         raise SystemExit("no words at all")
 
 
+def classless() -> Exception:
+    class Classless(Exception):
+        @property
+        def __class__(self) -> Any:
+            raise ValueError("no class today")
+
+    return Classless("odd")
+
+
+def sealed() -> Exception:
+    class Sealed(Exception):
+        def __getattribute__(self, name: str) -> Any:
+            raise SystemExit(f"no {name} today")
+
+    return Sealed("odd")
+
+
+def nameless() -> Exception:
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            raise KeyboardInterrupt(f"no {name} today")
+
+    class Nameless(Exception, metaclass=Meta):
+        def __repr__(self) -> str:
+            raise ValueError("no name today")
+
+        def __reduce__(self) -> Any:
+            raise ValueError("no pickle today")
+
+    return Nameless("odd")
+
+
 @pytest.mark.parametrize("colour", ["plain", "generator", "async", "async generator"])
 @pytest.mark.parametrize(
-    "error",
-    [SystemExit(3), Mute(), Muter(), KeyboardInterrupt(), GeneratorExit(), BaseException("odd"), StopIteration(1)],
-)
+    "make",
+    [
+        lambda: SystemExit(3), Mute, Muter, KeyboardInterrupt, GeneratorExit, lambda: BaseException("odd"),
+        lambda: StopIteration(1), classless, sealed, nameless,
+    ],
+)  # fmt: skip
 def test_whatever_a_handler_raises_is_the_outcome_of_its_own_task_only(
-    quick: Shop, colour: str, error: BaseException
+    quick: Shop, colour: str, make: Callable[[], BaseException]
 ) -> None:
+    # Made here: pytest looks at what it is given, and some of these refuse that.
+    error = make()
+
     def plain(n: int) -> int:
         if n == 5:
             raise error
@@ -212,6 +251,77 @@ def test_whatever_a_handler_raises_is_the_outcome_of_its_own_task_only(
     assert sorted(quick.results(run)) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     assert quick.count(run, Status.FAILED) == 1
     assert quick.state(run) is RunState.FAILED
+
+
+class Picky(type):
+    def __subclasscheck__(cls, other: type) -> bool:
+        raise LookupError("no subclasses today")
+
+
+class Chosen(Exception, metaclass=Picky):
+    pass
+
+
+class Vague(Defer):
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.seconds = float("nan")
+
+
+@MODES
+@pytest.mark.parametrize("colour", ["plain", "async"])
+@pytest.mark.parametrize(
+    ("error", "policy", "text"),
+    [
+        (
+            ValueError("odd"),
+            {"retry_on": (Chosen,)},
+            "odd (Ramify could not judge this error: LookupError: no subclasses",
+        ),
+        (Vague(), {}, "Ramify could not judge this error: ValueError: Defer(nan)"),
+    ],
+    ids=["policy", "defer"],
+)
+def test_an_error_that_cannot_be_judged_fails_its_attempt_and_says_why(
+    quick: Shop, threads: int | None, colour: str, error: Exception, policy: dict[str, Any], text: str
+) -> None:
+    def plain() -> None:
+        raise error
+
+    async def coroutine() -> None:
+        raise error
+
+    task = quick.task(plain if colour == "plain" else coroutine, retries=1, **policy)
+    run = quick.run(task.of(), threads=threads)
+    (one,) = quick.tasks(run)
+    assert quick.statuses(one) == [Status.RETRYING, Status.FAILED]
+    assert text in quick.failure(one).text
+    assert quick.failure(one).type.endswith(type(error).__name__)
+
+
+def test_skip_without_a_text_still_skips(quick: Shop) -> None:
+    class Wordless(Skip):
+        def __str__(self) -> str:
+            raise ValueError("no words today")
+
+    def plain() -> None:
+        raise Wordless
+
+    run = quick.run(quick.task(plain).of())
+    assert quick.statuses(quick.tasks(run)[0]) == [Status.SKIPPED]
+
+
+def test_an_error_of_our_own_on_the_event_loop_ends_the_attempt(quick: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def coroutine() -> None:
+        raise ValueError("odd")
+
+    def give_up(current: Current) -> list[int]:
+        raise SystemError("planted")
+
+    monkeypatch.setattr(coroutines, "given_up", give_up)
+    run = quick.run(quick.task(coroutine, retries=1).of())
+    assert quick.statuses(quick.tasks(run)[0]) == [Status.RETRYING, Status.FAILED]
+    assert quick.failure(quick.tasks(run)[0]).text == "planted"
 
 
 def test_inline_every_colour_runs_in_the_calling_thread(quick: Shop) -> None:

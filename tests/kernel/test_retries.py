@@ -234,8 +234,8 @@ def test_a_worker_thread_that_dies_is_replaced_and_its_tasks_run(quick: Shop) ->
 
 def test_the_default_policy_is_three_retries_of_any_exception() -> None:
     assert Policy().retries == 3
-    assert Policy().retries_after(ValueError())
-    assert not Policy().retries_after(SystemExit())
+    assert Policy().retries_after(ValueError)
+    assert not Policy().retries_after(SystemExit)
 
 
 @pytest.mark.parametrize("seconds", [1e9, 1e15, 1e300])

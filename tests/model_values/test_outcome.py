@@ -1,5 +1,9 @@
 """Recording an error can never fail."""
 
+from typing import Any
+
+import pytest
+
 from ramify.model.event import Status
 from ramify.model.outcome import (
     MAX_ERROR_TEXT,
@@ -17,6 +21,27 @@ from ramify.model.outcome import (
 class Mute(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no text today")
+
+
+def sealed() -> Exception:
+    class Meta(type):
+        def __getattribute__(cls, name: str) -> Any:
+            raise RuntimeError(f"no {name} today")
+
+    class Sealed(Exception, metaclass=Meta):
+        def __getattribute__(self, name: str) -> Any:
+            raise Sealed(name)
+
+    return Sealed("x")
+
+
+class Misplaced(Exception):
+    __module__ = 7  # type: ignore[assignment]
+
+
+class Loader:
+    def get_source(self, name: str) -> str:
+        raise RuntimeError("no source today")
 
 
 def raised(error: BaseException, depth: int = 0) -> BaseException:
@@ -46,6 +71,28 @@ def test_an_error_of_ours_is_named_with_its_module() -> None:
 
 def test_an_error_whose_text_cannot_be_read_is_still_recorded() -> None:
     assert "RuntimeError" in Failure.of(raised(Mute())).text
+
+
+def test_an_error_that_refuses_every_attribute_is_recorded_with_its_name_and_its_frames() -> None:
+    failure = Failure.of(raised(sealed()))
+    assert failure.type == f"{__name__}.sealed.<locals>.Sealed"
+    assert "Sealed" in failure.text
+    assert failure.frames[-1].endswith("in raised")
+
+
+def test_an_error_from_no_module_is_recorded_by_its_name() -> None:
+    assert Failure.of(Misplaced("x")) == Failure("Misplaced", "x")
+
+
+def test_an_error_whose_source_cannot_be_read_is_recorded_without_frames() -> None:
+    globals = {"__name__": "odd", "__loader__": Loader()}
+    code = compile("def fail():\n    raise ValueError('x')\n", "odd_source.py", "exec")
+    exec(code, globals)
+    with pytest.raises(ValueError) as caught:
+        globals["fail"]()  # type: ignore[operator]
+    failure = Failure.of(caught.value)
+    assert (failure.type, failure.text) == ("ValueError", "x")
+    assert failure.frames == ("(its frames could not be read: RuntimeError)",)
 
 
 def test_notes_of_an_error_are_part_of_its_text_and_broken_ones_do_no_harm() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import Any
+
+import msgspec
 
 from ramify.errors import BadPayload, OverwriteError, StoreUnavailable
 from ramify.kernel.control import Defer, Fatal, Return, Skip
@@ -28,7 +30,7 @@ from ramify.kernel.tuning import CHUNK_TOO_LONG, PIECE, STORE_PAUSE
 from ramify.kernel.work import Chunk, Forgone, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.model.call import Call
 from ramify.model.event import UNTIMED
-from ramify.model.outcome import Failure
+from ramify.model.outcome import Failure, storable, text_of
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
@@ -114,8 +116,7 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
             if type(error) is Void:
                 ran.others.append((task, Interrupted(refused=True)))
                 continue
-            surroundings.on_raise(error)
-            ran.others.append((task, verdict_on(error, handler)))
+            ran.others.append((task, judged(error, handler, surroundings.on_raise)))
         else:
             if forks.depth != depth:
                 end_child()
@@ -207,21 +208,36 @@ def _call_slowly(chunk: Chunk, position: int, surroundings: Surroundings) -> Any
 
 def is_pressed(error: BaseException) -> bool:
     """Whether somebody wants the program to end: the key is only ever heard in the main thread."""
-    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+    return issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+
+
+def judged(error: BaseException, handler: Handler, on_raise: Callable[[BaseException], None]) -> Verdict:
+    """Return the verdict on an exception. An exception that cannot be judged fails its attempt, and says why."""
+    try:
+        on_raise(error)
+        return verdict_on(error, handler)
+    except BaseException as trouble:
+        if is_pressed(trouble):
+            raise
+        failure, met = Failure.of(error), Failure.of(trouble)
+        text = f"{failure.text} (Ramify could not judge this error: {met.type}: {met.text})"
+        return Raised(msgspec.structs.replace(failure, text=storable(text.lstrip())))
 
 
 def verdict_on(error: BaseException, handler: Handler) -> Verdict:
-    """What an exception means for its task."""
-    match error:
-        case Defer():
-            return Postponed(error.seconds, error.reason, error._awaits)
-        case Skip():
-            return Forgone(str(error))
-        case StoreUnavailable():
-            # It asked for something (its params, its leader, its members) while the store was away: no fault of it.
-            return Postponed(STORE_PAUSE)
-        case Fatal() | BadPayload() | OverwriteError():
-            # A stored call that does not fit, a result that cannot be stored, a name that is set: no try changes that.
-            return Raised(Failure.of(error), final=True)
-        case _:
-            return Raised(Failure.of(error), final=not handler.policy.retries_after(error))
+    """Return the meaning of an exception for its task. Runs code of the exception's class, which may raise."""
+    # INVARIANT: an exception is judged by its type, as `except` does. isinstance() asks `__class__`, which may raise.
+    kind = type(error)
+    if issubclass(kind, Defer):
+        assert isinstance(error, Defer)
+        # Made anew, because it is checked there: a subclass may wait for something that is no time.
+        checked = Defer(error.seconds, error.reason)
+        return Postponed(checked.seconds, checked.reason, error._awaits)
+    if issubclass(kind, Skip):
+        return Forgone(text_of(error))
+    if issubclass(kind, StoreUnavailable):
+        # It asked for something (its params, its leader, its members) while the store was away: no fault of it.
+        return Postponed(STORE_PAUSE)
+    # A stored call that does not fit, a result that cannot be stored, a name that is set: no try changes that.
+    is_final = issubclass(kind, Fatal | BadPayload | OverwriteError)
+    return Raised(Failure.of(error), final=is_final or not handler.policy.retries_after(kind))

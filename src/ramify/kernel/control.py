@@ -13,6 +13,9 @@ R_co = TypeVar("R_co", covariant=True)
 class Defer(Exception):
     """Put this task back and call it again in `seconds`; no attempt is used up. People are shown the `reason`."""
 
+    #: The run whose end calls the task before that.
+    _awaits: int | None = None
+
     def __init__(self, seconds: float, reason: str = "") -> None:
         if (
             isinstance(seconds, bool)
@@ -24,8 +27,6 @@ class Defer(Exception):
         super().__init__(seconds)
         self.seconds = float(seconds)
         self.reason = str(reason)
-        #: The run whose end calls the task before that.
-        self._awaits: int | None = None
 
 
 class Await(Defer):

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ramify.kernel.attempt import check_children, given_up, is_pressed, verdict_on
+from ramify.kernel.attempt import check_children, given_up, is_pressed, judged
 from ramify.kernel.control import Return
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
@@ -29,9 +29,8 @@ from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import BLOCKED_AFTER, LAST_WAIT, PIECE
-from ramify.kernel.work import Chunk, Dropped, Interrupted, Raised, Ran, Verdict
+from ramify.kernel.work import Chunk, Dropped, Interrupted, Ran, Verdict
 from ramify.model.call import Call
-from ramify.model.outcome import Failure
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
 
@@ -184,6 +183,10 @@ class Coroutines:
         chunk, position = self._tasks.pop(task)
         if task.cancelled():
             self._bring(_unbegun(chunk, position), position)
+        elif (error := task.exception()) is not None:
+            # No handler raised it, since an attempt never raises: it is an error of ours, met while it was judged.
+            verdict = judged(error, chunk.handler, lambda error: None)
+            self._bring(Ran(chunk, others=[(chunk.claim.tasks[position], verdict)]), position)
 
     def _bring(self, ran: Ran, position: int) -> None:
         chunk = ran.chunk
@@ -282,16 +285,12 @@ async def _attempt(chunk: Chunk, position: int, surroundings: Surroundings) -> R
         ran.others.append((task, Interrupted(refused=True)))
     except asyncio.CancelledError as error:
         ran.others.append((task, _cancelled(error, current, chunk)))
-    except TimeoutError as error:
-        late = clock.expired()
-        surroundings.on_raise(error)
-        failure = Failure("TimeoutError", f"no result after {limit:g} seconds") if late else Failure.of(error)
-        ran.others.append((task, Raised(failure, final=not chunk.handler.policy.retries_after(error))))
     except BaseException as error:  # whatever a handler raises is the outcome of its task
         if is_pressed(error):
             raise
-        surroundings.on_raise(error)
-        ran.others.append((task, verdict_on(error, chunk.handler)))
+        is_late = issubclass(type(error), TimeoutError) and clock.expired()
+        told = TimeoutError(f"no result after {limit:g} seconds") if is_late else error
+        ran.others.append((task, judged(told, chunk.handler, surroundings.on_raise)))
     finally:
         words[slot] = 0
         record.give(slot)
@@ -311,7 +310,7 @@ def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
     """What it means that a coroutine was cancelled: we did it, or something it waited for was."""
     inside = asyncio.current_task()
     if inside is not None and not inside.cancelling():
-        return verdict_on(error, chunk.handler)
+        return judged(error, chunk.handler, lambda error: None)
     mark = current._mark
     return Interrupted() if mark is None else Dropped(mark.reason or "cancelled while it ran", mark.by)
 

@@ -57,9 +57,9 @@ class Policy:
     max_children: int | None = None
     max_crashes: int | None = 5
 
-    def retries_after(self, error: BaseException) -> bool:
-        """Whether this error may be tried again at all."""
-        return isinstance(error, self.retry_on) and not isinstance(error, self.give_up_on)
+    def retries_after(self, error: type[BaseException]) -> bool:
+        """Whether an error of this type may be tried again at all."""
+        return issubclass(error, self.retry_on) and not issubclass(error, self.give_up_on)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,4 +109,4 @@ def timed_out(policy: Policy, limit: float | None) -> Raised:
     """An attempt that was over its time limit: the call's own, or that of its kind."""
     limit = policy.timeout if limit is None else limit
     failure = Failure("TimeoutError", "no result in time" if limit is None else f"no result after {limit:g} seconds")
-    return Raised(failure, final=not policy.retries_after(TimeoutError()))
+    return Raised(failure, final=not policy.retries_after(TimeoutError))

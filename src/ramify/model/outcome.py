@@ -1,7 +1,8 @@
 """Outcomes: what one attempt returned, and the record of an error that can always be written.
 
 An outcome is what the kernel turns into one event. Recording a failure must itself never fail: `Failure.of` survives
-exceptions whose `__str__` raises, lone surrogates, endless texts and endless tracebacks.
+exceptions whose `__str__`, `__getattribute__`, `__class__` or metaclass raises, lone surrogates, endless texts and
+endless tracebacks.
 """
 
 from __future__ import annotations
@@ -57,16 +58,10 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def of(cls, error: BaseException) -> Failure:
         """The record of `error`; never raises."""
-        try:
-            # With the notes that were added to it on its way, as a traceback has them.
-            text = "; ".join(each for each in (str(error), *getattr(error, "__notes__", ())) if each)
-        except BaseException as trouble:  # noqa: BLE001 - a broken __str__ is user code; the failure must still be recorded
-            text = f"(its text could not be read: {type(trouble).__name__})"
-        frames = [f"{f.filename}:{f.lineno} in {f.name}" for f in traceback.extract_tb(error.__traceback__)]
+        frames = _frames_of(error)
         kept = frames[-MAX_FRAMES:]
-        kind = type(error)
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        return cls(storable(name), storable(text), tuple(map(storable, kept)), len(frames) - len(kept))
+        name = storable(_name_of(type(error)))
+        return cls(name, storable(text_of(error)), tuple(map(storable, kept)), len(frames) - len(kept))
 
     def encode(self) -> bytes:
         """The bytes an event carries."""
@@ -84,6 +79,28 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _failure = decoder(Failure)
+
+
+def text_of(error: BaseException) -> str:
+    """The text of `error` with the notes that were added to it, as in a traceback; never raises."""
+    try:
+        return "; ".join(each for each in (str(error), *getattr(error, "__notes__", ())) if each)
+    except BaseException as trouble:  # noqa: BLE001 - a broken __str__ is user code; the failure must still be recorded
+        return f"(its text could not be read: {_name_of(type(trouble))})"
+
+
+def _name_of(kind: type[BaseException]) -> str:
+    # By the slots of `type` itself: a metaclass may answer for every attribute of its classes, and raise.
+    name, module = type.__dict__["__qualname__"].__get__(kind), type.__dict__["__module__"].__get__(kind)
+    return str(name) if module == "builtins" or type(module) is not str else f"{module}.{name}"
+
+
+def _frames_of(error: BaseException) -> list[str]:
+    try:
+        trace = BaseException.__dict__["__traceback__"].__get__(error)
+        return [f"{f.filename}:{f.lineno} in {f.name}" for f in traceback.extract_tb(trace)]
+    except BaseException as trouble:  # noqa: BLE001 - the loader of a user's module reads the source, and may raise
+        return [f"(its frames could not be read: {_name_of(type(trouble))})"]
 
 
 class TaskError(msgspec.Struct, frozen=True):

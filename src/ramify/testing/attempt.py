@@ -207,7 +207,7 @@ def _attempt(
     with capturing(notes, current_or_none, settings.log_level):
         ran = _run_async(chunk, surroundings) if handler.calling.is_async else run_chunk(chunk, surroundings)
     for error in raised:
-        if not isinstance(error, Defer):
+        if not issubclass(type(error), Defer):
             raise error
     value = ran.values[0] if ran.values else None
     stopped = store.reads.run(claim.run).reason

@@ -229,7 +229,7 @@ class Workbench:
                     moved = True
 
         def on_raise(error: BaseException) -> None:
-            if not isinstance(error, Defer | Skip):
+            if not issubclass(type(error), Defer | Skip):
                 raised.append(error)
                 if raising:
                     kernel.stop()
