@@ -9,13 +9,14 @@ its stacks; SIGINT and the signals that steer a crew are left to the crew, becau
 from __future__ import annotations
 
 import contextlib
+import errno
 import faulthandler
 import os
 import queue
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ramify.engine.address import load_engine
 from ramify.engine.chorus import words_of
@@ -27,14 +28,17 @@ from ramify.engine.telling import Log
 from ramify.errors import ConfigError, RamifyError, StoreError
 from ramify.inspect.text import tell
 from ramify.kernel.kernel import Kernel
-from ramify.kernel.pressure import resident_bytes
+from ramify.kernel.pressure import is_out_of_files, resident_bytes
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Saved, Signal, Stopping, Took
+from ramify.model.event import Status
+from ramify.model.outcome import Failure
 from ramify.store import forks
 
 MEGABYTE = 1_000_000
 #: Seconds between two signs of life while the engine is imported and its store is opened.
 SAY_EVERY = 5.0
+_NO_FILES = (f"[Errno {errno.EMFILE}]", f"[Errno {errno.ENFILE}]")
 
 
 class Report:
@@ -136,11 +140,17 @@ class Recycling:
         """Hear a signal."""
         if isinstance(signal, Saved) and not self._is_leaving:
             self._done += signal.outcomes
-            why = self._why()
-            if why is not None:
-                self._is_leaving = True
-                self._report.say(f"recycled {why}")
-                self._kernel.finish()
+            if _was_refused_files(signal) and is_out_of_files():
+                # What it holds would fail here one by one, so it starts nothing more. An attempt that failed so while
+                # others have descriptors to give back is no reason.
+                self._leave("a task used up its file descriptors", self._kernel.stop)
+            elif (why := self._why()) is not None:
+                self._leave(why, self._kernel.finish)
+
+    def _leave(self, why: str, end: Callable[[], None]) -> None:
+        self._is_leaving = True
+        self._report.say(f"recycled {why}")
+        end()
 
     def _why(self) -> str | None:
         most, megabytes = self._service.recycle_tasks, self._service.recycle_mb
@@ -150,6 +160,14 @@ class Recycling:
         if megabytes is not None and used is not None and used > megabytes * MEGABYTE:
             return f"it used {used / MEGABYTE:,.0f} MB"
         return None
+
+
+def _was_refused_files(saved: Saved) -> bool:
+    """Whether an attempt failed because no more files could be opened."""
+    failures = (
+        Failure.decode(end.value) for end in saved.ends(False) if end.status in (Status.RETRYING, Status.FAILED)
+    )
+    return any(failure.type == "OSError" and failure.text.startswith(_NO_FILES) for failure in failures)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,54 @@ if __name__ == "__main__":
         worker = next(each.pid for each in engine._inside.store.reads.processes() if not each.reaped)
         print(worker, child, flush=True)
         signal.pause()
+"""
+
+
+GREEDY = """
+import os, resource, sys
+from ramify import Engine
+
+engine = Engine("crew.db")
+kept = []
+
+@engine.task(retries=1)
+def greedy() -> None:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    while True:
+        kept.append(open(os.devnull))
+
+@engine.task(retries=0)
+def modest(n: int) -> int:
+    return n
+
+@engine.task(retries=0)
+def reading() -> int:
+    with open(os.devnull) as file:
+        return len(file.read())
+
+if __name__ == "__main__":
+    run = engine.run([greedy.of(), *(modest.of(n) for n in range(50))], order="any", processes=int(sys.argv[1]))
+    print(run.state, run.counts.done, run.counts.failed)
+    print(*(f"{each.kind} {each.failure.type} {each.failure.text}" for each in run.errors()))
+"""
+
+
+ODD = """
+from ramify import Engine
+
+engine = Engine("crew.db")
+
+class Odd(Exception):
+    def __getattribute__(self, name):
+        raise ValueError(f"no {name} today")
+
+@engine.task(retries=1)
+def plain() -> None:
+    raise Odd
+
+@engine.task(retries=1)
+async def coroutine() -> None:
+    raise Odd
 """
 
 
@@ -500,6 +549,44 @@ def test_a_child_that_is_to_be_replaced_finishes_what_it_runs_however_long_that_
     assert run.wait(timeout=LONG)
     wait_until(lambda: watched.replaced, "the child to be replaced")
     assert run.counts.done == 1
+
+
+@pytest.mark.parametrize("processes", [0, 1])
+def test_a_task_that_uses_up_all_file_descriptors_fails_by_its_policy_and_no_other_does(
+    processes: int, tmp_path: Path
+) -> None:
+    (tmp_path / "staff.py").write_text(GREEDY)
+    command = [sys.executable, "staff.py", str(processes)]
+    program = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=LONG)
+    assert program.stdout.splitlines() == [
+        "failed 50 1",
+        f"greedy OSError [Errno {errno.EMFILE}] Too many open files: '/dev/null'",
+    ], program.stderr
+    with closing(open_store(tmp_path / "crew.db")) as store:
+        events = [event.status for event in store.reads.events(1, 1 << 62) if event.status is not Status.DONE]
+    assert events == [Status.RETRYING, Status.FAILED]
+
+
+def test_a_child_whose_file_descriptors_are_used_up_is_replaced_and_says_why(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
+) -> None:
+    watched = watch(GREEDY, threads=1)
+    assert bench(watched).start(("greedy",)).wait(timeout=LONG)
+    wait_until(lambda: len(watched.replaced) == 2, "the second to be replaced")
+    assert watched.replaced == ["a task used up its file descriptors"] * 2
+    run = bench(watched).start(("reading",))
+    assert run.wait(timeout=LONG)
+    assert run.counts.done == 1
+
+
+def test_an_error_that_refuses_to_be_looked_at_fails_its_task_in_a_child_too(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
+) -> None:
+    watched = watch(ODD)
+    run = bench(watched).start(("plain",), ("coroutine",))
+    assert run.wait(timeout=LONG)
+    assert (run.counts.failed, run.counts.retries) == (2, 2)
+    assert watched.replaced == []
 
 
 def at_work(watched: Watched, many: int) -> Callable[[], bool]:

@@ -1,11 +1,14 @@
-"""Memory pressure: whether this process should hold less, and whether one was killed for holding too much.
+"""Pressure: whether this process should hold less memory, whether one was killed for holding too much, and whether a
+process has used up its file descriptors.
 
-Told on Linux; elsewhere memory is never called scarce.
+Memory is measured on Linux; elsewhere it is never called scarce.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from functools import cache
 from pathlib import Path
 
@@ -37,6 +40,15 @@ def resident_bytes() -> int | None:
         return int(_STATM.read_text().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return None
+
+
+def is_out_of_files() -> bool:
+    """Whether this process cannot open one more file."""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return False
 
 
 def out_of_memory_kills() -> int | None:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from threading import Condition, RLock, get_ident
 
+from ramify.errors import StoreUnavailable
 from ramify.store import forks
 from ramify.store.sqlite.write_sensor import WriteSensor
 
@@ -46,6 +47,12 @@ class CommitWait:
             return self._news
         finally:
             self._leave()
+
+    def prepare(self) -> None:
+        """Open everything that waits need: once a task has used up the descriptors of this process, nothing opens."""
+        self._changed()
+        with self._lock:
+            self._sense()
 
     def ring(self) -> None:
         """End the waits in progress, and the next one of whoever is not in one."""
@@ -103,9 +110,18 @@ class CommitWait:
                 return
             if self._sensor is None:
                 # Only who sleeps needs one. A write before it is there is not heard, so ask once more.
-                self._sensor = WriteSensor(self._log)
+                self._sense()
             elif self._sensor.listen(min(self._pause(now, self._sensor), end - now)):
                 self._last_heard = time.monotonic()
+
+    def _sense(self) -> None:
+        if self._sensor is None and not self._closed:
+            try:
+                self._sensor = WriteSensor(self._log)
+            except OSError as error:
+                raise StoreUnavailable(
+                    f"{self._log}: nothing can listen for writes to it ({error.strerror})"
+                ) from error
 
     def _pause(self, now: float, sensor: WriteSensor) -> float:
         quiet = now - self._last_heard

@@ -134,6 +134,7 @@ class SqliteStore:
         """Open a session: first the lock, then the row, so that no row is ever without its lock."""
         with self._link.read() as db:
             processes.check_not_ended(db, process.id)
+        self._commit_wait.prepare()
         self._liveness.enter(process.id, process.pid)
         self._noting.entered(process.id)
         # CRASH: a lock file without a row -> its lock is free, nobody asks for it, and vacuum removes it.
