@@ -20,7 +20,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Literal
@@ -34,7 +33,7 @@ from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.contract import Store
 from ramify.store.sqlite import SqliteStore
-from tests.crash.disk import GO, Answer, Change, Disk, Fault, Step
+from tests.crash.disk import GO, Answer, Change, Disk, Fault, Step, leave_free
 from tests.crash.tree import grow
 from tests.crash.witness import Said, Witness
 from tests.crash.worker import Worker
@@ -50,6 +49,8 @@ PATIENCE = 50
 def work_on_tree(store: Store, witness: Witness, seed: int, chance: int, mounted: str | None) -> None:
     """Work until the run has ended."""
     sends = 0
+    if mounted is not None:
+        leave_free(mounted, 32)
 
     def recover(error: StoreUnavailable, store: Store) -> Store:
         nonlocal sends
@@ -58,7 +59,7 @@ def work_on_tree(store: Store, witness: Witness, seed: int, chance: int, mounted
         if mounted is not None:
             assert "the disk is full" in str(error), error
             witness.say(Said.FULL, worker.process)
-            subprocess.run(["mount", "-o", f"remount,size={1024 + 512 * sends}k", mounted], check=True)
+            leave_free(mounted, 128)
         return store
 
     order = tuple(Order)[seed % len(Order)]

@@ -15,6 +15,8 @@ Real syncs are left out unless asked for: a killed process does not need them, a
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -246,6 +248,13 @@ class Disk:
             return map_region(file, region, size, extend, out)
 
         return _Map(xShmMap)
+
+
+def leave_free(mounted: str, kilobytes: int) -> None:
+    """Give a small file system of our own so much free space, and no more."""
+    disk = os.statvfs(mounted)
+    used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize // 1024
+    subprocess.run(["mount", "-o", f"remount,size={used + kilobytes}k", mounted], check=True)
 
 
 def _unix_layer() -> _FileLayer:

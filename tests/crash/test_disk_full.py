@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -17,12 +18,14 @@ import pytest
 
 from ramify.errors import StoreUnavailable
 from ramify.store.sqlite import SqliteStore
+from ramify.store.sqlite.link import Link
 from tests.crash import judge
 from tests.crash.clients import LIMIT, STORE, Clients
 from tests.crash.disk import GO, Answer, Change, Disk, Step
 from tests.crash.scenario import TREE, Died, Player
 from tests.crash.tree import draw_seed, grow
 from tests.crash.witness import Said, Witness
+from tests.store.sqlite.real import one_table
 
 PAGE = 4096
 SIZES = 40
@@ -108,6 +111,23 @@ def fill(folder: Path, room: int, *, dies: bool) -> None:
     assert said, f"{room} bytes were enough"
     player.witness.close()
     shutil.rmtree(folder)
+
+
+def test_a_little_space_lets_work_continue_when_the_log_fills_the_disk(tmp_path: Path) -> None:
+    quota, size, fits = Quota(2**20), 100_000, 10
+
+    def write() -> None:
+        with link.write() as db:
+            db.execute("INSERT OR REPLACE INTO t (x, who) VALUES (1, ?)", ("x" * size,))
+
+    with Disk(tmp_path, quota), closing(Link(tmp_path / STORE, on_first_open=one_table)) as link:
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            for _ in range(2 * fits):
+                write()
+        # Enough for the store, which lacks most of what is in the log, and for no more than a few transactions.
+        quota.room += 3 * size
+        for _ in range(fits // 2):
+            write()
 
 
 def _why_not_mount(folder: Path) -> str | None:

@@ -9,6 +9,7 @@ from bench.contest import Rates
 from bench.figure import Setting
 from bench.frontier_small_runs import BARE, MIXED, MIXED_STARTING, ONE, STARTING, STEPPING, figure
 from bench.frontier_turn import Bare, Small, take
+from ramify.store.sqlite.wal import FEWEST_PAGES
 
 
 def met(tmp_path: Path, steps: float, one: float, starts: float, transactions: float) -> bool:
@@ -39,6 +40,6 @@ def test_bare_transactions_are_as_durable_as_the_store(tmp_path: Path) -> None:
     with bare.opened(tmp_path / "bare.db") as db:
         full, wal = 2, "wal"
         assert (db.pragma("synchronous"), db.pragma("journal_mode")) == (full, wal)
-        assert db.pragma("wal_autocheckpoint") == 8_192
+        assert db.pragma("wal_autocheckpoint") == FEWEST_PAGES
     report = take(Bare(count=3), tmp_path)
     assert (report.tasks, report.rate > 0) == (3, True)

@@ -14,7 +14,7 @@ from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.model.task import NewTasks
 from ramify.store.memory import MemoryStore
-from ramify.store.sqlite import link
+from ramify.store.sqlite import wal
 from ramify.testing import oracle
 from ramify.testing.clock import FakeClock
 from tests.crash.clients import STORE, wait_until
@@ -73,7 +73,8 @@ def test_r16_the_log_of_the_store_does_not_grow_with_the_work(
     engine: ToldEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that it should have been begun anew several times; with the usual setting that takes far more work.
-    monkeypatch.setitem(link._SETTINGS, "wal_autocheckpoint", "100")
+    monkeypatch.setattr(wal, "FEWEST_PAGES", 100)
+    monkeypatch.setattr(wal, "MOST_PAGES", 100)
     sizes = []
     for _ in range(4):
         run = engine.start([leaf.of(number) for number in range(4_000)])

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections import Counter
@@ -34,6 +33,7 @@ from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.run import RunState
 from ramify.store.sqlite import SqliteStore
+from tests.crash.disk import leave_free
 from tests.crash.engine.programs import Options, options_of, serve
 from tests.crash.engine.told import ToldEngine, freeze
 from tests.crash.tree import Node, Tree, Way, grow, is_keyed
@@ -177,17 +177,14 @@ def work_patiently(seed: int, options: Options) -> None:
 
 def work_on_a_small_disk(seed: int, options: Options) -> None:
     """The same on a file system of its own, made larger by somebody else some time after it was full."""
-    size = 1024
 
     def enlarge(signal: Signal) -> None:
-        nonlocal size
         if isinstance(signal, StoreAway) and "the disk is full" in signal.why:
             engine.witness.say(Said.FULL, os.getpid())
-            size += 512
-            larger = ["mount", "-o", f"remount,size={size}k", options["mounted"]]
-            threading.Timer(0.1, subprocess.run, [larger], {"check": True}).start()
+            threading.Timer(0.1, leave_free, (options["mounted"], 128)).start()
 
     run = start_tree(seed)
+    leave_free(options["mounted"], 32)
     kernel = _kernel(options, run.id)
     kernel.signals.listen(enlarge)
     kernel.run()

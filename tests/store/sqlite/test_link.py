@@ -18,7 +18,8 @@ import pytest
 
 from ramify.errors import StoreRefused, StoreUnavailable
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.link import WAL_LIMIT, Link
+from ramify.store.sqlite.link import Link
+from ramify.store.sqlite.wal import FEWEST_PAGES, WAL_LIMIT
 from tests.store.sqlite.real import Child, in_forked_child, one_table, output_of
 
 #: A process that writes `count` rows as `who`, one transaction each, and prints what went wrong.
@@ -144,7 +145,7 @@ def test_the_settings_are_the_promised_ones(path: Path, durability: Literal["pow
         "cell_size_check": 1,
         "temp_store": 2,
         "cache_size": -65536,
-        "wal_autocheckpoint": 8192,
+        "wal_autocheckpoint": FEWEST_PAGES,
         "journal_size_limit": WAL_LIMIT,
     }
     with closing(Link(path, durability=durability, on_first_open=one_table)) as link, link.write() as db:

@@ -34,15 +34,11 @@ from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.guard import FileId, guard, id_of
 from ramify.store.sqlite.location import check_live_folder, check_location, check_sqlite_version, make_live_folder
 from ramify.store.sqlite.looking import can_write, check_to_read, read_only_name
+from ramify.store.sqlite.wal import FEWEST_PAGES, WAL_LIMIT, Wal
 from ramify.store.sqlite.write_queue import BusyHandler, WriteQueue, nap
 
 T = TypeVar("T")
 
-#: Beyond this size the log is emptied by force. It normally stays at half of it.
-WAL_LIMIT = 64 * 1024 * 1024
-#: How long an emptying of the log may hold up writers while it waits for readers, and how long until the next try.
-_EMPTYING_SECONDS = 0.05
-_EMPTYING_PAUSE = 1.0
 _STATEMENTS = 256
 _FLAGS = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOFOLLOW
 _LOOKING = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOFOLLOW | apsw.SQLITE_OPEN_URI
@@ -54,7 +50,7 @@ _SETTINGS = {
     "cell_size_check": "ON",
     "temp_store": "MEMORY",
     "mmap_size": "0",
-    "wal_autocheckpoint": "8192",
+    "wal_autocheckpoint": str(FEWEST_PAGES),
 }
 
 
@@ -84,13 +80,12 @@ class Link:
         #: Says in words who is writing, for the text of a time-out.
         self.holder: Callable[[], str | None] | None = None
         self._prepare, self._vfs = on_first_open, vfs
-        self._busy_timeout, self._wal_limit = busy_timeout, wal_limit
+        self._busy_timeout = busy_timeout
         self._doubtful = self._closed = self._orphaned = False
-        self._next_emptying = 0.0
         self.path, self._file = guard.admit(path, check_to_read if reading else check_location)
         self._only_looks = reading and not can_write(self.path)
-        self._path, self._wal_path = str(self.path), f"{self.path}-wal"
-        self._wal: FileId | None = None
+        self._path = str(self.path)
+        self._wal_file: FileId | None = None
         self._write_queue = WriteQueue(f"{self.path}-live/turn")
         self._let_go = weakref.finalize(self, _let_go, self._file, self._write_queue)
         kept = _SETTINGS | {
@@ -104,6 +99,7 @@ class Link:
         self._reader = Connection("read", BusyHandler(busy_timeout), reads_only | {"cache_size": "-16384"})
         self._watcher = Connection("watch", BusyHandler(busy_timeout), reads_only | {"cache_size": "-64"})
         self._copier = Connection("copy", BusyHandler(busy_timeout), reads_only)
+        self._wal = Wal(self._path, wal_limit, self._writer)
         self._conns = (self._watcher, self._copier, self._reader, self._writer)
         forks.register(self)
         try:
@@ -285,7 +281,7 @@ class Link:
             founding.renew_log(db)
             self._doubtful = False
         db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        self._wal = id_of(os.lstat(self._wal_path))
+        self._wal_file = id_of(os.lstat(self._wal.path))
 
     def check_in_place(self, *more: tuple[str, FileId | None]) -> None:
         """Refuse to go on when the file, or one more, was taken away: we would write where nobody can read."""
@@ -304,6 +300,7 @@ class Link:
     # transactions
 
     def _begin(self, db: apsw.Connection) -> None:
+        self._wal.make_room(db)
         with self._write_queue.held():
             db.execute("BEGIN IMMEDIATE")
         if self.on_writing is not None:
@@ -313,7 +310,7 @@ class Link:
         self._check_usable()
         if not db.in_transaction:
             raise StoreUnavailable(f"{self.path}: SQLite gave the transaction up; nothing was changed, try again")
-        self.check_in_place((self._wal_path, self._wal))
+        self.check_in_place((self._wal.path, self._wal_file))
         self._patiently(lambda: db.execute("COMMIT"))
 
     def _roll_back(self, db: apsw.Connection) -> None:
@@ -327,23 +324,11 @@ class Link:
             self._writer.stale = self._reader.stale = True
 
     def _bound_wal(self, db: apsw.Connection) -> None:
-        """Empty the log when it has grown too long.
-
-        SQLite starts the log again at its beginning only when no reader needs what is in it, so one reader after
-        another, or one that never ends, lets it grow without bound. Emptying waits for readers, and writers wait
-        meanwhile, so it is given up soon and tried again later.
-        """
-        if time.monotonic() < self._next_emptying or _size_at(self._wal_path) <= self._wal_limit:
-            return
-        self._writer.busy_handler.seconds = _EMPTYING_SECONDS
         try:
-            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._wal.bound(db)
         except apsw.Error as error:
             # The commit stands, so this is nobody's error but the disk's.
-            self._next_emptying = time.monotonic() + _EMPTYING_PAUSE
             self._doubt(error)
-        finally:
-            self._writer.busy_handler.seconds = self._busy_timeout
 
     # trouble
 
@@ -369,8 +354,10 @@ class Link:
         if conn is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
             return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
         waited = self._waited() if isinstance(error, trouble.BUSY) else ""
-        told = trouble.explain(error, self.path, conn.db.system_errno if conn.db is not None else 0, waited)
+        number = conn.db.system_errno if conn.db is not None else 0
+        told = trouble.explain(error, self.path, number, waited)
         if conn is self._writer:
+            self._wal.is_cramped |= trouble.is_full(error, number)
             self._tell_outcome(str(told).removeprefix(f"{self.path}").lstrip(": "))
         return told
 
@@ -389,10 +376,3 @@ class Link:
 def _let_go(file: FileId, queue: WriteQueue) -> None:
     queue.close()
     guard.release(file)
-
-
-def _size_at(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except OSError:
-        return 0

@@ -27,6 +27,11 @@ def is_doubtful(error: apsw.Error) -> bool:
     return isinstance(error, apsw.IOError | apsw.CorruptError | apsw.NotADBError | apsw.NoMemError)
 
 
+def is_full(error: apsw.Error, system_errno: int = 0) -> bool:
+    """Whether the disk is full."""
+    return isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM)
+
+
 def explain(error: apsw.Error, place: Path, system_errno: int = 0, waited: str = "") -> StoreError:
     """The exception to raise instead of `error`."""
     cause = f" ({os.strerror(system_errno)})" if system_errno else ""
@@ -35,9 +40,7 @@ def explain(error: apsw.Error, place: Path, system_errno: int = 0, waited: str =
             return StoreUnavailable(
                 f"{place}: {waited or 'another process is writing'}; nothing was changed, try again"
             )
-        case apsw.FullError():
-            return _full(place)
-        case apsw.IOError() if system_errno in _NO_ROOM:
+        case _ if is_full(error, system_errno):
             return _full(place)
         case apsw.IOError():
             return StoreUnavailable(
