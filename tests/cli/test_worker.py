@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -183,13 +184,24 @@ def test_a_running_job_that_goes_on_after_its_cancel_is_ended_with_its_process_w
 #: A small disk in a namespace of the worker's own, with the store on it.
 ON_A_SMALL_DISK = """
 mount -t tmpfs -o size=4m none small &&
-"$0" -c "from walk import *; engine.start(fill.of(), name='filling')" &&
-exec "$0" "$@"
+"$0" -c "from walk import *; engine.run(grow.of(3), name='before'); engine.start(fill.of(), name='filling')" || exit
+"$0" "$@" &
+worker=$!
+trap 'kill -TERM $worker' TERM
+wait $worker
+wait $worker
+echo "ended with $?" >&2
+rm small/filler
+"$0" -m ramify worker walk.py:engine --burst &&
+exec "$0" -c "from walk import *; print([engine.find(name).counts.done for name in ('before', 'filling')])" >&2
 """
 FILLING = f"""{PROGRAM.replace("walk.db", "small/walk.db")}
 
 @engine.task
 def fill() -> str:
+    if pathlib.Path("filled").exists():
+        return "x"
+    pathlib.Path("filled").touch()
     try:
         with open("small/filler", "wb", buffering=0) as filler:
             while True:
@@ -200,27 +212,31 @@ def fill() -> str:
 
 
 @pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
-def test_a_worker_that_is_stopped_while_the_disk_is_full_does_not_say_that_everything_is_saved(
+def test_a_worker_that_is_stopped_while_the_disk_is_full_ends_in_time_and_says_what_the_next_one_repeats(
     program: Path, options: list[str]
 ) -> None:
-    small = program / "small"
+    small, grace = program / "small", 3.0
     small.mkdir()
     why_not = _why_not_mount(small)
     if why_not is not None:
         pytest.skip(why_not)
     (program / "walk.py").write_text(FILLING)
-    command = [*RAMIFY, "worker", "walk.py:engine", "--grace", "0", *options]
+    command = [*RAMIFY, "worker", "walk.py:engine", "--grace", f"{grace:g}", *options]
     worker = Serving(["unshare", "-m", "sh", "-c", ON_A_SMALL_DISK, *command])
     try:
         worker.hears("^working on", "the disk is full")
+        before, began = len(worker.said), time.monotonic()
         worker.process.terminate()
+        worker.hears("^ended with 3$")
+        assert time.monotonic() - began < grace
+        said = worker.said[before:]
         _, rest = worker.process.communicate(timeout=LONG)
     finally:
         worker.process.kill()
-    assert worker.process.returncode == 3
-    assert re.search("^ramify: .*the disk is full", rest.splitlines()[-1])
-    assert "done" not in rest
-    assert "Traceback" not in rest
+    assert re.search("^ramify: .*the disk is full.* Not saved .*: 1 finished and 0 unfinished attempts", said[-2])
+    assert not [line for line in said if "done" in line or "Traceback" in line]
+    # The next start does what was not saved, and everything saved before is there.
+    assert rest.splitlines()[-1] == "[40, 1]"
 
 
 @pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])

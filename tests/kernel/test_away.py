@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from ramify.errors import StoreBroken, StoreUnavailable
-from ramify.kernel import kernel as kernel_module
 from ramify.kernel.current import current
 from ramify.kernel.faults import arm, disarm
 from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
-from ramify.kernel.signals import Buried, Entered, Saved, Signals, StoreAway, StoreBack
+from ramify.kernel.signals import Buried, Entered, Saved, Signals, Stopping, StoreAway, StoreBack
 from ramify.kernel.stream import Stream
 from ramify.kernel.tuning import PIECE
 from ramify.model.call import Call
@@ -391,20 +391,62 @@ def test_a_stream_whose_claim_was_taken_away_is_not_tried_again_and_again(shop: 
     assert shop.store.reads.counts(run)["leaf"][Status.DONE] == PIECE + 1
 
 
-def test_a_stop_does_not_wait_for_ever_for_a_store_that_stays_away(
-    quick: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kernel_module, "LAST_CHANCE", 0.1)
+def test_a_stop_waits_no_longer_than_its_grace_period_for_a_store_and_says_what_is_not_saved(quick: Shop) -> None:
     away: Any = Away(quick.open())
+    ear, signals, grace = Ear(), Signals(), 2.0
+    signals.listen(ear)
+
+    def once() -> None:
+        away.go()
+
+    run = quick.start(quick.task(once).of(), store=away)
+    kernel = quick.kernel(run, store=away, signals=signals, grace=grace)
+    kernel.start()
+    away.wait_for_tries(1)
+    began = time.monotonic()
+    kernel.stop()
+    with pytest.raises(StoreUnavailable, match=r"Not saved when this process stopped: 1 finished and 0 unfinished"):
+        kernel.join(LONG)
+    assert time.monotonic() - began < grace
+    assert not [stop for stop in ear.of(Stopping) if stop.phase == "done"]
+    quick.finish(run, dead_after=0.5)
+    assert quick.count(run, Status.DONE) == 1
+
+
+def test_a_stop_with_everything_saved_needs_no_store_to_end(quick: Shop) -> None:
+    away: Any = Away(quick.open())
+    ear, signals = Ear(), Signals()
+    signals.listen(ear)
 
     def once() -> None: ...
 
-    run = quick.start(quick.task(once).of().delay(3600), store=away)
-    kernel = quick.kernel(run, store=away, grace=0.1)
+    task = quick.task(once)
+    run = quick.start(task.of(), task.of().delay(3600), store=away)
+    kernel = quick.kernel(run, store=away, signals=signals)
     kernel.start()
-    wait_until(lambda: kernel.core.is_in)
+    wait_until(lambda: quick.count(run, Status.DONE) == 1)
+    wait_until(lambda: ear.of(Saved))
     away.go()
-    away.wait_for_tries(1)
     kernel.stop()
-    with pytest.raises(StoreUnavailable):
+    assert kernel.join(LONG)
+    assert [(stop.phase, stop.running) for stop in ear.of(Stopping)][-1] == ("done", 0)
+
+
+def test_a_stop_without_a_store_ends_while_the_thread_of_the_loop_is_caught(quick: Shop) -> None:
+    away: Any = Away(quick.open())
+    gate = Gate()
+
+    def leaf(n: int) -> None:
+        if n == 2_500:
+            away.go()
+            gate.enter()
+
+    task = quick.task(leaf)
+    run = quick.start(*(task.of(n) for n in range(5_000)), store=away)
+    kernel = quick.kernel(run, store=away, threads=1, grace=0.5)
+    kernel.start()
+    gate.wait_for(1)
+    kernel.stop()
+    with pytest.raises(StoreUnavailable, match="Not saved when this process stopped"):
         kernel.join(LONG)
+    gate.open()

@@ -26,7 +26,6 @@ from ramify.errors import ConfigError, RamifyError
 from ramify.inspect.words import plural
 from ramify.kernel.signals import Buried, Replaced, Signals, Stopping
 from ramify.kernel.steps import REPLACE_ME
-from ramify.kernel.tuning import LAST_CHANCE
 from ramify.store import forks
 from ramify.store.contract import Store
 
@@ -42,8 +41,8 @@ LONG_LIFE = 60.0
 LONGEST_PAUSE = 5.0
 #: A burst is over when its children had nothing to do for so long: one may just be about to say that it has found work.
 QUIET = 0.2
-#: How much longer than its grace period a child may take to be gone: it waits for the store, and says that it was away.
-TO_BE_GONE = LAST_CHANCE + 2.0
+#: How much longer than its grace period a child may take to be gone: what finished at the last moment is saved first.
+TO_BE_GONE = 7.0
 
 
 class Crew:

@@ -29,7 +29,7 @@ from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Adapted, Drained, Signals
 from ramify.kernel.surroundings import Library, Surroundings
-from ramify.kernel.tuning import DEAF, LAST_CHANCE
+from ramify.kernel.tuning import DEAF, LAST_WORDS
 from ramify.kernel.work import Chunk
 from ramify.kernel.workers import Workers
 from ramify.store.contract import Beat, Store
@@ -101,8 +101,10 @@ class Kernel:
         self._record.stopping()
         with self._handover.core_lock:
             now = self._machine.clock()
-            # A store that does not answer is waited for no longer than a task that does not end.
-            self.sender.until = min(self.sender.until, now + self.settings.grace + LAST_CHANCE)
+            # A store that does not answer is waited for no longer than a task that does not end. A verb is sent once
+            # whatever the time, so what finishes at the last moment is saved if the store is there.
+            grace = self.settings.grace
+            self.sender.until = min(self.sender.until, now + grace - min(LAST_WORDS, grace / 2))
             self.core.stop(now)
             self._handover.wake()
 
@@ -167,8 +169,9 @@ class Kernel:
         finally:
             self._is_over.set()
 
-    def _end(self) -> None:
-        """The loop came to its end while its own thread is caught in a task, and may be for ever."""
+    def _end(self, failure: BaseException | None) -> None:
+        """The loop came to its end, or broke, while its own thread is caught in a task, and may be for ever."""
+        self._failure = failure
         self._shut()
         self._is_over.set()
 

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import assert_never
 
-from ramify.errors import RamifyError, Reaped
+from ramify.errors import RamifyError, Reaped, StoreUnavailable
 from ramify.kernel.account import Account
 from ramify.kernel.faults import reach
 from ramify.kernel.handover import Handover
@@ -33,6 +33,7 @@ from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Entered, Moved, Saved, Signals, Stopping, Took
 from ramify.kernel.steps import REPLACE_ME, ClaimWork, Die, Enter, Flush, Leave, Look, Move, PutBack, Rest, Step
 from ramify.kernel.surroundings import Surroundings
+from ramify.kernel.tuning import LAST_CHANCE
 from ramify.kernel.workers import Workers
 from ramify.model.policy import SECOND
 
@@ -68,6 +69,9 @@ class Loop:
         self._clock = machine.clock
         self._exit = machine.exit
         self._is_draining = False
+        #: How many outcomes are on their way to the store.
+        self._sending = 0
+        self._has_given_up = False
         self.is_over = False
 
     def run(self) -> None:
@@ -86,6 +90,8 @@ class Loop:
         except Reaped:
             with self._handover.core_lock:
                 self._core.reaped()
+        except StoreUnavailable as trouble:
+            self._give_up(trouble)
         # A stand-in may have taken the last step while this one rested.
         self.is_over |= isinstance(step, Leave)
         self._write_notes()
@@ -141,6 +147,24 @@ class Loop:
             case _:
                 assert_never(step)
 
+    def _give_up(self, trouble: StoreUnavailable) -> None:
+        """The store did not answer until the end of a stop: say what is not saved, if anything is not.
+
+        CRASH: a session that did not end, of a process that said it was stopping -> others end it, and blame nobody.
+        """
+        finished, running = self._sending + self._core.outbox.unsent, self._core.leases.running
+        # Once: what a stand-in raised comes by again in the loop's own thread.
+        if not self._core.is_stopping or self._has_given_up:
+            raise trouble
+        self._has_given_up = True
+        if finished or running:
+            raise StoreUnavailable(
+                f"{trouble}. Not saved when this process stopped: {finished:,} finished and {running:,} unfinished "
+                "attempts, which run again with the next start"
+            ) from trouble
+        self.is_over = True
+        self._signals.send(Stopping("done"))
+
     def _enter(self) -> None:
         again, sent = self._sender.process != 0, self._clock()
         self._sender.enter()
@@ -158,7 +182,9 @@ class Loop:
         parts = [part_of(each, self._sender.reserve, now, self._settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
         reach("before-commit")
+        self._sending = step.outcomes
         answer = self._sender.send(lambda stamp: self._store.commit(stamp, parts, step.want))
+        self._sending = 0
         reach("after-commit")
         ended = self._clock()
         with self._handover.core_lock:
@@ -198,5 +224,6 @@ class Loop:
         self._account.tell()
         reach("before-leave")
         if self._core.is_in:
+            self._sender.until = min(self._sender.until, self._clock() + LAST_CHANCE)
             self._sender.until_answered(lambda: self._store.leave(self._sender.process))
         reach("after-leave")

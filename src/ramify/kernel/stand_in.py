@@ -18,13 +18,13 @@ from ramify.kernel.tuning import CAUGHT_AFTER, LOOKS
 
 class StandIn:
     """Watches over the loop's thread. `on_change(True)` is called when it is caught, `on_change(False)` when it is not
-    any more, and `on_over` when the loop came to its end without it.
+    any more, and `on_over` when the loop came to its end without it, with what broke it.
     """
 
     def __init__(
         self,
         on_change: Callable[[bool], None],
-        on_over: Callable[[], None] = lambda: None,
+        on_over: Callable[[BaseException | None], None] = lambda failure: None,
         machine: Machine = HERE,
     ) -> None:
         self._on_change = on_change
@@ -83,9 +83,9 @@ class StandIn:
             except BaseException as error:  # noqa: BLE001 - it is raised again in the loop's own thread
                 self._failure, self._is_over = error, True
             self._on_change(False)
-            if self._is_over and self._failure is None:
-                # Everything is saved, but the loop's thread may never come back to say so: a task hangs in it.
-                self._on_over()
+            if self._is_over:
+                # The loop's thread may never come back to say so: a task hangs in it.
+                self._on_over(self._failure)
             with self._moved:
                 self._has_taken_over = False
                 self._moved.notify_all()

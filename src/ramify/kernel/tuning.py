@@ -112,8 +112,11 @@ FIRST_RESEND, LONGEST_RESEND = 0.05, 2.0
 STORE_PAUSE = 1.0
 #: A reaper looks after so many beats: others look too, and a look is a write.
 REAP_EVERY = 2
-#: Seconds beyond the grace period that a stopping kernel waits for its store.
-LAST_CHANCE = 5.0
+#: Seconds before the end of the grace period, half of it at most, at which a stopping kernel no longer waits for a store
+#: that does not answer: it has to say so and be gone in time.
+LAST_WORDS = 1.0
+#: Seconds that a kernel waits for its store when everything is saved, and only its session is left to end.
+LAST_CHANCE = 1.0
 #: The longest wait of a thread that may be the one which hears signals: it may hear one only when the wait is over.
 DEAF = 0.2
 #: Who waits for a run rests so many times as long as its read took, up to this long: a busy store is worth a read at

@@ -25,7 +25,9 @@ from ramify.kernel.work import Chunk, Interrupted, Ran
 
 
 class Workers:
-    """Those of one kernel. `on_over` is called when the loop came to its end while its own thread is caught."""
+    """Those of one kernel. `on_over` is called when the loop came to its end while its own thread is caught, with
+    what broke it.
+    """
 
     def __init__(
         self,
@@ -34,7 +36,7 @@ class Workers:
         settings: Settings,
         signals: Signals,
         has_async: bool,
-        on_over: Callable[[], None],
+        on_over: Callable[[BaseException | None], None],
         machine: Machine = HERE,
     ) -> None:
         self._handover = handover
