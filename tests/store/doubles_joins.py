@@ -17,10 +17,10 @@ from ramify.model.event import Status, fold
 from ramify.model.join import NewJoins, NewWaiters, Rule
 from ramify.model.mark import Mark
 from ramify.model.process import Stamp
+from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
-from ramify.store.contract import Reopened
 from ramify.store.memory import adding, joins
 from tests.store.doubles import Damaged, caught_by
 from tests.store.doubles_working import Committing

@@ -13,9 +13,10 @@ from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status
 from ramify.model.mark import Scope, Settled
 from ramify.model.process import Stamp
+from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, RunState
 from ramify.model.segment import SegmentState
-from ramify.store.contract import Reopened, Vacuumed
+from ramify.store.contract import Vacuumed
 from ramify.store.memory import adding, runs
 from tests.store.doubles import Damaged, caught_by
 

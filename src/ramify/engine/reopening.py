@@ -23,12 +23,12 @@ from ramify.model.event import Status
 from ramify.model.key import key_text
 from ramify.model.mark import Mark
 from ramify.model.process import Stamp
-from ramify.model.reopening import REOPEN_LIMIT
+from ramify.model.reopening import REOPEN_LIMIT, Reopened
 from ramify.model.run import RunState, StoredRun
 from ramify.shapes.launch import launched_heads, place_of
 from ramify.shapes.pipeline.own import CHILD
 from ramify.shapes.start import is_launched_from, until_answered
-from ramify.store.contract import Reopened, Store
+from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
 from ramify.errors import BadPayload
 from ramify.model.arrivals import Load, Standing
 from ramify.model.event import Status
@@ -27,6 +29,19 @@ from ramify.model.run import StoredRun
 
 #: The most tasks one `reopen` takes; callers continue with the next page.
 REOPEN_LIMIT = 8192
+
+
+class Reopened(msgspec.Struct, frozen=True):
+    """What `reopen` did: new lives, tasks whose key another one has now, and how many tasks were replaced, of which
+    makers. With `held` it did nothing: that task would be replaced, and a process holds it.
+    """
+
+    tasks: tuple[int, ...] = ()
+    superseded: tuple[tuple[int, int], ...] = ()
+    round: int = 0
+    makers: tuple[int, ...] = ()
+    replaced: int = 0
+    held: int | None = None
 
 
 class Candidate(NamedTuple):

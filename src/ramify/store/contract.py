@@ -55,6 +55,7 @@ from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Settled
 from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started
 from ramify.model.task import Appended, NewTasks
 from ramify.store.description import Description
@@ -84,19 +85,6 @@ class Beat(msgspec.Struct, frozen=True):
     time_left: tuple[tuple[int, float], ...] = ()
     draining: bool = False
     now: int = 0
-
-
-class Reopened(msgspec.Struct, frozen=True):
-    """What `reopen` did: new lives, tasks whose key another one has now, and how many tasks were replaced, of which
-    makers. With `held` it did nothing: that task would be replaced, and a process holds it.
-    """
-
-    tasks: tuple[int, ...] = ()
-    superseded: tuple[tuple[int, int], ...] = ()
-    round: int = 0
-    makers: tuple[int, ...] = ()
-    replaced: int = 0
-    held: int | None = None
 
 
 class Vacuumed(msgspec.Struct, frozen=True):

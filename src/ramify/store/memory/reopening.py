@@ -10,10 +10,9 @@ from ramify.model.arrivals import due_after
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
-from ramify.model.reopening import Candidate
+from ramify.model.reopening import Candidate, Reopened
 from ramify.model.run import Order, RunState
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
-from ramify.store.contract import Reopened
 from ramify.store.memory import claims, commits, editions, joins, keys, runs
 from ramify.store.memory.adding import rank
 from ramify.store.memory.tables import MemorySpan, RunRow, Tables

@@ -23,10 +23,11 @@ from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.log import LogLine, storable_lines
 from ramify.model.mark import Mark, Settled, reason_value
 from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, RunState, Started, check_run
 from ramify.model.task import Appended, NewTasks, check_count, check_staged
 from ramify.store.clock import Clock, StoreTime, SystemClock
-from ramify.store.contract import Beat, Reopened, Vacuumed
+from ramify.store.contract import Beat, Vacuumed
 from ramify.store.description import Description
 from ramify.store.memory import adding, claims, commits, deciding, entries, forgetting, processes, reopening, runs
 from ramify.store.memory.reads import MemoryReads

@@ -11,7 +11,7 @@ from ramify.errors import BadPayload
 from ramify.model.claim import Claimed, Want, within_bounds
 from ramify.model.commit import Committed
 from ramify.model.decoder import decoder
-from ramify.store.contract import Reopened
+from ramify.model.reopening import Reopened
 from ramify.store.sqlite import claims, held
 from ramify.store.sqlite.claims import Taken
 from ramify.store.sqlite.db import Db

@@ -60,7 +60,7 @@ LEFT_DUE = f"{LEFT} due WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? L
 
 
 @dataclass(slots=True)
-class Candidate:
+class CutRow:
     """A row and the first id that is left in it."""
 
     row: SqliteSegment
@@ -143,11 +143,11 @@ def tasks_of(first: int, last: int, mask: bytes | None) -> int:
     return last - first + 1 if mask is None else int.from_bytes(mask, "little").bit_count()
 
 
-def _head(row: SqliteSegment, limit: int, rooms: Rooms) -> Candidate:
+def _head(row: SqliteSegment, limit: int, rooms: Rooms) -> CutRow:
     """As much of the beginning of a row as may be taken; there is room for some of it."""
     cut, count = take_head(row.first, row.last, row.left, rooms.of(row.run, limit))
     rooms.take(row.run, count)
-    return Candidate(row, cut)
+    return CutRow(row, cut)
 
 
 def ready(db: Db, want: Want, now: int) -> int:
@@ -271,9 +271,9 @@ def _order(row: SqliteSegment) -> tuple[int, int]:
     return row.rank, row.id
 
 
-def _choose(candidates: Iterable[SqliteSegment], limit: int, rooms: Rooms) -> list[Candidate]:
+def _choose(candidates: Iterable[SqliteSegment], limit: int, rooms: Rooms) -> list[CutRow]:
     """Rows and heads of rows, until the limit is reached."""
-    chosen: list[Candidate] = []
+    chosen: list[CutRow] = []
     if limit < 1:
         return chosen
     for row in candidates:
@@ -281,7 +281,7 @@ def _choose(candidates: Iterable[SqliteSegment], limit: int, rooms: Rooms) -> li
         while first <= row.last and (room := rooms.of(row.run, limit)) > 0:
             cut, count = take_head(first, row.last, left, room)
             rooms.take(row.run, count)
-            chosen.append(Candidate(row, cut))
+            chosen.append(CutRow(row, cut))
             limit -= count
             first, left = cut, None if left is None else left >> (cut - first)
         if limit < 1:
@@ -291,7 +291,7 @@ def _choose(candidates: Iterable[SqliteSegment], limit: int, rooms: Rooms) -> li
 
 def _by_turns(
     db: Db, want: Want, places: Sequence[tuple[str, str]], rooms: Rooms, turn: int, due: Sequence[SqliteSegment]
-) -> tuple[list[Candidate], int]:
+) -> tuple[list[CutRow], int]:
     """The fair share: a quarter of the claim from the next run that has work, so that none waits behind a long one."""
     first = _next_run(db, 0, due)
     if want.limit < 1 or first is None or _next_run(db, first, due) is None:
@@ -334,7 +334,7 @@ def _best_of(
     return min(heads, key=_order, default=None)
 
 
-def stamp(db: Db, process: int, chosen: Sequence[Candidate]) -> list[SqliteSegment]:
+def stamp(db: Db, process: int, chosen: Sequence[CutRow]) -> list[SqliteSegment]:
     """Claim the chosen rows under fresh tokens, splitting off heads."""
     taken: list[SqliteSegment] = []
     whole: list[tuple[int, bytes, int]] = []

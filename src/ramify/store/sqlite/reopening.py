@@ -13,10 +13,9 @@ from ramify.model.arrivals import due_after
 from ramify.model.event import Status, Tally
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
-from ramify.model.reopening import Candidate
+from ramify.model.reopening import Candidate, Reopened
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
-from ramify.store.contract import Reopened
 from ramify.store.sqlite import commits, editions, joins, keys, rows, runs
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.log import swept as swept_tasks

@@ -20,11 +20,12 @@ from ramify.model.death import Death
 from ramify.model.event import Event, Status
 from ramify.model.join import Join, NewJoins, NewWaiters
 from ramify.model.process import NewProcess, Reap, Stamp, new_process_id
+from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, Order, RunState, StoredRun
 from ramify.model.segment import LIVE_STATES, Segment
 from ramify.model.task import Appended, NewTasks
 from ramify.store.clock import Clock
-from ramify.store.contract import Beat, Reopened, Store
+from ramify.store.contract import Beat, Store
 from ramify.store.reads import PAGE_LIMIT
 from ramify.testing.clock import FakeClock
 from ramify.testing.paging import every
