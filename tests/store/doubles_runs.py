@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -298,33 +297,6 @@ class JoinsRemember(Damaged):
         answer = super().reopen(stamp, run, tasks, **rest)
         self._tables.joins = hidden
         return answer
-
-
-@caught_by("reopen: a reopened task has its place back from its heir")
-class HeirsStay(Damaged):
-    """Lets an heir arrive although its task names another one in its new life."""
-
-    def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
-        waiters = {task: list(slots) for task, slots in self._tables.waiters.items()}
-        answer = super().reopen(stamp, run, tasks, **rest)
-        self._tables.waiters.update(waiters)
-        return answer
-
-
-@caught_by("reopen: nothing is reopened while an heir has not ended")
-class ReopensBesideAnHeir(Damaged):
-    """Does not see that somebody goes on in the place of a task."""
-
-    def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
-        hidden, self._tables.linked = self._tables.linked, defaultdict(dict)
-        answer = super().reopen(stamp, run, tasks, **rest)
-        self._tables.linked = hidden
-        return answer
-
-
-@caught_by("reopen: an heir does not follow beside the task that names another")
-class HeirsFollow(ReopensBesideAnHeir):
-    """The same, seen when the heir has ended."""
 
 
 @caught_by("reopen: a settled task is marked to end as told")

@@ -13,6 +13,7 @@ from ramify.testing.conformance import Case, House
 from tests.store import (
     doubles_bounds,
     doubles_context,
+    doubles_editions,
     doubles_forget,
     doubles_idle,
     doubles_joins,
@@ -27,6 +28,7 @@ CASES = {f"{case.verb}: {case.sentence}": case for case in conformance.cases()}
 FILES = (
     doubles_bounds,
     doubles_context,
+    doubles_editions,
     doubles_forget,
     doubles_idle,
     doubles_joins,

@@ -54,6 +54,8 @@ FILES = (
     "pause",
     "reopen",
     "following",
+    "editions",
+    "replaced",
     "keys",
     "joins",
     "delays",

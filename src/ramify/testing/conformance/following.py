@@ -198,6 +198,7 @@ def a_reopened_task_has_its_place_back_from_its_heir(house: House) -> None:
     answer = worker.reopen(run, [first], following=True)
     assert (answer.tasks, answer.makers, answer.replaced) == ((first, then), (first,), 1)
     assert house.events(heir) == [Status.DONE, Status.REPLACED]
+    assert list(house.store.reads.members(then).rows) == [(0, first)]
     house.settle(run)
     assert not house.join(run, then).arrived
     _hand_on(house, worker, worker.take(kinds=["walk"]))
