@@ -121,6 +121,20 @@ class MarksStay(Damaged):
         return answer
 
 
+@caught_by("reopen: a join elsewhere waits no longer for a replaced member")
+class WaitsForTheReplaced(Damaged):
+    """Does not tell joins elsewhere that a member will never end."""
+
+    def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
+        waiting = [join for join in self._tables.joins.values() if not join.fired]
+        for join in waiting:
+            join.fired = True
+        answer = super().reopen(stamp, run, tasks, **rest)
+        for join in waiting:
+            join.fired = False
+        return answer
+
+
 @caught_by("reopen: nobody finds what was replaced by its key")
 class FindsTheReplaced(Misreading):
     """Gives tasks by their keys that were replaced."""

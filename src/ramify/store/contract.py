@@ -327,8 +327,9 @@ class Store(Protocol):
         A reopened task with an heir takes its place back: the heir arrives no more, and all that the task made, down to
         the last descendant, is REPLACED in the same transaction. Replaced tasks are out of every row, their keys and
         the names that they had set in the context are free, no verb changes them, and nobody finds them by their keys.
-        While a process holds one of them, nothing is reopened (`held`). It is a decision about the run, and an ended
-        run stays open until `advance` judges it again.
+        Joins elsewhere keep what a replaced member came to; one that had not ended arrives there as cancelled. While a
+        process holds one of them, nothing is reopened (`held`). It is a decision about the run, and an ended run stays
+        open until `advance` judges it again.
         """
 
     # logs

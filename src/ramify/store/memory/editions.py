@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
+from ramify.model.arrivals import Arrivals
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest
 from ramify.model.reopening import Edition, merged
@@ -66,4 +67,7 @@ def replace(tables: Tables, run: RunRow, edition: Edition, process: int, now: in
         tables.context[number] = {n: value for n, value in tables.context[number].items() if value.task not in gone}
     if number in tables.marks:
         tables.marks[number] = [mark for mark in tables.marks[number] if mark.task not in gone]
+    slots = (slot for task in tasks for slot in joins.memberships(tables, task) if slot[0] not in edition)
+    # One that had ended has arrived, and stays as it did.
+    joins.arrive(tables, [Arrivals(number, run.round + 1, [(*slot, Status.REPLACED) for slot in slots])], {}, now)
     return len(tasks)

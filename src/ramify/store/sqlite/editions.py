@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from ramify.model.arrivals import Arrival, Arrivals
 from ramify.model.event import Status, Tally
 from ramify.model.reopening import Edition, merged
+from ramify.model.run import StoredRun
 from ramify.model.segment import MASK_WIDTH, stretches, tasks_in
 from ramify.store.sqlite import joins, keys, rows
 from ramify.store.sqlite.db import Db
@@ -42,6 +44,12 @@ ENDS = (
 WRITE_ENDS = (
     "INSERT INTO event (task, n, seq, status) SELECT id, ifnull((SELECT max(n) FROM event WHERE task = id), 0) + 1, ?1,"
     f" {Status.REPLACED:d} FROM task WHERE id BETWEEN ?2 AND ?3"
+)
+
+#: The slots of joins that have not fired for which tasks of a range are waited for.
+AWAITED = (
+    "SELECT waiter.id, slot FROM waiter CROSS JOIN joins ON joins.id = waiter.id"
+    " WHERE waiter.task BETWEEN ? AND ? AND NOT fired"
 )
 
 
@@ -76,19 +84,27 @@ def _made_by(db: Db, run: int, first: int, last: int) -> Iterator[tuple[int, int
         yield from ((stretch[0], stretch[-1]) for stretch in stretches(found))
 
 
-def replace(db: Db, run: int, edition: Edition, process: int, now: int) -> int:
+def replace(db: Db, run: StoredRun, edition: Edition, process: int, now: int) -> int:
     """End all of an edition as replaced; how many tasks that are."""
     counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    arrivals: list[Arrival] = []
     for first, last in edition.ranges:
         for row in db.execute(SPANS_OVER, (first, last)).fetchall():
             span = rows.span_row(row)
-            _take_out(db, span, max(first, span.first), min(last, span.last), counts)
-        db.execute("DELETE FROM mark WHERE run = ? AND task BETWEEN ? AND ?", (run, first, last))
+            low, high = max(first, span.first), min(last, span.last)
+            _take_out(db, span, low, high, counts)
+            if span.join is not None and span.join not in edition:
+                arrivals += ((span.join, task + span.shift, Status.REPLACED) for task in range(low, high + 1))
+        awaited = db.execute(AWAITED, (first, last)).fetchall()
+        arrivals += ((join, slot, Status.REPLACED) for join, slot in awaited if join not in edition)
+        db.execute("DELETE FROM mark WHERE run = ? AND task BETWEEN ? AND ?", (run.id, first, last))
     rows.count_all(db, counts, process)
-    set_by = db.execute("SELECT task, name FROM context WHERE run = ?", (run,)).fetchall() if edition.ranges else ()
-    gone = [(run, name) for task, name in set_by if task in edition]
+    set_by = db.execute("SELECT task, name FROM context WHERE run = ?", (run.id,)).fetchall() if edition.ranges else ()
+    gone = [(run.id, name) for task, name in set_by if task in edition]
     db.executemany("DELETE FROM context WHERE run = ? AND name = ?", gone)
     _write(db, edition, process, now)
+    # One that had ended has arrived, and stays as it did.
+    joins.arrive(db, [Arrivals(run.id, run.round + 1, arrivals)], {}, now)
     return sum(last - first + 1 for first, last in edition.ranges)
 
 

@@ -77,7 +77,7 @@ def reopen(
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
         return Reopened((), superseded, run.round, held=found.edition.held)
-    replaced = editions.replace(db, run.id, found.edition, process, now)
+    replaced = editions.replace(db, run, found.edition, process, now)
     log = CommitLog(db, process, 0, now)
     for first, some in _by_span(spans, ended).items():
         span = spans[first]

@@ -1,7 +1,8 @@
 """Tasks that a `reopen` has replaced: nothing leads to them, nothing changes them, and nothing follows on the event.
 
 Their keys and the names that they had set in the context are free, marks on them are gone, nobody finds them by their
-keys, and they do not count for how many tasks a run may have. Joins elsewhere keep what a replaced member came to.
+keys, and they do not count for how many tasks a run may have. Joins elsewhere keep what a replaced member came to; one
+that had not ended arrives there as cancelled.
 """
 
 from __future__ import annotations
@@ -162,6 +163,30 @@ def a_join_elsewhere_keeps_the_result_of_a_replaced_member(house: House) -> None
     (claim,) = [claim for claim in map.worker.claim(kinds=["sum"]) if then in claim.tasks]
     assert claim.details[then].results == (b"1",)
     assert house.store.reads.members(then).rows == [(0, items.first)]
+
+
+@case("reopen")
+def a_join_elsewhere_waits_no_longer_for_a_replaced_member(house: House) -> None:
+    map = Map(house)
+    map.make(keys=[b"shared", b"own"], hold=Hold.ONCE)
+    then = _sharing(house, map)
+    assert not house.join(map.run, then).fired
+    map.reopen()
+    assert house.join(map.run, then).fired
+    (claim,) = [claim for claim in map.worker.claim(kinds=["sum"]) if then in claim.tasks]
+    assert members_and_broken(claim.details[then]) == (1, 1)
+
+
+@case("reopen")
+def a_task_that_was_swept_with_a_member_that_is_replaced_since_waits_no_longer(house: House) -> None:
+    map = Map(house)
+    map.make(keys=[b"shared", b"own"], hold=Hold.ONCE)
+    then = _sharing(house, map)
+    house.store.cancel(map.run)
+    assert house.settle(map.run).state is RunState.CANCELLED
+    answer = map.worker.reopen(map.run, [map.maker, then], following=True)
+    assert (answer.makers, then in answer.tasks) == ((map.maker,), True)
+    assert house.offered() == sorted([map.maker, then])
 
 
 @case("reopen")
