@@ -115,6 +115,16 @@ def test_resolve_settles_a_task_that_was_never_tried(desk: Desk) -> None:
     nobody_is_left(desk)
 
 
+def test_events_say_who_gave_a_failed_task_its_result(desk: Desk) -> None:
+    task = desk.ids(failed_run(desk))[0]
+    desk.out("resolve", str(task), "--result", "7", "--by", "ann", "--reason", "known")
+    told = desk.out("events", str(task)).split("opened again by ann: known")[1]
+    assert "decided by ann: known" in told
+    assert "counts as done: 7" in told
+    assert "attempt" not in told
+    assert "counts as done: 7" in desk.out("events", "walk")
+
+
 def test_resolve_tells_whoever_holds_it(desk: Desk) -> None:
     run = desk.house.run(desk.house.tasks(), name="walk")
     (task,) = desk.ids(run)

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from ramify.engine.reopening import reopen
+from ramify.inspect.history import history_of
 from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current
 from ramify.kernel.work import Chunk, Interrupted, Ran
@@ -180,6 +182,23 @@ def test_a_task_that_waits_in_the_memory_of_a_kernel_is_settled_before_it_runs(s
     assert shop.statuses(last) == [Status.DECIDED, Status.DONE]
     assert shop.events(last)[-1].value == b"77"
     assert gate.came == 5
+
+
+def test_a_worker_that_ends_a_task_as_a_person_said_leaves_who_that_was(shop: Shop) -> None:
+    """It may be quicker than the person, who reopens a failed task and only then settles it."""
+
+    def fails() -> int:
+        raise ValueError("no")
+
+    run = shop.run(shop.task(fails, retries=0).of())
+    (failed,) = shop.tasks(run)
+    store = shop.open()
+    reopen(store, run, [failed], Said("known", "ann"), Mark(run, Scope.TASK, None, Status.DONE, "known", b"77", "ann"))
+    shop.finish(run)
+    assert shop.statuses(failed) == [Status.FAILED, Status.REOPENED, Status.DECIDED, Status.DONE]
+    assert shop.events(failed)[2].value == reason_value("known", "ann")
+    told = [event.text for event in history_of(store.reads, failed).events]
+    assert told[2:] == ["decided by ann: known", "counts as done: 77"]
 
 
 def test_an_async_task_that_is_settled_while_it_runs_goes_on_and_its_own_result_counts(shop: Shop) -> None:

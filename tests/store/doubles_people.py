@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -9,7 +10,8 @@ import msgspec
 from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status
 from ramify.model.mark import Settled
-from ramify.model.process import NewProcess
+from ramify.model.process import NewProcess, Stamp
+from ramify.model.reopening import Reopened
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
 from ramify.store.contract import Beat
@@ -27,6 +29,38 @@ class Settles(Damaged):
     def heard(self, said: Said) -> Said:
         """What is understood of what was said."""
         return said
+
+
+@caught_by("settle: who gives a result is told once")
+class TellsItAgain(Damaged):
+    """Forgets that a mark was told when it was left."""
+
+    def settle(self, run: int, task: int, status: Status, value: bytes | None = None, said: Said = UNSAID) -> Settled:
+        self._tables.marks.clear()
+        return super().settle(run, task, status, value, said)
+
+
+@caught_by("reopen: who gives a result with a new life is told when it begins")
+class TellsNobodyWhoGaveIt(Damaged):
+    """Marks tasks to end with a result, and keeps to itself who gave it."""
+
+    def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
+        answer = super().reopen(stamp, run, tasks, **rest)
+        for task in answer.tasks:
+            kept = (event for event in self._tables.events[task] if event.status is not Status.DECIDED)
+            self._tables.events[task] = tuple(kept)
+        return answer
+
+
+@caught_by("reopen: other ends that are given with a new life tell it themselves")
+class TellsOfEveryEnd(Damaged):
+    """Writes who and why of ends that carry it themselves."""
+
+    def reopen(self, stamp: Stamp, run: int, tasks: Sequence[int], **rest: Any) -> Reopened:
+        answer = super().reopen(stamp, run, tasks, **rest)
+        for task in answer.tasks if rest.get("settle") else ():
+            self._tables.write_event(task, Status.DECIDED, None)
+        return answer
 
 
 @caught_by("settle: an end by hand arrives at its join and frees its key")

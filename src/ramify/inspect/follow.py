@@ -75,6 +75,6 @@ class Follower:
             event.task,
             event.status.name.lower(),
             call_text(row.kind, row.body),
-            event_text(event, attempt, earlier[-1] if earlier else None),
+            event_text(event, attempt, earlier),
             event.took,
         )

@@ -89,13 +89,12 @@ def _with_sweeps(events: list[Event], sweeps: Sequence[Sweep], task: int) -> lis
 
 
 def _in_words(events: Sequence[Event]) -> list[tuple[Event, str]]:
-    attempt, words, before = 1, [], None
-    for event in events:
+    attempt, words = 1, []
+    for place, event in enumerate(events):
         if not event.n:
             words.append((event, "cancelled with its run"))
         else:
-            words.append((event, event_text(event, attempt, before)))
-        before = event
+            words.append((event, event_text(event, attempt, events[max(0, place - 2) : place])))
         if event.status is Status.RETRYING:
             attempt += 1
         elif event.status is Status.REOPENED:

@@ -6,6 +6,7 @@ Nothing is turned into an object of the user's: JSON becomes plain lists, dicts,
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import msgspec
 
@@ -82,12 +83,14 @@ def failure_text(failure: Failure) -> str:
     return ": ".join(part for part in (name, failure.text) if part) or "no error was recorded"
 
 
-def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
-    """One event in words; `attempt` is the number of the attempt that it tells about, `before` the event before it."""
+def event_text(event: Event, attempt: int, earlier: Sequence[Event] = ()) -> str:
+    """One event in words; `attempt` is the number of the attempt that it tells about, `earlier` the task's events
+    before it.
+    """
     result = f": {value_text(tree_of(event.value))}" if event.value else ""
     after = "" if event.took is None else f" after {took(event.took)}"
     match event.status:
-        case Status.DONE if before is not None and before.status is Status.DECIDED and before.seq == event.seq:
+        case Status.DONE if _is_given(event, earlier):
             return f"counts as done{result}"
         case Status.DONE:
             return f"attempt {attempt} was done{after}{result}"
@@ -111,6 +114,18 @@ def event_text(event: Event, attempt: int, before: Event | None = None) -> str:
             return "replaced: what made it makes others in its stead"
         case Status.OUTRUN:
             return "came too late with a value of the context" + _outrun(event.value)
+
+
+def _is_given(done: Event, earlier: Sequence[Event]) -> bool:
+    """Whether a result was given by hand: decided with the end itself, or before the task could be tried in its life.
+    A holder that was told of a result may have come to its own first.
+    """
+    match earlier[-2:]:
+        case [*before, decided] if decided.status is Status.DECIDED:
+            opened = [event.seq for event in before if event.status is Status.REOPENED]
+            return decided.seq in (done.seq, *opened)
+        case _:
+            return False
 
 
 def _outrun(raw: bytes | None) -> str:

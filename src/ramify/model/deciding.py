@@ -17,7 +17,7 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.decision import Decision, Said, What
 from ramify.model.event import Status
-from ramify.model.mark import Mark, Scope, Settled, reason_value
+from ramify.model.mark import Mark, Scope, Settled
 from ramify.model.outcome import storable
 from ramify.model.run import RUN_ENDS, RunState
 from ramify.model.segment import SegmentState
@@ -86,13 +86,6 @@ class Settle(msgspec.Struct, frozen=True):
         why, who = storable(self.said.reason), storable(self.said.by)
         return Mark(run, scope, self.task, self.status, why, self.value, who)
 
-    def events(self) -> tuple[tuple[Status, bytes | None], ...]:
-        """The events of the end. A result leaves no room for who and why, so these are told by an event before it."""
-        why = reason_value(self.said.reason, self.said.by)
-        if self.status is Status.DONE:
-            return (Status.DECIDED, why), (Status.DONE, self.value)
-        return ((self.status, why),)
-
 
 class Settling(msgspec.Struct, frozen=True):
     """What a store writes: a mark, events of the task, and whether the last of them ends it here and now."""
@@ -128,7 +121,7 @@ def settling(
     is_marked: Callable[[Mark], bool],
 ) -> Settling:
     """What follows from `ask` in a run and its state. `is_here`: the task is a published one of the run; `row`: the
-    state of its live row, None when there is none. Asked for once more, a mark that is there says it all.
+    state of its live row, None when there is none. A mark that is there was told when it was left, and is not again.
     """
     if not is_here:
         return Settling(Settled.UNKNOWN)
@@ -136,10 +129,11 @@ def settling(
         return Settling(Settled.ENDED)
     mark = ask.mark(run)
     new = None if is_marked(mark) else mark
+    told = () if new is None else mark.told
     if row is SegmentState.CLAIMED:
-        told = tuple(event for event in ask.events() if not event[0].is_end)
-        return Settling(Settled.REQUESTED, new, told if new is not None else ())
+        return Settling(Settled.REQUESTED, new, told)
     ends = row is not None
+    events = (*told, (mark.status, mark.end_value)) if ends else ()
     if ask.below:
-        return Settling(Settled.REQUESTED, new, ask.events() if ends else (), ends)
-    return Settling(Settled.CERTAIN, None, ask.events(), ends)
+        return Settling(Settled.REQUESTED, new, events, ends)
+    return Settling(Settled.CERTAIN, None, events, ends)

@@ -33,6 +33,13 @@ class Mark(msgspec.Struct, frozen=True):
     by: str = ""
 
     @property
+    def told(self) -> tuple[tuple[Status, bytes | None], ...]:
+        """The events written when the mark is left: who wants it and why. Only a result needs one; other ends carry
+        that themselves.
+        """
+        return ((Status.DECIDED, reason_value(self.reason, self.by)),) if self.status is Status.DONE else ()
+
+    @property
     def end_value(self) -> bytes | None:
         """The value of the event that ends a covered task: its result, or who wanted that and why."""
         return self.value if self.status is Status.DONE else reason_value(self.reason, self.by)

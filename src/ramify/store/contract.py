@@ -323,7 +323,8 @@ class Store(Protocol):
         again; one taken by another task since keeps its task closed (superseded). A join that has not fired forgets a
         reopened member; a fired one becomes a new instance when its task is reopened with it, and is otherwise left
         alone. A reopened join task that somebody holds loses its row. With `following`, everything in this run that
-        waited for them, directly or not, is reopened too. With `settle`, each named one is marked to end as that says.
+        waited for them, directly or not, is reopened too. With `settle`, each named one is marked to end as that says;
+        a DECIDED event says who gives a result, and why.
         A reopened task with an heir takes its place back: the heir arrives no more, and all that the task made, down to
         the last descendant, is REPLACED in the same transaction. Replaced tasks are out of every row, their keys and
         the names that they had set in the context are free, no verb changes them, and nobody finds them by their keys.
@@ -369,9 +370,8 @@ class Store(Protocol):
         rest, whatever it says. Its row stays, with its name, how it ended and its counts.
 
         With `tasks`, a range of ids: those of them that ended before `before`, which may differ by kind and by how they
-        ended, and at least `SESSION_SECONDS` ago, in a
-        run in any state, as far as `ramify.model.forgetting` lets them go; the others stay. Counters go down with them,
-        `after` is the last id that was looked at.
+        ended, and at least `SESSION_SECONDS` ago, in a run in any state, as far as `ramify.model.forgetting` lets them
+        go; the others stay. Counters go down with them, `after` is the last id that was looked at.
 
         With tasks go their events, keys, joins, waiters and log lines, in the same transaction; with a run its context;
         and of the log those commits of which nothing is left, but for the newest. Cursors stay good. A crash between

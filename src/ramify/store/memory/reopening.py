@@ -47,9 +47,10 @@ def reopen(
         return Reopened((), superseded, run.round, held=found.edition.held)
     replaced = editions.replace(tables, run, found.edition, process, now)
     tables.new_commit(process, 0, now)
+    named = set() if settle is None else set(tasks)
     for task, status in ended.items():
         keys.retake(tables, _span(tables, task), task)
-        _write_reopened(tables, task, status, why, process)
+        _write_reopened(tables, task, status, why, process, settle if task in named else None)
     at = run.round + 1
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
@@ -57,7 +58,7 @@ def reopen(
         run.state, run.ended = RunState.OPEN, None
     _offer(tables, run, [*ended, *found.waiting], at, now)
     if settle is not None:
-        named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
+        said = (storable(settle.reason), settle.value, storable(settle.by))
         tables.marks[run.new.id] += (
             Mark(run.new.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named
         )
@@ -83,11 +84,14 @@ def _span(tables: Tables, task: int) -> MemorySpan:
     return span
 
 
-def _write_reopened(tables: Tables, task: int, status: Status, why: bytes | None, process: int) -> None:
+def _write_reopened(
+    tables: Tables, task: int, status: Status, why: bytes | None, process: int, settle: Mark | None
+) -> None:
     span = _span(tables, task)
-    tables.write_event(task, Status.REOPENED, why)
     tables.count(span.run, span.kind, status, process, -1)
-    tables.count(span.run, span.kind, Status.REOPENED, process)
+    for written, value in ((Status.REOPENED, why), *(() if settle is None else settle.told)):
+        tables.write_event(task, written, value)
+        tables.count(span.run, span.kind, written, process)
 
 
 def _take_back(tables: Tables, task: int) -> None:

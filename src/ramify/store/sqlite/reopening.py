@@ -34,7 +34,7 @@ LAST_EVENTS = (
     " AND s.last >= wanted.value AND s.published AND s.run = ?2"
     " LEFT JOIN event e ON e.task = wanted.value AND e.n = (SELECT max(n) FROM event WHERE task = wanted.value)"
 )
-WRITE_REOPENED = (
+WRITE_EVENTS = (
     "INSERT INTO event (task, n, seq, status, value)"
     " SELECT value, ifnull((SELECT max(n) FROM event WHERE task = reopened.value), 0) + 1, ?2, ?3, CAST(?4 AS TEXT)"
     " FROM carray(?1) AS reopened"
@@ -78,17 +78,10 @@ def reopen(
     if not ended:
         return Reopened((), superseded, run.round, held=found.edition.held)
     replaced = editions.replace(db, run, found.edition, process, now)
-    log = CommitLog(db, process, 0, now)
-    for first, some in _by_span(spans, ended).items():
-        span = spans[first]
-        keys.retake(db, span, some)
-        db.execute(WRITE_REOPENED, (rows.ids(some), log.seq, Status.REOPENED, why))
-        log.touched(some[0], some[-1], len(some))
-        counts: Counter[tuple[int, str, Status | Tally]] = Counter()
-        counts.subtract((span.run, span.kind, ended[task]) for task in some)
-        counts[span.run, span.kind, Status.REOPENED] += len(some)
-        rows.count_all(db, counts, process)
-    log.close()
+    named = set() if settle is None else set(tasks)
+    decided = () if settle is None else settle.told
+    told = [(Status.REOPENED, why, ended.keys()), *((status, value, named) for status, value in decided)]
+    _write(db, _by_span(spans, ended), spans, ended, told, process, now)
     at = run.round + 1
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
@@ -99,7 +92,7 @@ def reopen(
         run = rows.run_row(db, run.id)
     _offer(db, run, _by_span(spans, [*ended, *found.waiting]), spans, at, now)
     if settle is not None:
-        named, said = set(tasks), (storable(settle.reason), settle.value, storable(settle.by))
+        said = (storable(settle.reason), settle.value, storable(settle.by))
         rows.add_marks(db, (Mark(run.id, Scope.TASK, task, settle.status, *said) for task in ended if task in named))
     runs.begin(db, run.id, now)
     return Reopened(tuple(sorted(ended)), superseded, at, found.makers, replaced)
@@ -147,6 +140,31 @@ def _by_span(spans: Mapping[int, SqliteSpan], tasks: Iterable[int]) -> BySpan:
     for task in sorted(tasks):
         found[firsts[bisect_right(firsts, task) - 1]].append(task)
     return found
+
+
+def _write(
+    db: Db,
+    tasks: BySpan,
+    spans: Mapping[int, SqliteSpan],
+    ended: Mapping[int, Status],
+    told: Sequence[tuple[Status, bytes | None, Collection[int]]],
+    process: int,
+    now: int,
+) -> None:
+    """Write the events that begin new lives, each for those of the tasks that it is about; with keys and counters."""
+    log = CommitLog(db, process, 0, now)
+    for first, some in tasks.items():
+        span = spans[first]
+        keys.retake(db, span, some)
+        counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+        counts.subtract((span.run, span.kind, ended[task]) for task in some)
+        for status, value, whose in told:
+            if its := [task for task in some if task in whose]:
+                db.execute(WRITE_EVENTS, (rows.ids(its), log.seq, status, value))
+                log.touched(its[0], its[-1], len(its))
+                counts[span.run, span.kind, status] += len(its)
+        rows.count_all(db, counts, process)
+    log.close()
 
 
 def _take_back(db: Db, task: int) -> None:

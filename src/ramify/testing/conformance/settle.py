@@ -12,7 +12,7 @@ from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.join import NewJoins
 from ramify.model.key import Hold
-from ramify.model.mark import Scope, Settled, reason_value
+from ramify.model.mark import Mark, Scope, Settled, reason_value
 from ramify.model.policy import PARKED
 from ramify.model.run import RunState
 from ramify.model.segment import SegmentState
@@ -158,6 +158,53 @@ def asked_for_twice_it_is_asked_for_once(house: House) -> None:
     with house.nothing_changes():
         assert house.store.settle(run, tasks.first, Status.DONE, b"7", ANN) is Settled.ENDED
         assert house.store.settle(run, tasks.last, Status.DONE, b"7", ANN) is Settled.REQUESTED
+
+
+@case("reopen")
+def who_gives_a_result_with_a_new_life_is_told_when_it_begins(house: House) -> None:
+    run, first, second = _reopened(house, Status.DONE, b"7")
+    told = {task: house.store.reads.events(task, task)[1:] for task in (first, second)}
+    for its in told.values():
+        assert [event.status for event in its] == [Status.REOPENED, Status.DECIDED]
+        assert its[-1].value == WHY
+    assert len({event.seq for its in told.values() for event in its}) == 1
+    assert house.count(run, Status.DECIDED) == 2
+    worker = house.worker()
+    claim = worker.take()
+    worker.end(claim, values=[claim.marks[task].value for task in claim.tasks])
+    assert house.events(first) == [Status.FAILED, Status.REOPENED, Status.DECIDED, Status.DONE]
+    assert house.store.reads.events(first, first)[-1].value == b"7"
+
+
+@case("reopen")
+def other_ends_that_are_given_with_a_new_life_tell_it_themselves(house: House) -> None:
+    _, first, _ = _reopened(house, Status.SKIPPED)
+    assert house.events(first) == [Status.FAILED, Status.REOPENED]
+
+
+@case("settle")
+def who_gives_a_result_is_told_once(house: House) -> None:
+    """By the mark that it had, of its new life or of whoever held it, or with its end."""
+    run, first, second = _reopened(house, Status.DONE, b"7")
+    assert house.store.settle(run, first, Status.DONE, b"7", ANN) is Settled.CERTAIN
+    worker = house.worker()
+    claim = worker.take()
+    assert house.store.settle(run, second, Status.DONE, b"7", ANN) is Settled.REQUESTED
+    worker.release(claim)
+    assert house.store.settle(run, second, Status.DONE, b"7", ANN) is Settled.CERTAIN
+    for task in (first, second):
+        assert house.events(task) == [Status.FAILED, Status.REOPENED, Status.DECIDED, Status.DONE]
+    assert house.count(run, Status.DECIDED) == 2
+
+
+def _reopened(house: House, status: Status, value: bytes | None = None) -> tuple[int, int, int]:
+    """A run of two tasks that failed and live again, marked to end as Ann says."""
+    run = house.run(tasks := house.tasks(2))
+    worker = house.worker()
+    worker.end(worker.take(), status=Status.FAILED)
+    worker.reopen(run, tasks.ids, settle=Mark(run, Scope.TASK, None, status, ANN.reason, value, ANN.by), said=ANN)
+    house.settle(run)
+    return run, tasks.first, tasks.last
 
 
 @case("settle")
