@@ -91,11 +91,14 @@ class RunEnded(RamifyError):
 
 
 class RunFailed(RamifyError):
-    """Tasks of a run failed, so its results are not whole. `groups` are the failures that look alike, largest first."""
+    """Tasks of a run failed, so its results are not whole. `groups` are the failures that look alike, largest first;
+    `complete` is False when these are only the newest of very many.
+    """
 
-    def __init__(self, text: str, groups: Iterable[Any] = ()) -> None:
+    def __init__(self, text: str, groups: Iterable[Any] = (), complete: bool = True) -> None:
         super().__init__(text)
         self.groups: tuple[Any, ...] = tuple(groups)
+        self.complete = complete
 
 
 class RunCancelled(RunFailed):

@@ -8,12 +8,15 @@ import subprocess
 import sys
 from contextlib import closing
 from datetime import datetime
+from io import StringIO
 from subprocess import PIPE
 
 import apsw
 import pytest
 
 from ramify import Engine
+from ramify.cli.commands.errors import show_briefly
+from ramify.cli.out import Out
 from ramify.inspect import held_up
 from ramify.inspect.show import event_text
 from ramify.model.commit import Later, Part
@@ -23,7 +26,7 @@ from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, new_process_id
-from ramify.store.reads import MOST_GROUPS, Tail
+from ramify.store.reads import GROUP_SCAN, MOST_GROUPS, Tail
 from ramify.store.sqlite.reads import SqliteReads
 from tests.cli.conftest import HOSTILE, RAW, Desk
 from tests.engine.jobs import fragile, jobs
@@ -137,6 +140,7 @@ def test_errors_are_grouped(desk: Desk) -> None:
     assert told[-1] == "2 tasks in 1 group"
     (group,) = desk.json("errors", "walk")
     assert (group["run"], group["count"], group["type"]) == (run, 2, "OSError")
+    assert (group["complete"], group["failures"]) == (True, 2)
     desk.house.run(desk.house.tasks(), name="fine")
     assert desk.out("errors", "fine") == "nothing failed in fine\n"
 
@@ -168,6 +172,20 @@ def test_errors_too_many_to_tell_apart_are_counted(desk: Desk) -> None:
     ]
     last = desk.json("errors", "walk")[-1]
     assert (last["kind"], last["text"], last["count"]) == (None, None, 7)
+
+
+def test_errors_say_when_they_are_the_newest_of_very_many(desk: Desk) -> None:
+    desk.house.run(desk.house.tasks([b"[]"] * (GROUP_SCAN + 2)), name="walk")
+    worker = desk.house.worker()
+    for claim in worker.claim(GROUP_SCAN + 2):
+        worker.end(claim, status=Status.FAILED)
+    first, *_, last = desk.out("errors", "walk").splitlines()
+    assert (first, last) == ("the newest 100,000 of 100,002 failures", "100,000 tasks in 1 group")
+    (group,) = desk.json("errors", "walk")
+    assert (group["count"], group["complete"], group["failures"]) == (GROUP_SCAN, False, GROUP_SCAN + 2)
+    told = StringIO()
+    show_briefly(Out(file=told), desk.house.store.reads.errors(group["run"]), group["failures"], 3)
+    assert told.getvalue().splitlines()[0] == first
 
 
 def test_events_of_a_task_and_of_a_run(desk: Desk) -> None:

@@ -270,7 +270,7 @@ class Run(Generic[R_co]):
         found, counts = self._stored, self.counts
         is_lacking = counts.failures and found.tolerates is Tolerance.NONE
         if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
-            raise not_whole(found, counts, self._inside.store.reads.errors(self.id).groups)
+            raise not_whole(found, counts, self._inside.store.reads.errors(self.id))
 
     def _reading(self) -> Reading:
         return Reading(self._inside.store.reads, self._inside.handlers())

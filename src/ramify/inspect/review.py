@@ -34,14 +34,25 @@ class Review(msgspec.Struct, frozen=True):
     looked_at: int
     failures: int
 
+    @property
+    def complete(self) -> bool:
+        """Whether every failure was looked at."""
+        return self.looked_at == self.failures
+
 
 def review(reads: Reads, run: int) -> Review:
     """Group the failed and quarantined tasks of a run."""
     failures = sum(counts.failures for counts in counts_of(reads, run).values())
     found = reads.errors(run)
     groups = [_reviewed(reads, group, number < DETAILED) for number, group in enumerate(found.groups)]
-    looked_at = sum(group.count for group in found.groups) + found.others
-    return Review(groups, found.others, looked_at, looked_at if found.complete else max(failures, looked_at))
+    looked_at = found.looked_at
+    # A failure that was counted may live again by now; there is at least one that was not looked at.
+    return Review(groups, found.others, looked_at, looked_at if found.complete else max(failures, looked_at + 1))
+
+
+def newest_in_words(looked_at: int, failures: int) -> str:
+    """Which failures were looked at, when it was not all of them."""
+    return f"the newest {looked_at:,} of {failures:,} failures"
 
 
 def _reviewed(reads: Reads, group: ErrorGroup, detailed: bool) -> Reviewed:

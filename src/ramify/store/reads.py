@@ -148,6 +148,11 @@ class ErrorSummary(msgspec.Struct, frozen=True):
     complete: bool
     others: int = 0
 
+    @property
+    def looked_at(self) -> int:
+        """How many failures that makes."""
+        return sum(group.count for group in self.groups) + self.others
+
 
 class Refusal(msgspec.Struct, frozen=True):
     """A late commit that was refused: whose, which part, how many outcomes it held, and when."""

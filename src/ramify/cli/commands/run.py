@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from ramify.cli.arguments import AnyTask, call_of
+from ramify.cli.commands.errors import show_briefly
 from ramify.cli.loading import engine_at
 from ramify.cli.log import begin_log, log_options
 from ramify.cli.main import FAILED, INTERRUPTED
@@ -109,10 +110,9 @@ def _conclude(inside: Inside, done: Run[Any], out: Out) -> None:
     if not out.as_json:
         if stored.reason:
             out.say("because: ", stored.reason)
-        groups = inside.store.reads.errors(stored.id).groups
-        for group in groups[:GROUPS]:
-            out.say(("bad", f"{group.count:,} x"), " ", ("name", group.kind), "  ", group.error)
-        if groups:
+        found = inside.store.reads.errors(stored.id)
+        show_briefly(out, found, done.counts.failures, GROUPS)
+        if found.groups:
             out.say(
                 ("dim", f"ramify errors {typed(stored)} -s {shlex.quote(inside.store.describe().location)}  says more")
             )
