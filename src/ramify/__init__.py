@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from ramify.shapes.plan import Added as Added
     from ramify.shapes.plan import Plan as Plan
     from ramify.shapes.start import How as How
-    from ramify.store.reads import ErrorGroup as ErrorGroup
+    from ramify.store.error_groups import ErrorGroup as ErrorGroup
     from ramify.store.reads import Table as Table
 
 __version__ = "0.1.0"
@@ -319,10 +319,8 @@ _HOMES = {
         "Plan",
     ),
     "ramify.shapes.start": ("How",),
-    "ramify.store.reads": (
-        "ErrorGroup",
-        "Table",
-    ),
+    "ramify.store.error_groups": ("ErrorGroup",),
+    "ramify.store.reads": ("Table",),
 }
 _LAZY = {name: home for home, names in _HOMES.items() for name in names}
 

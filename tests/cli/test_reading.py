@@ -26,7 +26,8 @@ from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, new_process_id
-from ramify.store.reads import GROUP_SCAN, MOST_GROUPS, Tail
+from ramify.store.error_groups import GROUP_SCAN, MOST_GROUPS
+from ramify.store.reads import Tail
 from ramify.store.sqlite.reads import SqliteReads
 from tests.cli.conftest import HOSTILE, RAW, Desk
 from tests.engine.jobs import fragile, jobs

@@ -5,7 +5,7 @@ import pytest
 from ramify.engine.lacking import not_whole
 from ramify.inspect.status import Counts
 from ramify.model.run import RunState, StoredRun
-from ramify.store.reads import ErrorGroup, ErrorSummary
+from ramify.store.error_groups import ErrorGroup, ErrorSummary
 
 GROUP = ErrorGroup("walk", "OSError", "gone", 2, (1, 2), "gone")
 

@@ -7,7 +7,7 @@ import pytest
 
 from ramify.model.fingerprint import LONGEST, fingerprint
 from ramify.model.outcome import Failure
-from ramify.store.reads import MOST_GROUPS, group_errors
+from ramify.store.error_groups import MOST_GROUPS, group_errors
 
 
 @pytest.mark.parametrize(

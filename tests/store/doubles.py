@@ -4,8 +4,8 @@ A conformance suite that has never failed proves nothing. `caught_by` files a do
 `test_doubles.py` runs exactly those. This file holds the registry and the doubles of processes and adding; the files
 beside it hold those of claim and commit (`doubles_working.py`), of processes with nothing to do (`doubles_idle.py`), of
 stage, release and joins (`doubles_joins.py`), of runs, lives and vacuum (`doubles_runs.py`), of the bounds of runs
-(`doubles_bounds.py`), of what people decide (`doubles_people.py`), of forgetting (`doubles_forget.py`), and of reads
-(`doubles_reads.py`).
+(`doubles_bounds.py`), of what people decide (`doubles_people.py`), of forgetting (`doubles_forget.py`), of reads
+(`doubles_reads.py`), and of reads of live work (`doubles_live.py`).
 
 The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
 """

@@ -14,9 +14,10 @@ from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import Row
 from ramify.store.contract import Vacuumed
+from ramify.store.error_groups import ErrorSummary
 from ramify.store.memory.reads import MemoryReads
 from ramify.store.memory.tables import RunRow
-from ramify.store.reads import ErrorSummary, Page, Result, Tail, TaskStanding
+from ramify.store.reads import Page, Result, Tail, TaskStanding
 from tests.store.doubles import Damaged, caught_by
 
 replace = msgspec.structs.replace

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ramify.errors import RunCancelled, RunFailed
 from ramify.inspect.status import Counts
 from ramify.model.run import RunState, StoredRun
-from ramify.store.reads import ErrorGroup, ErrorSummary
+from ramify.store.error_groups import ErrorGroup, ErrorSummary
 
 #: How many groups of errors stand in the text of RunFailed.
 _GROUPS = 3

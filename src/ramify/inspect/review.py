@@ -9,7 +9,8 @@ import msgspec
 from ramify.inspect.show import call_text
 from ramify.inspect.status import counts_of
 from ramify.model.outcome import Failure
-from ramify.store.reads import ErrorGroup, Reads
+from ramify.store.error_groups import ErrorGroup
+from ramify.store.reads import Reads
 
 #: How many groups get an example with its frames; the rest are counted.
 DETAILED = 20

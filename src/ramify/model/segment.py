@@ -18,8 +18,10 @@ This module holds values and pure functions; it never touches a store.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from heapq import heappop, heappush
 
 import msgspec
 
@@ -138,6 +140,27 @@ def cut_mask(first: int, last: int, left: int | None, cut: int) -> tuple[int | N
     if left is None:
         return None, None
     return left & full(cut - first), left >> (cut - first)
+
+
+def in_order(rows: Iterable[Segment], after: int) -> Iterator[tuple[int, Segment]]:
+    """The tasks of rows beyond an id, in order, each with its row. The rows come by their first; they may overlap."""
+    ahead: list[tuple[int, int, Segment, Iterator[int]]] = []
+
+    def taken() -> tuple[int, Segment]:
+        task, number, row, rest = heappop(ahead)
+        if (following := next(rest, None)) is not None:
+            heappush(ahead, (following, number, row, rest))
+        return task, row
+
+    for number, row in enumerate(rows):
+        while ahead and ahead[0][0] < row.first:
+            yield taken()
+        tasks = row.tasks
+        rest = iter(tasks[bisect_right(tasks, after) :])
+        if (first := next(rest, None)) is not None:
+            heappush(ahead, (first, number, row, rest))
+    while ahead:
+        yield taken()
 
 
 def stretches(positions: Iterable[int]) -> list[list[int]]:

@@ -12,9 +12,7 @@ A page is asked for with the cursor of the previous one and holds at most `limit
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -22,22 +20,18 @@ import msgspec
 from ramify.errors import BadPayload
 from ramify.model.context import ContextValue
 from ramify.model.event import Event, History, Status
-from ramify.model.fingerprint import fingerprint
 from ramify.model.join import Join
 from ramify.model.log import StoredLine
 from ramify.model.mark import Mark
-from ramify.model.outcome import Failure
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
-from ramify.model.segment import Segment
+from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
+from ramify.store.error_groups import ErrorSummary
 
 PAGE_LIMIT = 10_000
-#: The most failed tasks an error summary looks at; beyond that it says so.
-GROUP_SCAN = 100_000
-#: The most groups of errors that are told apart; twice as many while they are counted.
-MOST_GROUPS = 500
-EXAMPLES = 3
+#: The most live rows that are counted; beyond that it says so.
+LIVE_SCAN = 1_000_000
 
 T = TypeVar("T")
 
@@ -96,6 +90,33 @@ class TaskStanding(msgspec.Struct, frozen=True):
     seq: int | None = None
     segment: Segment | None = None
 
+    @property
+    def due(self) -> int | None:
+        """The time before which it does not start; None when it has none, or has ended."""
+        return None if self.segment is None else self.segment.due
+
+
+class LiveCount(msgspec.Struct, frozen=True):
+    """Unfinished tasks of a run whose rows are alike: how many, and of those due at a time to come (`later`) the first
+    such time. `ahead` are of a round that has not opened yet.
+    """
+
+    state: SegmentState
+    kind: str
+    owner: int | None
+    apart: bool
+    later: bool
+    ahead: bool
+    tasks: int
+    next_due: int | None = None
+
+
+class LiveCounts(msgspec.Struct, frozen=True):
+    """What is left of a run, counted. `complete` is False when only `LIVE_SCAN` of its rows were looked at."""
+
+    counts: Sequence[LiveCount]
+    complete: bool
+
 
 class CommitRow(msgspec.Struct, frozen=True):
     """One applied commit: who, its number, when, and how many events it wrote."""
@@ -114,44 +135,6 @@ class Tail(msgspec.Struct, frozen=True):
     events: Sequence[Event]
     sweeps: Sequence[Sweep]
     after: int
-
-
-class ErrorGroup(msgspec.Struct, frozen=True):
-    """Failed tasks that look alike: kind, error type and text, how many, a few of them, and when they failed.
-
-    `text` is what all of them say, or their fingerprint when they differ in numbers, names or paths; `example` is what
-    the first of `examples` said. `first` and `last` are times of the store's clock.
-    """
-
-    kind: str
-    type: str
-    text: str
-    count: int
-    examples: tuple[int, ...]
-    example: str = ""
-    first: int = 0
-    last: int = 0
-
-    @property
-    def error(self) -> str:
-        """The error the way Python shows one."""
-        return f"{self.type}: {self.text}" if self.text else self.type
-
-
-class ErrorSummary(msgspec.Struct, frozen=True):
-    """Error groups, largest first, at most `MOST_GROUPS`; `others` failures are in none of them.
-
-    `complete` is False when only the newest `GROUP_SCAN` failures were looked at.
-    """
-
-    groups: Sequence[ErrorGroup]
-    complete: bool
-    others: int = 0
-
-    @property
-    def looked_at(self) -> int:
-        """How many failures that makes."""
-        return sum(group.count for group in self.groups) + self.others
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -201,6 +184,9 @@ class Reads(Protocol):
 
         With a `prefix`, those whose names begin with it; then its price grows with those alone.
         """
+
+    def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
+        """Those of these runs that exist, by id, in one read (exact)."""
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began the runs without a name that have this digest and have not ended (exact), each owner once."""
@@ -270,6 +256,21 @@ class Reads(Protocol):
         With an `owner`, those that this process has claimed; their price is what it holds, not what there is.
         """
 
+    def due_tasks(self, kind: str, *, run: int | None = None, after: int = 0, limit: int = 100) -> Page[TaskStanding]:
+        """Tasks of a kind, of one run or of all, that have a due time and that nobody holds, by id (page).
+
+        Its price grows with the rows of that kind that have one and with those behind gates; of one run, with its rows.
+        """
+
+    def fired_at(self, tasks: Sequence[int]) -> Mapping[int, int]:
+        """When these tasks could begin: the last end of those that arrive at their join, or their own reopening if that
+        came later (page; exact for a join that has fired). One that has neither is left out. Its price grows with how
+        many arrive.
+        """
+
+    def live_counts(self, run: int, now: int) -> LiveCounts:
+        """Published tasks of a run that have not ended, counted by what their rows have in common at a time (page)."""
+
     def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
         """Ready rows that come first, by rank: of each kind and queue `limit` by rank and `limit` of those with a due
         time by that, and `limit` of the suspects (page). Its price grows with kinds and queues, not with rows.
@@ -309,60 +310,3 @@ class Reads(Protocol):
 
         Damage so bad that it cannot be told is StoreBroken.
         """
-
-
-class _Alike:
-    """Failures with one fingerprint, as they are met: the newest first."""
-
-    def __init__(self, text: str, at: int) -> None:
-        self.count = 0
-        self.text: str | None = text
-        self.example = text
-        self.examples: deque[int] = deque(maxlen=EXAMPLES)
-        self.first = self.last = at
-
-    def add(self, task: int, text: str, at: int) -> None:
-        """One more."""
-        self.count += 1
-        self.example = text
-        self.text = self.text if self.text == text else None
-        self.examples.appendleft(task)
-        self.first, self.last = min(self.first, at), max(self.last, at)
-
-    def group(self, kind: str, type: str, folded: str) -> ErrorGroup:
-        """All of them as one group."""
-        text = folded if self.text is None else self.text
-        return ErrorGroup(kind, type, text, self.count, tuple(self.examples), self.example, self.first, self.last)
-
-
-def group_errors(failures: Iterable[tuple[int, str, bytes | None, int]]) -> ErrorSummary:
-    """Group `(task, kind, value, at)` of failed tasks, the newest first, by kind, type and fingerprint.
-
-    At most the first `GROUP_SCAN` are looked at. Memory is bounded however many differ: when there are too many groups,
-    the smaller half of them is only counted from then on, as `others`.
-    """
-    found: dict[tuple[str, str, str], _Alike] = {}
-    rest = iter(failures)
-    others = 0
-    for task, kind, value, at in islice(rest, GROUP_SCAN):
-        failure = Failure.decode(value)
-        name = (kind, failure.type, fingerprint(failure.text))
-        alike = found.get(name)
-        if alike is None:
-            if len(found) >= 2 * MOST_GROUPS:
-                found, few = _largest(found)
-                others += few
-            alike = found[name] = _Alike(failure.text, at)
-        alike.add(task, failure.text, at)
-    # To its end, so that no statement stays open over a snapshot.
-    complete = sum(1 for _ in rest) == 0
-    found, few = _largest(found)
-    groups = [each.group(*name) for name, each in found.items()]
-    return ErrorSummary(groups, complete, others + few)
-
-
-def _largest(found: dict[tuple[str, str, str], _Alike]) -> tuple[dict[tuple[str, str, str], _Alike], int]:
-    """The `MOST_GROUPS` largest groups in order, and how many failures are in those left out."""
-    order = sorted(found, key=lambda name: (-found[name].count, name))
-    few = sum(found[name].count for name in order[MOST_GROUPS:])
-    return {name: found[name] for name in order[:MOST_GROUPS]}, few

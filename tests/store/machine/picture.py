@@ -58,6 +58,7 @@ def close_up(store: Store) -> Picture:
     reads = store.reads
     runs = all_of(reads.runs)
     last = max((span.last for span in all_of(reads.spans)), default=0)
+    now = max((run.created for run in runs), default=0)
     seen: Picture = {
         "task": [reads.task(task) for task in range(last + 2)],
         "history": [reads.history(task) for task in range(last + 2)],
@@ -67,6 +68,15 @@ def close_up(store: Store) -> Picture:
             task: structs.replace(standing, segment=_nameless(standing.segment))
             for task, standing in reads.standings(range(last + 2)).items()
         },
+        "due": {
+            kind: [
+                structs.replace(task, segment=_nameless(task.segment))
+                for task in all_of(reads.due_tasks, kind, limit=2)
+            ]
+            for kind in KINDS
+        },
+        "fired": dict(reads.fired_at(range(last + 2))),
+        "runs": dict(reads.runs_at(range(last + 2))),
         "newest runs": list(reads.runs(newest_first=True, limit=3).rows),
         "names": [reads.find_run(name) for name in sorted({run.name or "nobody" for run in runs})],
     }
@@ -78,6 +88,10 @@ def close_up(store: Store) -> Picture:
         for kind in KINDS:
             seen[f"{kind} tasks of run {run.id}"] = all_of(reads.tasks, run.id, kind=kind, limit=2)
             seen[f"{kind} results of run {run.id}"] = all_of(reads.results, run.id, kind=kind, limit=2)
+            seen[f"{kind} due in run {run.id}"] = [
+                task.row for task in all_of(reads.due_tasks, kind, run=run.id, limit=2)
+            ]
+        seen[f"left of run {run.id}"] = reads.live_counts(run.id, now)
         seen[f"segments of run {run.id}"] = len(all_of(reads.segments, run=run.id))
         seen[f"spans of run {run.id}"] = all_of(reads.spans, run=run.id, limit=2)
         seen[f"joins of run {run.id}"] = [all_of(reads.joins, run.id, fired=fired, limit=2) for fired in (False, True)]

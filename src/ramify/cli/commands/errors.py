@@ -10,7 +10,7 @@ from ramify.inspect.find import title
 from ramify.inspect.review import Reviewed, newest_in_words, review
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, plural, stamp
-from ramify.store.reads import ErrorGroup, ErrorSummary
+from ramify.store.error_groups import ErrorGroup, ErrorSummary
 
 
 @click.command()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from ramify.model.arrivals import Arrival, Arrivals, Bits, JoinChanges, Standing, created, dues, settle, skipped_as
 from ramify.model.event import Event, Status
@@ -99,6 +100,15 @@ def members_after(tables: Tables, join: int, after: int, count: int) -> list[tup
     linked = tables.linked.get(join, {})
     found = nearest(groups, count)
     return sorted({**found, **{slot: linked[slot] for slot in linked if slot > after}}.items())
+
+
+def firing(tables: Tables, task: int) -> Iterator[int]:
+    """The commits in which those ended that may arrive at a task's join, and in which the task was reopened."""
+    linked = [member for member, pairs in tables.waiters.items() if any(join == task for join, _ in pairs)]
+    grouped = (range(span.first, span.last + 1) for span in tables.grouped.get(task, ()) if span.published)
+    for member in chain(linked, *grouped):
+        yield from (event.seq for event in tables.events.get(member, ()) if event.status.is_end)
+    yield from (event.seq for event in tables.events.get(task, ()) if event.status is Status.REOPENED)
 
 
 def heirs(tables: Tables, task: int, join: int, slot: int) -> list[int]:

@@ -21,12 +21,14 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row, check_name
-from ramify.store.memory import joins
+from ramify.store.error_groups import ErrorSummary, group_errors
+from ramify.store.memory import joins, live
 from ramify.store.memory.editions import is_replaced
 from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, SessionRow, Tables
 from ramify.store.reads import (
-    ErrorSummary,
+    LIVE_SCAN,
+    LiveCounts,
     Page,
     Refusal,
     Result,
@@ -34,7 +36,6 @@ from ramify.store.reads import (
     Sweep,
     Tail,
     TaskStanding,
-    group_errors,
     page_size,
 )
 
@@ -74,6 +75,11 @@ class MemoryReads:
             rows = map(as_run, map(self._tables.runs.__getitem__, beyond))
             named = (r for r in rows if not prefix or (r.name or "").startswith(prefix))
             return _page((r for r in named if state is None or r.state is state), lambda r: r.id, after, limit)
+
+    def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
+        """Those of these runs that exist."""
+        with self._tables.lock:
+            return {run: as_run(self._tables.runs[run]) for run in runs if run in self._tables.runs}
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began unfinished runs without a name."""
@@ -135,7 +141,7 @@ class MemoryReads:
         """The live row in which a task is set."""
         with self._tables.lock:
             row = self._tables.covering(task)
-            return None if row is None else _segment(row)
+            return None if row is None else live.segment_of(row)
 
     def standings(self, tasks: Sequence[int]) -> Mapping[int, TaskStanding]:
         """Where tasks stand."""
@@ -233,23 +239,36 @@ class MemoryReads:
         """Rows of the segment table by id."""
         with self._tables.lock:
             rows = (
-                _segment(r)
+                live.segment_of(r)
                 for number, r in sorted(self._tables.segments.items())
                 if number > after and run in (None, r.run) and (owner is None or _is_held(r, owner))
             )
             return _page(rows, lambda r: r.id, after, limit)
 
+    def due_tasks(self, kind: str, *, run: int | None = None, after: int = 0, limit: int = 100) -> Page[TaskStanding]:
+        """Tasks of a kind with a due time that nobody holds, by id."""
+        with self._tables.lock:
+            found = (
+                (self._tables.kept(task), task, row) for task, row in live.due_tasks(self._tables, kind, run, after)
+            )
+            tasks = (TaskStanding(_row(span, task), segment=row) for span, task, row in found if span is not None)
+            return _page(tasks, lambda task: task.row.id, after, limit)
+
+    def fired_at(self, tasks: Sequence[int]) -> Mapping[int, int]:
+        """When the joins of tasks fired."""
+        with self._tables.lock:
+            known = {task: list(joins.firing(self._tables, task)) for task in tasks}
+            return {task: self._tables.commits[max(seqs) - 1][0].at for task, seqs in known.items() if seqs}
+
+    def live_counts(self, run: int, now: int) -> LiveCounts:
+        """What is left of a run, counted."""
+        with self._tables.lock:
+            return live.counts(self._tables, run, now, LIVE_SCAN)
+
     def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
         """The ready rows that come first in each kind and queue."""
-        lines: dict[object, list[Segment]] = defaultdict(list)
         with self._tables.lock:
-            ready = (_segment(r) for r in self._tables.segments.values() if r.state is SegmentState.READY)
-            for row in ready:
-                lines["suspects" if row.deaths.apart else (row.kind, row.queue, row.due is None)].append(row)
-        for line in lines.values():
-            line.sort(key=lambda row: (row.rank if row.due is None or row.deaths.apart else row.due, row.id))
-        first = [row for line in lines.values() for row in line[: page_size(limit)]]
-        return sorted(first, key=lambda row: (row.rank, row.id))
+            return live.in_line(self._tables, page_size(limit))
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
         """What the cancel of a run ended."""
@@ -339,13 +358,6 @@ def _row(span: MemorySpan, task: int) -> Row:
 
 def _is_held(r: MemorySegment, owner: int) -> bool:
     return r.state is SegmentState.CLAIMED and r.owner == owner
-
-
-def _segment(r: MemorySegment) -> Segment:
-    return Segment(
-        r.id, r.run, r.round, r.span.kind, r.span.queue, r.lane, r.first, r.last, r.left, r.rank, r.due,
-        r.attempt, r.deaths, r.owner, SegmentState(r.state), r.awaits,
-    )  # fmt: skip
 
 
 def _span(s: MemorySpan) -> Span:

@@ -1,16 +1,19 @@
-"""The segment table as people see it: rows by id, those of one process, and those that come first in line.
+"""The segment table as people see it: rows by id, those of one process, those that come first in line, tasks of a kind
+that have a due time, and what is left of a run, counted.
 
-Each is a few index seeks, or a page in the order of an index: the price grows with what is asked for, not with how many
-rows there are.
+Each is a few index seeks, a page in the order of an index, or one pass over rows of a kind or run inside SQLite.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from ramify.model.death import Deaths
-from ramify.model.segment import Segment, SegmentState, unpack
+from ramify.model.segment import Segment, SegmentState, in_order, unpack
+from ramify.store.reads import LiveCount, LiveCounts
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.claims import IS_DUE, IS_READY, NEXT_DUE_PLACE, NEXT_PLACE, places
 from ramify.store.sqlite.db import Db
@@ -25,6 +28,28 @@ FIRST_READY, FIRST_DUE = (
     for index, is_it, order in (("ready", IS_READY, "rank"), ("due", IS_DUE, "due"))
 )
 FIRST_SUSPECTS = f"{SEGMENT} INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id LIMIT ?"
+
+
+#: Rows of a kind that have a due time and that nobody holds, beyond a task and behind a row: those of all runs by the
+#: indexes that hold such rows, and those of one run.
+_IS_TIMED = "kind = ?1 AND due IS NOT NULL AND last > ?2 AND (first, id) > (?3, ?4)"
+TIMED = " UNION ALL ".join(
+    f"{SEGMENT} INDEXED BY {index} WHERE {is_it} AND {_IS_TIMED}"
+    for index, is_it in (("due", IS_DUE), ("suspect", "state = 0 AND apart"), ("gated", "state = 1"))
+)
+TIMED_OF_RUN = f"{SEGMENT} INDEXED BY segment_run WHERE run = ?6 AND state <= 1 AND {_IS_TIMED}"
+IN_ORDER = " ORDER BY first, id LIMIT ?5"
+
+#: What rows are counted by: the columns of `LiveCount` up to the number of tasks.
+_ALIKE = (
+    "state, kind, owner, apart, ifnull(due > ?2, 0) AS later, round > (SELECT round FROM run WHERE id = ?1) AS ahead"
+)
+_LEFT = "FROM segment INDEXED BY segment_run WHERE run = ?1 AND state <= 3 AND mask IS"
+COUNT_FULL = (
+    "SELECT state, kind, owner, apart, later, ahead, sum(width), min(iif(later, due, NULL)), count(*)"
+    f" FROM (SELECT {_ALIKE}, due, last - first + 1 AS width {_LEFT} NULL LIMIT ?3) GROUP BY 1, 2, 3, 4, 5, 6"
+)
+MASKED = f"SELECT {_ALIKE}, due, mask {_LEFT} NOT NULL LIMIT ?3"
 
 
 def covering(db: Db, tasks: Iterable[int]) -> Iterator[tuple[int, Segment]]:
@@ -51,6 +76,46 @@ def in_line(db: Db, limit: int) -> list[Segment]:
         for place in places(db, statement):
             found += db.execute(first, (*place, limit)).fetchall()
     return sorted(map(segment_of, found), key=lambda row: (row.rank, row.id))
+
+
+def due_tasks(db: Db, kind: str, run: int | None, after: int, size: int) -> list[tuple[int, Segment]]:
+    """The first `size` tasks of a kind beyond an id that have a due time and that nobody holds, with their rows."""
+    return list(islice(in_order(_timed(db, kind, run, after, size), after), size))
+
+
+def _timed(db: Db, kind: str, run: int | None, after: int, size: int) -> Iterator[Segment]:
+    # Mostly so many rows are enough. Of a row that was worked on, the last tasks may be gone.
+    statement, of = (TIMED, ()) if run is None else (TIMED_OF_RUN, (run,))
+    place = (0, 0)
+    while True:
+        found = db.execute(f"{statement}{IN_ORDER}", (kind, after, *place, size, *of)).fetchall()
+        yield from map(segment_of, found)
+        if len(found) < size:
+            return
+        place = (found[-1][6], found[-1][0])
+
+
+def counts(db: Db, run: int, now: int, limit: int) -> LiveCounts:
+    """Unfinished tasks of a run, counted by SQLite; only masks are looked at one by one."""
+    full = db.execute(COUNT_FULL, (run, now, limit)).fetchall()
+    masked = db.execute(MASKED, (run, now, limit)).fetchall()
+    tasks: Counter[tuple[Any, ...]] = Counter()
+    dues: dict[tuple[Any, ...], int] = {}
+    for *alike, width, due, _ in full:
+        tasks[tuple(alike)] = width
+        if due is not None:
+            dues[tuple(alike)] = due
+    for *alike, due, mask in masked:
+        name = tuple(alike)
+        tasks[name] += int.from_bytes(mask, "little").bit_count()
+        if alike[4]:
+            dues[name] = min(due, dues.get(name, due))
+    found = [
+        LiveCount(rows.STATES[state], kind, owner, bool(apart), bool(later), bool(ahead), many, dues.get(name))
+        for name, many in sorted(tasks.items(), key=lambda each: (*each[0][:2], each[0][2] or 0, *each[0][3:]))
+        for state, kind, owner, apart, later, ahead in [name]
+    ]
+    return LiveCounts(found, sum(row[-1] for row in full) < limit and len(masked) < limit)
 
 
 def segment_of(row: tuple[Any, ...]) -> Segment:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,10 +17,11 @@ from ramify.model.blame import after_death
 from ramify.model.death import NOBODYS_FAULT, Death
 from ramify.model.deciding import storable_said
 from ramify.model.decision import Said
+from ramify.model.decoder import decoder
 from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
-from ramify.model.process import NewProcess, Reap, Stamp
+from ramify.model.process import NewProcess, Process, Reap, Stamp
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.record import death_of
@@ -28,7 +29,25 @@ from ramify.store.sqlite import commits, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.lock_record import Alive
 from ramify.store.sqlite.rows import SqliteSegment
+
+SESSION = (
+    "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version, boot, pids, draining,"
+    " parent FROM session"
+)
+_said, _texts = decoder(Said), decoder(tuple[str, ...])
+
+
+def read_process(row: tuple[Any, ...], told: Alive | None) -> Process:
+    """A process from a row of `SESSION` and what it tells, if it is alive."""
+    number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent = row
+    known, served = (None if names is None else _texts.decode(names) for names in (kinds, queues))
+    return Process(
+        number, pid, host, entered, told.beat if told else None, bool(gone), last, known, served, version,
+        told.writing if told else None, told.away if told else None, boot, pids,
+        None if draining is None else _said.decode(draining), parent, told.durability if told else "",
+    )  # fmt: skip
 
 
 def enter(db: Db, process: NewProcess, now: int) -> None:

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from ramify.model.context import A_NAME, ContextValue
-from ramify.model.decision import Said
-from ramify.model.decoder import decoder
 from ramify.model.event import Event, History, Status, fold
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join, Rule, nearest
@@ -21,10 +19,11 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
+from ramify.store.error_groups import GROUP_SCAN, ErrorSummary, group_errors
 from ramify.store.reads import (
-    GROUP_SCAN,
+    LIVE_SCAN,
     CommitRow,
-    ErrorSummary,
+    LiveCounts,
     Page,
     Refusal,
     Result,
@@ -33,10 +32,9 @@ from ramify.store.reads import (
     Table,
     Tail,
     TaskStanding,
-    group_errors,
     page_size,
 )
-from ramify.store.sqlite import context, held, joins, live, log, notes, once, rows, standing
+from ramify.store.sqlite import context, held, joins, live, log, notes, once, processes, rows, standing
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -116,6 +114,11 @@ class SqliteReads:
             values = (start, wanted, page_size(limit) + 1, *([prefix] if prefix else ()))
             found = db.execute(page, values).fetchall()
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
+
+    def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
+        """Those of these runs that exist."""
+        with self._link.read() as db:
+            return rows.runs_at(db, (run for run in runs if 0 < run <= MAX_ID))
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
         """Who began unfinished runs without a name, found by skipping from one to the next."""
@@ -286,6 +289,22 @@ class SqliteReads:
         with self._link.read() as db:
             return _page(live.rows_after(db, run, owner, after), lambda r: r.id, after, limit)
 
+    def due_tasks(self, kind: str, *, run: int | None = None, after: int = 0, limit: int = 100) -> Page[TaskStanding]:
+        """Tasks of a kind with a due time that nobody holds, by id."""
+        with self._link.read() as db:
+            found = standing.due_tasks(db, kind, run, after, page_size(limit) + 1)
+            return _page(found, lambda task: task.row.id, after, limit)
+
+    def fired_at(self, tasks: Sequence[int]) -> Mapping[int, int]:
+        """When the joins of tasks fired."""
+        with self._link.read() as db:
+            return standing.fired_at(db, tasks)
+
+    def live_counts(self, run: int, now: int) -> LiveCounts:
+        """What is left of a run, counted."""
+        with self._link.read() as db:
+            return live.counts(db, run, now, LIVE_SCAN)
+
     def in_line(self, *, limit: int = 100) -> Sequence[Segment]:
         """The ready rows that come first in each kind and queue."""
         with self._link.read() as db:
@@ -335,21 +354,8 @@ class SqliteReads:
     def processes(self) -> Sequence[Process]:
         """Sessions."""
         with self._link.read() as db:
-            found = db.execute(
-                "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version,"
-                " boot, pids, draining, parent FROM session ORDER BY process"
-            ).fetchall()
-        return [
-            Process(
-                number, pid, host, entered, told.beat if told else None, bool(gone), last,
-                _names(kinds), _names(queues), version, told.writing if told else None,
-                told.away if told else None, boot, pids,
-                None if draining is None else _said.decode(draining), parent,
-                told.durability if told else "",
-            )
-            for number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent in found
-            for told in [self._liveness.alive(number)]
-        ]  # fmt: skip
+            found = db.execute(f"{processes.SESSION} ORDER BY process").fetchall()
+        return [processes.read_process(row, self._liveness.alive(row[0])) for row in found]
 
     def sql(self, query: str, values: dict[str, Any]) -> Table:
         """The answer to one SELECT of a person's own, in which `:name` stands for a value."""
@@ -386,13 +392,6 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
     some = list(islice(found, size + 1))
     shown = some[:size]
     return Page(shown, key(shown[-1]) if shown else after, len(some) > size)
-
-
-_said, _texts = decoder(Said), decoder(tuple[str, ...])
-
-
-def _names(raw: str | None) -> tuple[str, ...] | None:
-    return None if raw is None else _texts.decode(raw)
 
 
 def _join(row: tuple[Any, ...]) -> Join:

@@ -13,7 +13,8 @@ from ramify.model.key import Hold
 from ramify.model.outcome import Failure
 from ramify.model.run import NewRun, RunState
 from ramify.model.task import Row
-from ramify.store.reads import GROUP_SCAN, MOST_GROUPS, PAGE_LIMIT
+from ramify.store.error_groups import GROUP_SCAN, MOST_GROUPS
+from ramify.store.reads import PAGE_LIMIT
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.house import MANY, House, only, refused
 from ramify.testing.conformance.registry import case
