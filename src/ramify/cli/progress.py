@@ -37,6 +37,7 @@ def as_json(status: RunStatus, pace: Pace) -> dict[str, Any]:
         "kinds": {kind: _counts(counts) for kind, counts in status.kinds.items()},
         "left": live.run,
         "round_waits_for": live.round,
+        "complete": live.complete,
         "waits": waits_in_words(status),
         "next_due": stamp(live.next_due),
         "workers": live.workers,

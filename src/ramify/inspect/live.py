@@ -1,11 +1,12 @@
-"""The live rows of a run, counted by what keeps their tasks from being done, and a few of the tasks by name.
+"""What is left of a run, counted by what keeps its tasks from being done; and passes over live rows.
 
-One bounded pass over the segment table, which stays small while the log grows. Beyond `ROWS` rows the numbers are
-lower bounds, and `complete` says so.
+The store counts, up to a bound beyond which the numbers are lower bounds, and `complete` says so. A pass over rows ends
+after `ROWS` of them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import merge
 
@@ -21,8 +22,6 @@ from ramify.store.reads import Reads
 
 ROWS = 50_000
 _PAGE = 5_000
-#: How many tasks are named.
-NAMED = 3
 
 
 class Amounts(msgspec.Struct, frozen=True):
@@ -54,7 +53,6 @@ class Live(msgspec.Struct, frozen=True):
     round: Amounts
     workers: int = 0
     next_due: int | None = None
-    waited_for: tuple[int, ...] = ()
     complete: bool = True
 
 
@@ -82,21 +80,25 @@ def width(row: Segment) -> int:
 
 def wait_of(row: Segment, now: int) -> str | None:
     """The field of `Amounts` that counts a row; None for rows that are not published."""
-    match row.state:
-        case SegmentState.READY:
-            if row.deaths.apart:
-                return "suspect"
-            if row.due is None or row.due <= now:
-                return "ready"
-            return "asking" if row.kind == GATE else "later"
+    if row.state not in LIVE_STATES:
+        return None
+    return _wait(row.state, row.kind, apart=row.deaths.apart, later=row.due is not None and row.due > now)
+
+
+def _wait(state: SegmentState, kind: str, *, apart: bool, later: bool) -> str:
+    match state:
         case SegmentState.GATED:
             return "gated"
         case SegmentState.WAITING:
             return "joining"
         case SegmentState.CLAIMED:
             return "held"
-        case SegmentState.STAGED | SegmentState.GARBAGE:
-            return None
+        case _ if apart:
+            return "suspect"
+        case _ if later:
+            return "asking" if kind == GATE else "later"
+        case _:
+            return "ready"
 
 
 def workers(reads: Reads) -> list[Process]:
@@ -121,27 +123,21 @@ def drained_in_words(process: Process) -> str:
     return "" if said is None else f"draining{said_in_words(said.by, said.reason)}"
 
 
-def look(reads: Reads, run: StoredRun, now: int, working: Sequence[Process], limit: int = ROWS) -> Live:
-    """Count what is left of a run, on whose store these work."""
+def look(reads: Reads, run: StoredRun, now: int, working: Sequence[Process]) -> Live:
+    """Count what is left of a run, on whose store these work. The store counts; no rows are read for it."""
     alive = {process.id for process in working}
-    all_of_it: dict[str, int] = {}
-    this_round: dict[str, int] = {}
-    named: list[int] = []
-    next_due: int | None = None
-    seen = 0
-    for row in rows_of(reads, run.id, limit=limit):
-        seen += 1
-        wait = wait_of(row, now)
-        if wait is None:
-            continue
-        if wait == "held" and row.owner not in alive:
+    all_of_it: Counter[str] = Counter()
+    this_round: Counter[str] = Counter()
+    dues: list[int] = []
+    found = reads.live_counts(run.id, now)
+    for some in found.counts:
+        wait = _wait(some.state, some.kind, apart=some.apart, later=some.later)
+        if wait == "held" and some.owner not in alive:
             wait = "stranded"
-        count = width(row)
-        all_of_it[wait] = all_of_it.get(wait, 0) + count
-        if wait == "later" and row.due is not None and row.due < PARKED:
-            next_due = row.due if next_due is None else min(next_due, row.due)
-        if wait != "joining" and (run.order is not Order.ROUNDS or row.round <= run.round):
-            this_round[wait] = this_round.get(wait, 0) + count
-            if len(named) < NAMED:
-                named += list(row.tasks[: NAMED - len(named)])
-    return Live(Amounts(**all_of_it), Amounts(**this_round), len(working), next_due, tuple(named), seen < limit)
+        all_of_it[wait] += some.tasks
+        if wait == "later" and some.next_due is not None and some.next_due < PARKED:
+            dues.append(some.next_due)
+        if wait != "joining" and (run.order is not Order.ROUNDS or not some.ahead):
+            this_round[wait] += some.tasks
+    next_due = min(dues, default=None)
+    return Live(Amounts(**all_of_it), Amounts(**this_round), len(working), next_due, found.complete)
