@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from ramify import Run, RunState, Steps, steps
+from ramify.inspect.live import ROWS
+from ramify.model.gate import GATE
+from ramify.model.policy import PARKED, SECOND
+from ramify.model.task import NewTasks
 from ramify.testing import Workbench, using
 from tests.cli.conftest import HOSTILE, RAW, Desk
 from tests.engine import ordering
@@ -33,7 +37,7 @@ def test_without_gates_there_is_nothing_to_answer(desk: Desk) -> None:
     assert desk.json("gates") == []
 
 
-def test_gates_lists_those_of_all_runs_the_oldest_first(desk: Desk, bench: Workbench) -> None:
+def test_gates_lists_those_of_all_runs_by_task(desk: Desk, bench: Workbench) -> None:
     began(bench, name="first")
     bench.advance(1)
     began(bench, ordering.approval, name="second")
@@ -45,6 +49,36 @@ def test_gates_lists_those_of_all_runs_the_oldest_first(desk: Desk, bench: Workb
     assert hint == "answer one with: ramify answer first approval JSON"
     assert len(desk.json("gates")) == 2
     assert [each["name"] for each in desk.json("gates", "second")] == ["second"]
+
+
+def test_gates_are_listed_page_by_page(desk: Desk, bench: Workbench) -> None:
+    run = began(bench, ordering.per_line)
+    *_, hint, more = desk.out("gates", "-n", "2").splitlines()
+    second = run["weigh[1].dock"].task
+    assert (hint, more) == ("answer one with: ramify answer o-17 'weigh[0].dock' JSON", f"… more: --after {second}")
+    _, line, hint = desk.out("gates", "o-17", "--limit", "2", "--after", str(second)).splitlines()
+    assert line.startswith("o-17  weigh[2].dock")
+    assert hint == "answer one with: ramify answer o-17 'weigh[2].dock' JSON"
+    last = run["weigh[2].dock"].task
+    assert desk.out("gates", "--after", str(last)) == "no more gates wait for an answer\n"
+    assert [gate["task"] for gate in desk.json("gates", "-n", "2")][-1] == second
+    assert desk.err("gates", "-n", "2", "--json").splitlines()[-1] == f"… more: --after {second}"
+    assert "more" not in desk.err("gates", "--json")
+
+
+def test_gates_behind_very_many_live_rows_are_listed_too(desk: Desk) -> None:
+    house = desk.house
+    day = house.store.now() + 86_400 * SECOND
+    run, ids = house.any_run(house.tasks(due=day), name="walk"), house.store.reserve(ROWS)
+    for low in range(0, ROWS, 1_000):
+        some = range(low, low + 1_000)
+        house.add(run, *(NewTasks(ids + place, "walk", [b"0"], due=day + place + 1) for place in some))
+    house.any_run(house.tasks([b'[{"name":"approval"}]'], kind=GATE, keys=[b"approval"], due=PARKED), name="order")
+    (gate,) = desk.json("gates")
+    assert (gate["name"], gate["gate"], gate["since"]) == ("order", "approval", None)
+    assert len(desk.json("gates", "order")) == 1
+    assert "left: 50,001 due later (next in" in desk.out("status", "walk")
+    assert desk.json("status", "walk")[0]["complete"]
 
 
 def test_gates_tells_programs_all_there_is_to_know(desk: Desk, bench: Workbench) -> None:

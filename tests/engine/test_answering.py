@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ramify import BadPayload, ConfigError, GateClosed, Run, RunState, Steps, steps
-from ramify.inspect.gates import open_gates
+from ramify.inspect.gates import every_gate
 from ramify.inspect.history import UnknownTask, history_of
 from ramify.model.claim import Claim
 from ramify.model.gate import GATE
@@ -47,7 +47,7 @@ def told(bench: Workbench, run: Run[Any], gate: str) -> list[str]:
 
 
 def gates(bench: Workbench) -> list[str]:
-    return [each.gate for each in open_gates(bench.engine._inside.store.reads)]
+    return [each.gate for each in every_gate(bench.engine._inside.store.reads)]
 
 
 def test_a_gate_waits_for_its_answer_and_the_next_step_gets_value_and_answer(bench: Workbench) -> None:
@@ -302,7 +302,7 @@ def test_a_gate_whose_time_is_up_halts_the_run_and_opens_again_when_it_is_retrie
     bench.advance(DAYS)
     run.retry("approval", reason="ann is back")
     bench.drain()
-    (gate,) = open_gates(bench.engine._inside.store.reads, run.id)
+    (gate,) = every_gate(bench.engine._inside.store.reads, run.id)
     assert gate.until == bench.clock.now() + DAYS / timedelta(microseconds=1)
     bench.advance(DAYS - timedelta(seconds=1))
     bench.drain()

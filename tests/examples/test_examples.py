@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from ramify.cli.main import main
-from ramify.inspect.gates import open_gates
+from ramify.inspect.gates import every_gate
 from ramify.model.event import Status
 from ramify.store.contract import Store
 from ramify.store.open import open_store
@@ -140,7 +140,7 @@ def test_etl_dag_goes_on_after_a_kill(example: Find) -> None:
 
 def asks(store: Store) -> bool:
     """Whether a gate waits for an answer."""
-    return any(True for _ in open_gates(store.reads))
+    return any(True for _ in every_gate(store.reads))
 
 
 def packed(store: Store) -> int:

@@ -115,5 +115,5 @@ def _told(said: Said) -> bytes | None:
 
 
 def _open_ones(store: Store, run: int) -> str:
-    names = [each.gate for each in open_gates(store.reads, run)]
-    return f"open are {', '.join(names[:5])}" if names else "none is open"
+    names = [each.gate for each in open_gates(store.reads, run, limit=5).rows]
+    return f"open are {', '.join(names)}" if names else "none is open"

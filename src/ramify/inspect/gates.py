@@ -9,8 +9,6 @@ from typing import Any
 import msgspec
 
 from ramify.inspect.find import typed
-from ramify.inspect.live import rows_of
-from ramify.inspect.lives import Commits, lives_of
 from ramify.inspect.show import because, key_text, value_text
 from ramify.model.event import Status
 from ramify.model.gate import GATE, GateSpec, spec_of
@@ -18,7 +16,8 @@ from ramify.model.policy import PARKED
 from ramify.model.run import StoredRun
 from ramify.model.schema import inside
 from ramify.model.segment import Segment, SegmentState
-from ramify.store.reads import Reads
+from ramify.model.task import Row
+from ramify.store.reads import PAGE_LIMIT, Page, Reads
 
 #: How far into lists and objects it is told what a gate asks for.
 _DEPTH = 3
@@ -35,13 +34,20 @@ class OpenGate(msgspec.Struct, frozen=True):
     until: int | None
 
 
-def open_gates(reads: Reads, run: int | None = None) -> Iterator[OpenGate]:
-    """The gates of a run, or of all, that wait for an answer."""
-    commits = Commits(reads)
-    for segment in rows_of(reads, run):
-        if segment.kind == GATE and is_open(segment):
-            for task in segment.tasks:
-                yield gate_of(reads, task, segment.due, commits)
+def open_gates(reads: Reads, run: int | None = None, *, after: int = 0, limit: int = 100) -> Page[OpenGate]:
+    """Gates of a run, or of all, that wait for an answer, by the ids of their tasks: two reads a page."""
+    page = reads.due_tasks(GATE, run=run, after=after, limit=limit)
+    since = reads.fired_at([found.row.id for found in page.rows])
+    return Page([_gate(found.row, found.due, since.get(found.row.id)) for found in page.rows], page.after, page.more)
+
+
+def every_gate(reads: Reads, run: int | None = None) -> Iterator[OpenGate]:
+    """All gates of a run, or of all runs, that wait for an answer."""
+    after, more = 0, True
+    while more:
+        page = open_gates(reads, run, after=after, limit=PAGE_LIMIT)
+        yield from page.rows
+        after, more = page.after, page.more
 
 
 def is_open(row: Segment | None) -> bool:
@@ -49,13 +55,16 @@ def is_open(row: Segment | None) -> bool:
     return row is not None and row.state in (SegmentState.READY, SegmentState.GATED) and row.due is not None
 
 
-def gate_of(reads: Reads, task: int, due: int | None, commits: Commits | None = None) -> OpenGate:
+def gate_of(reads: Reads, task: int, due: int | None) -> OpenGate:
     """A gate that is open until a time."""
     row = reads.task(task)
     assert row is not None, f"task {task} is live and has no row"
+    return _gate(row, due, opened(reads, task))
+
+
+def _gate(row: Row, due: int | None, since: int | None) -> OpenGate:
     until = None if due is None or due >= PARKED else due
-    since = opened(reads, commits or Commits(reads), task)
-    return OpenGate(row.run, task, key_text(row.key) or "", spec_of(row.body), since, until)
+    return OpenGate(row.run, row.id, key_text(row.key) or "", spec_of(row.body), since, until)
 
 
 def asks_for(spec: GateSpec) -> str:
@@ -106,10 +115,6 @@ def how_answered(reads: Reads, task: int) -> str:
             return "its time was up"
 
 
-def opened(reads: Reads, commits: Commits, task: int) -> int | None:
+def opened(reads: Reads, task: int) -> int | None:
     """When the last of those ended that it waited for, or when it was opened again after that."""
-    before = sorted(member for _, member in reads.members(task).rows)
-    ends = [life.seq for life in lives_of(reads, before)]
-    again = [event.seq for event in reads.events(task, task) if event.status is Status.REOPENED]
-    times = [commits.when(seq) for seq in (*ends, *again[-1:]) if seq is not None]
-    return max((time for time in times if time is not None), default=None)
+    return reads.fired_at([task]).get(task)

@@ -203,7 +203,7 @@ class _Looking:
             parts=parts if row.role in (Role.MAP, Role.END) else None,
             reason=reason,
             due=due,
-            since=opened(self._reads, self._commits, row.task) if is_asking else None,
+            since=opened(self._reads, row.task) if is_asking else None,
             asks_for=row.asks_for,
             gates=(row.id,) if is_asking else (),
         )

@@ -33,7 +33,7 @@ from ramify.engine.run import Run
 from ramify.engine.task import Task
 from ramify.errors import ConfigError
 from ramify.inspect.find import title
-from ramify.inspect.gates import open_gates
+from ramify.inspect.gates import every_gate
 from ramify.inspect.live import rows_of, wait_of
 from ramify.kernel.control import Defer, Skip
 from ramify.kernel.machine import Machine
@@ -264,7 +264,7 @@ class Workbench:
     def gates(self, run: Run[Any] | int | None = None) -> list[str]:
         """The gates that wait for an answer, of one run or of all, by their names."""
         of = run.id if isinstance(run, Run) else run
-        return [each.gate for each in open_gates(self.engine._inside.store.reads, of)]
+        return [each.gate for each in every_gate(self.engine._inside.store.reads, of)]
 
     def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
         """The tasks that wait to be run, by id; with a task function or a call, only those of it."""

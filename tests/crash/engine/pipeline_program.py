@@ -15,7 +15,7 @@ import threading
 from datetime import timedelta
 
 from ramify import Engine, GateClosed, Tasks, steps
-from ramify.inspect.gates import open_gates
+from ramify.inspect.gates import every_gate
 from ramify.kernel import current
 from tests.crash.engine.programs import Options, arm, options_of, saying, serve
 from tests.shapes import drawn_pipeline as drawn
@@ -95,7 +95,7 @@ def _gate(options: Options) -> None:
     run = engine.start(engine.pipeline(NAME, written).of(7), name=NAME)
 
     def is_open() -> bool:
-        return any(open_gates(engine._inside.store.reads, run.id))
+        return any(every_gate(engine._inside.store.reads, run.id))
 
     if options.get("answer") == "before":
         # Whoever was killed had come this far: the step before the gate is done.

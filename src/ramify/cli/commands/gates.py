@@ -4,38 +4,50 @@ from __future__ import annotations
 
 import click
 
+from ramify.cli.numbers import TASK
+from ramify.cli.out import tell
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.find import title
 from ramify.inspect.gates import OpenGate, answer_line, asks_for, open_gates
 from ramify.inspect.text import Piece
 from ramify.inspect.words import SECOND, duration, moment, stamp
 from ramify.model.run import StoredRun
+from ramify.store.reads import PAGE_LIMIT
 
 
 @click.command()
 @click.argument("run", required=False)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="At most so many."
+)
+@click.option("--after", type=TASK, default=0, help="Only gates whose task has a larger id: the next page.")
 @on_store
-def gates(visit: Visit, run: str | None) -> None:
-    """Gates that wait for an answer, of one run or of all: for how long, until when, and what they ask for.
+def gates(visit: Visit, run: str | None, limit: int, after: int) -> None:
+    """Gates that wait for an answer, of one run or of all, by task: for how long, until when, and what they ask for.
 
     What is asked for is in the form of JSON, in which `?` marks a field that may be left out. `ramify answer` answers.
+    When there are more, the last line says how to get the next page; with --json it is on standard error.
     """
     reads = visit.store.reads
     now = visit.store.now()
-    runs: dict[int, StoredRun] = {}
-    found = sorted(open_gates(reads, None if run is None else visit.run(run).id), key=lambda gate: gate.since or 0)
-    for gate in found:
-        runs.setdefault(gate.run, reads.run(gate.run))
-        if visit.out.as_json:
-            visit.out.json(_json(gate, runs[gate.run], now))
+    page = open_gates(reads, None if run is None else visit.run(run).id, after=after, limit=limit)
+    runs = reads.runs_at([gate.run for gate in page.rows])
+    more = f"… more: --after {page.after}"
     if visit.out.as_json:
+        for gate in page.rows:
+            visit.out.json(_json(gate, runs[gate.run], now))
+        if page.more:
+            tell(more)
         return
-    if not found:
-        visit.out.say("no gate waits for an answer")
+    if not page.rows:
+        visit.out.say("no more gates wait for an answer" if after else "no gate waits for an answer")
         return
-    rows = [_row(gate, runs[gate.run], now) for gate in found]
+    rows = [_row(gate, runs[gate.run], now) for gate in page.rows]
     visit.out.table(["run", "gate", "open for", "until", "asks for"], rows, right=frozenset({2}))
-    visit.out.say(("dim", f"answer one with: {answer_line(runs[found[0].run], found[0].gate)}"))
+    first = page.rows[0]
+    visit.out.say(("dim", f"answer one with: {answer_line(runs[first.run], first.gate)}"))
+    if page.more:
+        visit.out.say(("dim", more))
 
 
 def _row(gate: OpenGate, run: StoredRun, now: int) -> list[Piece]:
