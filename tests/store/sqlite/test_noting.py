@@ -106,7 +106,7 @@ def test_a_new_process_is_refused_while_another_still_has_the_log_that_was_remov
     with Child(WORKER, path) as worker:
         assert worker.hear() == "claimed"
         remove(path, "-wal", "-shm")
-        with pytest.raises(StoreRefused, match="lacks commits"):
+        with pytest.raises(StoreRefused, match=rf"open in process {worker.pid}\. .* the last commits are missing"):
             SqliteStore(path)
 
 

@@ -26,9 +26,11 @@ class Connection:
         #: To be dropped by its next user; the only field that others set.
         self.stale = False
 
-    def drop(self) -> None:
-        """Close the connection."""
+    def drop(self, *, keep_log: bool = False) -> None:
+        """Close the connection. The last of all processes copies the log into the file, unless it is to be kept."""
         db, self.db, self.stale = self.db, None, False
         if db is not None:
             with suppress(apsw.Error):
+                if keep_log:
+                    db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
                 db.close(True)

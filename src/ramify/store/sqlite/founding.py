@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 
 from ramify.errors import StoreRefused
+from ramify.store.sqlite import wal
 from ramify.store.sqlite.trouble import BUSY
 
 
@@ -39,7 +40,9 @@ def found(db: apsw.Connection, path: Path, prepare: Callable[[apsw.Connection], 
     if is_new:
         # CRASH: tables that are only in the log -> the log is beside the file, as after any kill.
         with suppress(*BUSY):
-            renew_log(db)
+            wal.renew(db)
+    else:
+        wal.complete(db)
 
 
 def check(db: apsw.Connection, prepare: Callable[[apsw.Connection], None] | None) -> None:
@@ -51,14 +54,6 @@ def check(db: apsw.Connection, prepare: Callable[[apsw.Connection], None] | None
         finally:
             if db.in_transaction:
                 db.execute("ROLLBACK")
-
-
-def renew_log(db: apsw.Connection) -> None:
-    """Bring all that the log holds into the database, and begin a fresh log with a header of its own."""
-    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-    db.execute("BEGIN IMMEDIATE")
-    db.execute(f"PRAGMA user_version={int(db.pragma('user_version'))}")
-    db.execute("COMMIT")
 
 
 def _use_wal(db: apsw.Connection, path: Path) -> None:

@@ -26,12 +26,13 @@ from typing import Literal, TypeVar
 
 import apsw
 
-from ramify.errors import StoreBroken, StoreError, StoreRefused, StoreUnavailable
+from ramify.errors import StoreError, StoreRefused, StoreUnavailable
 from ramify.store import forks
-from ramify.store.sqlite import founding, trouble
+from ramify.store.sqlite import founding, trouble, wal
 from ramify.store.sqlite.connection import Connection
 from ramify.store.sqlite.db import Db
-from ramify.store.sqlite.guard import FileId, guard, id_of
+from ramify.store.sqlite.file_watch import FileWatch
+from ramify.store.sqlite.guard import FileId, guard
 from ramify.store.sqlite.location import check_live_folder, check_location, check_sqlite_version, make_live_folder
 from ramify.store.sqlite.looking import can_write, check_to_read, read_only_name
 from ramify.store.sqlite.wal import FEWEST_PAGES, WAL_LIMIT, Wal
@@ -84,10 +85,9 @@ class Link:
         self._doubtful = self._closed = self._orphaned = False
         self.path, self._file = guard.admit(path, check_to_read if reading else check_location)
         self._only_looks = reading and not can_write(self.path)
-        self._path = str(self.path)
-        self._wal_file: FileId | None = None
+        self._watch = FileWatch(self.path, self._file)
         self._write_queue = WriteQueue(f"{self.path}-live/turn")
-        self._let_go = weakref.finalize(self, _let_go, self._file, self._write_queue)
+        self._let_go = weakref.finalize(self, _let_go, self._file, self._watch, self._write_queue)
         kept = _SETTINGS | {
             "synchronous": "FULL" if durability == "power" else "NORMAL",
             "journal_size_limit": str(wal_limit),
@@ -99,7 +99,7 @@ class Link:
         self._reader = Connection("read", BusyHandler(busy_timeout), reads_only | {"cache_size": "-16384"})
         self._watcher = Connection("watch", BusyHandler(busy_timeout), reads_only | {"cache_size": "-64"})
         self._copier = Connection("copy", BusyHandler(busy_timeout), reads_only)
-        self._wal = Wal(self._path, wal_limit, self._writer)
+        self._wal = Wal(str(self.path), wal_limit, self._writer)
         self._conns = (self._watcher, self._copier, self._reader, self._writer)
         forks.register(self)
         try:
@@ -171,7 +171,7 @@ class Link:
         for conn in self._conns:
             if conn.owner != threading.get_ident() and conn.lock.acquire(timeout=self._busy_timeout):
                 try:
-                    conn.drop()
+                    self._drop(conn)
                 finally:
                     conn.lock.release()
         self._finish_closing()
@@ -192,7 +192,7 @@ class Link:
         lock = self._acquire(conn)
         try:
             if conn.stale:
-                conn.drop()
+                self._drop(conn)
             if conn.db is None:
                 self._open(conn)
             assert conn.db is not None
@@ -225,10 +225,18 @@ class Link:
             return
         # A statement left half read would keep its snapshot, and with it the log, for as long as somebody refers to it.
         if self._closed or conn.stale or (conn.db is not None and conn.db.txn_state() != apsw.SQLITE_TXN_NONE):
-            conn.drop()
+            self._drop(conn)
         conn.owner = None
         if self._closed:
             self._finish_closing()
+
+    def _drop(self, conn: Connection) -> None:
+        if conn.db is not None:
+            # The last to close a file that is not ours any more must not write to it.
+            with suppress(StoreError, apsw.Error):
+                self._watch.check(conn.db)
+        self._watch.closing(conn)
+        conn.drop(keep_log=self._watch.is_broken)
 
     def _finish_closing(self) -> None:
         if all(conn.db is None for conn in self._conns):
@@ -247,15 +255,18 @@ class Link:
     # opening
 
     def _open(self, conn: Connection) -> None:
-        self.check_in_place()
+        self._watch.check()
         # Two processes that create one file get in each other's way where SQLite asks no busy handler.
         conn.db = self._patiently(lambda: self._connect(conn))
         conn.opens += 1
+        if not self._only_looks:
+            self._watch.opened(conn)
+            self._watch.check(conn.db)
 
     def _connect(self, conn: Connection) -> apsw.Connection:
         if self._only_looks and conn is self._writer:
             raise StoreRefused(f"{self.path} was opened to look at it only, and cannot be changed here")
-        name, flags = (read_only_name(self.path), _LOOKING) if self._only_looks else (self._path, _FLAGS)
+        name, flags = (read_only_name(self.path), _LOOKING) if self._only_looks else (str(self.path), _FLAGS)
         db = apsw.Connection(name, flags=flags, vfs=self._vfs, statementcachesize=_STATEMENTS)
         try:
             db.set_busy_handler(conn.busy_handler)
@@ -266,6 +277,8 @@ class Link:
                 founding.check(db, self._prepare)
             elif self._writer.opens == 0:
                 founding.found(db, self.path, self._prepare)
+            # The log is opened by whoever reads first.
+            db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
             if conn is self._writer:
                 self._settle(db)
         except BaseException:  # whatever it is, an interrupt too: nobody else knows this connection
@@ -274,28 +287,18 @@ class Link:
         return db
 
     def _settle(self, db: apsw.Connection) -> None:
-        """Make sure of the log: that it is the one with a name, and after an I/O error that the disk has it."""
+        """Make sure of the log: after an I/O error that the disk has it."""
+        self._watch.check(db)
         if self._doubtful:
             # After a failed sync the system may take unwritten pages for written, so a second sync of the same log
             # proves nothing. Its content goes to the database, and a fresh log with a header of its own replaces it.
-            founding.renew_log(db)
+            wal.renew(db)
             self._doubtful = False
-        db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()
-        self._wal_file = id_of(os.lstat(self._wal.path))
 
-    def check_in_place(self, *more: tuple[str, FileId | None]) -> None:
-        """Refuse to go on when the file, or one more, was taken away: we would write where nobody can read."""
-        try:
-            in_place = all(id_of(os.lstat(path)) == file for path, file in ((self._path, self._file), *more))
-        except FileNotFoundError:
-            in_place = False
-        except OSError as error:
-            raise StoreUnavailable(f"{self.path} cannot be reached ({error.strerror})") from error
-        if not in_place:
-            raise StoreBroken(
-                f"{self.path} or its -wal was moved, replaced or deleted while it was open. Stop all processes that "
-                "use it and put the files back, or restore a backup; nothing more is written until then"
-            )
+    def check_in_place(self) -> None:
+        """Refuse to go on when the store's files were moved, replaced or overwritten; without a transaction."""
+        with self._using(self._watcher) as db:
+            self._watch.check(db)
 
     # transactions
 
@@ -310,8 +313,9 @@ class Link:
         self._check_usable()
         if not db.in_transaction:
             raise StoreUnavailable(f"{self.path}: SQLite gave the transaction up; nothing was changed, try again")
-        self.check_in_place((self._wal.path, self._wal_file))
+        self._watch.check(db)
         self._patiently(lambda: db.execute("COMMIT"))
+        self._watch.check_committed(db)
 
     def _roll_back(self, db: apsw.Connection) -> None:
         if self._orphaned:
@@ -351,6 +355,11 @@ class Link:
 
     def _explain(self, conn: Connection, error: apsw.Error) -> StoreError:
         self._doubt(error)
+        if conn.db is not None and isinstance(error, apsw.CorruptError | apsw.NotADBError):
+            try:
+                self._watch.check(conn.db)
+            except StoreError as cause:
+                return cause
         if conn is not self._writer and getattr(error, "extendedresult", None) == apsw.SQLITE_READONLY:
             return StoreRefused(f"{self.path}: this is a read, and nothing can be changed in it")
         waited = self._waited() if isinstance(error, trouble.BUSY) else ""
@@ -373,6 +382,7 @@ class Link:
         return f"waited {self._busy_timeout:g} s for its turn to write, but {who or 'another process is writing'}"
 
 
-def _let_go(file: FileId, queue: WriteQueue) -> None:
+def _let_go(file: FileId, watch: FileWatch, queue: WriteQueue) -> None:
     queue.close()
+    watch.close()
     guard.release(file)

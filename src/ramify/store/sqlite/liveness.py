@@ -199,9 +199,10 @@ class Liveness:
         """What the lock file of any process tells."""
         try:
             file = os.open(self._path(process), os.O_RDONLY | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            return Dead(certain=True, same_boot=False)
         except OSError as error:
+            # Where the store itself is not, nothing is known: all may be back in a moment.
+            if isinstance(error, FileNotFoundError) and os.path.isdir(self.folder.parent):
+                return Dead(certain=True, same_boot=False)
             raise self._trouble(error) from error
         try:
             # Shared, so that two who probe at once do not take each other for the process.

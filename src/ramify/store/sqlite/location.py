@@ -13,14 +13,18 @@ from __future__ import annotations
 import ctypes
 import os
 import stat
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from ramify.errors import StoreBroken, StoreRefused
+from ramify.errors import StoreBroken, StoreRefused, StoreUnavailable
 from ramify.store.clock import SystemClock
+from ramify.store.sqlite.file_watch import check_not_overwritten, forget_overwritten
 from ramify.store.sqlite.guard import guard
 from ramify.store.sqlite.liveness import Liveness
+from ramify.store.sqlite.posix_locks import user_without_shm
+from ramify.store.sqlite.write_queue import nap
 
 #: The first with the cure for the WAL-reset race, which corrupts databases that two processes write.
 OLDEST_SQLITE = (3, 51, 3)
@@ -33,6 +37,8 @@ _LOCAL_ADVICE = (
     "put the store on a local disk of this machine, or use postgresql:// when several machines must share it"
 )
 _RESTORE = "Put the file back together with its -wal, or restore a backup"
+#: How long another process may take to open its files or to close them.
+_OPENING_SECONDS = 1.0
 #: `f_type` of file systems where locks or shared memory do not reach every process that can open the file.
 _FOREIGN = {
     0x6969: "NFS",
@@ -70,8 +76,11 @@ def check_sqlite_version(version: str) -> None:
 
 
 def check_there(path: str | os.PathLike[str]) -> None:
-    """StoreBroken when a file that was there is not any more."""
+    """StoreBroken when a file that was there is not any more, StoreUnavailable when its folder is not."""
     if not os.path.lexists(path):
+        folder = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(folder):
+            raise StoreUnavailable(f"{folder}: the folder of the store is gone or was moved away; put it back")
         raise StoreBroken(
             f"{os.path.abspath(path)} was moved or deleted while work was going on. Stop all processes that use it and "
             "put the file back together with its -wal, or restore a backup; no new store is made in its place"
@@ -98,6 +107,7 @@ def check_file(where: Path, *, wanted: int = os.R_OK | os.W_OK, fs_type: Callabl
     """The same path, once it is known to name a regular file with one name that may be opened as a database."""
     with guard.lock:
         found = _check_file(where)
+        check_not_overwritten(where)
         _check_file_system(where, fs_type if fs_type is not None else file_system_type)
         _check_permission(where, "file", wanted)
         if not guard.is_live((found.st_dev, found.st_ino)):
@@ -192,6 +202,7 @@ def _check_not_left_behind(where: Path) -> None:
             f"remove {where}-wal to begin anew"
         )
     Liveness(_live(where), SystemClock()).forget_dead()
+    forget_overwritten(where)
 
 
 def _check_not_in_use(where: Path) -> None:
@@ -279,6 +290,8 @@ def _check_first_bytes(where: Path) -> None:
     descriptor = os.open(where, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         head = os.read(descriptor, len(_MAGIC))
+        if head == _MAGIC:
+            _check_shm(where, descriptor)
     finally:
         os.close(descriptor)
     # An empty file is a fresh store, unless there are signs that it was used. With a rollback journal beside it, a
@@ -291,3 +304,19 @@ def _check_first_bytes(where: Path) -> None:
         )
     if head not in (b"", _MAGIC) and not os.path.lexists(f"{where}-journal"):
         raise StoreRefused(f"{where} is not a SQLite database; give Ramify a file of its own")
+
+
+def _check_shm(where: Path, descriptor: int) -> None:
+    """Refuse to make a new -shm while a process has the file open with one that was removed: it would not see us."""
+    end = time.monotonic() + _OPENING_SECONDS
+    while (pid := user_without_shm(descriptor, f"{where}-shm")) is not None:
+        # Whoever opens or closes the file at this moment has one lock without the other.
+        if time.monotonic() > end:
+            again = "SQLite makes the file anew from the -wal"
+            if not os.path.lexists(f"{where}-wal"):
+                again = f"without {where.name}-wal, which is gone as well, the last commits are missing"
+            raise StoreRefused(
+                f"{where}-shm was moved, replaced or deleted while the store was open in process {pid}. Stop all "
+                f"processes that use the store, then start them again: {again}"
+            )
+        nap(10)

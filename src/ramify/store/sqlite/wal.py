@@ -1,4 +1,5 @@
-"""The write-ahead log as a file: how large it may be beside its store, and how its space is given back.
+"""The write-ahead log as a file: how large it may be beside its store, how its space is given back, and how it is begun
+anew.
 
 SQLite copies the log into the database once it has a certain number of pages, and starts it again at its beginning when
 no reader needs it. The file keeps its size, so that number decides how much disk it takes for good. It follows the size
@@ -17,10 +18,11 @@ from __future__ import annotations
 import math
 import os
 import time
+from contextlib import suppress
 
 import apsw
 
-from ramify.store.sqlite import trouble
+from ramify.store.sqlite import raw_file, trouble
 from ramify.store.sqlite.connection import Connection
 
 PAGE = 4096
@@ -31,6 +33,22 @@ WAL_LIMIT = 2 * MOST_PAGES * PAGE
 #: How long an emptying of the log may hold up writers while it waits for readers, and how long until the next try.
 _EMPTYING_SECONDS = 0.05
 _EMPTYING_PAUSE = 1.0
+
+
+def renew(db: apsw.Connection) -> None:
+    """Bring all that the log holds into the database, and begin a fresh log with a header of its own."""
+    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    db.execute("BEGIN IMMEDIATE")
+    db.execute(f"PRAGMA user_version={int(db.pragma('user_version'))}")
+    db.execute("COMMIT")
+
+
+def complete(db: apsw.Connection) -> None:
+    """Bring into the database what a kill left in the log: only then every later write to the file is accounted for."""
+    address = raw_file.shared_memory(db)
+    if address is not None and raw_file.checkpoints(address).is_half_done:
+        with suppress(*trouble.BUSY):
+            db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 class Wal:
