@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,9 +125,19 @@ def serve(program: Path) -> Iterator[Callable[..., Serving]]:
         each.process.communicate()
 
 
-def began(program: Path, name: str) -> None:
-    """Wait until a task that waits for this name has begun."""
+def has_come() -> None:
+    """Wait until a worker is in."""
     store, seen = open_store("walk.db"), 0
+    try:
+        while not store.reads.processes():
+            seen = store.wait(0.1, seen)
+    finally:
+        store.close()
+
+
+def began(program: Path, name: str, file: str = "walk.db") -> None:
+    """Wait until a task that waits for this name has begun."""
+    store, seen = open_store(file), 0
     try:
         while not (program / f"{name}.began").exists():
             seen = store.wait(0.1, seen)
@@ -296,18 +307,59 @@ def test_a_worker_that_has_nothing_to_do_ends_when_its_store_is_deleted(
     program: Path, serve: Callable[..., Serving], options: list[str]
 ) -> None:
     worker = serve(*options)
-    store, seen = open_store("walk.db"), 0
-    try:
-        while not store.reads.processes():
-            seen = store.wait(0.1, seen)
-    finally:
-        store.close()
+    has_come()
     for end in ("", "-wal", "-shm"):
         (program / f"walk.db{end}").unlink()
     worker.hears(r"walk\.db or its -wal was moved, replaced or deleted")
     worker.process.communicate(timeout=LONG)
     assert worker.process.returncode == 3
     assert not (program / "walk.db").exists()
+
+
+def shm_removed(store: Path) -> None:
+    store.with_name("walk.db-shm").unlink()
+
+
+def overwritten(store: Path) -> None:
+    shutil.copyfile(store.with_name("old.db"), store)
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [(shm_removed, r"walk\.db-shm was moved, replaced or deleted"), (overwritten, r"walk\.db was overwritten")],
+)
+def test_a_worker_ends_when_a_file_of_its_store_is_not_what_it_was(
+    program: Path, serve: Callable[..., Serving], options: list[str], event: Callable[[Path], None], said: str
+) -> None:
+    open_store("walk.db").close()
+    subprocess.run([*RAMIFY, "-s", "walk.db", "backup", "old.db"], check=True, timeout=LONG, capture_output=True)
+    worker = serve(*options)
+    has_come()
+    event(program / "walk.db")
+    worker.hears(said)
+    worker.process.communicate(timeout=LONG)
+    assert worker.process.returncode == 3
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
+def test_a_worker_waits_for_a_folder_that_was_moved_away(
+    program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    data, away = program / "data", program / "away"
+    data.mkdir()
+    (program / "walk.py").write_text(PROGRAM.replace("walk.db", "data/walk.db"))
+    start("[wait_for.of('go')]")
+    worker = serve(*options)
+    began(program, "go", "data/walk.db")
+    data.rename(away)
+    (program / "go").touch()
+    worker.hears("the store does not answer .*its folder was moved away")
+    away.rename(data)
+    worker.hears("the store answers again")
+    text = "from walk import *; engine.start([grow.of(1)], name='again').wait()"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
+    assert worker.stop() == 130
 
 
 def test_a_worker_without_processes_says_that_it_has_none_to_replace(serve: Callable[..., Serving]) -> None:
