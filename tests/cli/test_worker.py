@@ -226,7 +226,7 @@ def fill() -> str:
 def test_a_worker_that_is_stopped_while_the_disk_is_full_ends_in_time_and_says_what_the_next_one_repeats(
     program: Path, options: list[str]
 ) -> None:
-    small, grace = program / "small", 3.0
+    small, grace = program / "small", 6.0
     small.mkdir()
     why_not = _why_not_mount(small)
     if why_not is not None:

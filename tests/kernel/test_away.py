@@ -449,4 +449,5 @@ def test_a_stop_without_a_store_ends_while_the_thread_of_the_loop_is_caught(quic
     kernel.stop()
     with pytest.raises(StoreUnavailable, match="Not saved when this process stopped"):
         kernel.join(LONG)
+    assert gate.inside == 1, "it waited for the task"
     gate.open()

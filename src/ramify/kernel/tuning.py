@@ -112,9 +112,9 @@ FIRST_RESEND, LONGEST_RESEND = 0.05, 2.0
 STORE_PAUSE = 1.0
 #: A reaper looks after so many beats: others look too, and a look is a write.
 REAP_EVERY = 2
-#: Seconds before the end of the grace period, half of it at most, at which a stopping kernel no longer waits for a
-#: store that does not answer: it has to say so and be gone in time.
-LAST_WORDS = 1.0
+#: Seconds before the end of the grace period, half of it at most, at which a stopping kernel gives up a store that does
+#: not answer: it has to say so and be gone in time.
+LAST_WORDS = 2.0
 #: Seconds that a kernel waits for its store when everything is saved, and only its session is left to end.
 LAST_CHANCE = 1.0
 #: The longest wait of a thread that may be the one which hears signals: it may hear one only when the wait is over.

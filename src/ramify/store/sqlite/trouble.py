@@ -70,6 +70,5 @@ def explain(error: apsw.Error, place: Path, system_errno: int = 0, waited: str =
 
 def _full(place: Path) -> StoreUnavailable:
     return StoreUnavailable(
-        f"{place}: the disk is full. Free some space; everything saved before is safe, and work continues when there "
-        "is room"
+        f"{place}: the disk is full. Free some space; what was saved is safe, and work continues when there is room"
     )
