@@ -51,10 +51,7 @@ class AdvancesAnyRound(Damaged):
         return super()._advance(run, self._tables.runs[run].round)
 
 
-@caught_by(
-    "advance: the end of a run makes those due that await it",
-    "cancel: the end of a run that was cancelled makes those due that await it",
-)
+@caught_by("advance: the end of a run makes those due that await it")
 class WakesNobody(Damaged):
     """Ends runs and leaves those that await them to their due time."""
 
