@@ -84,6 +84,8 @@ class TaskColumns:
         column = fixed_width(parents)
         named = [parent for parent in parents if parent is not None] if NOBODY in column else parents
         low, high = (min(named), max(named)) if named else (None, None)  # type: ignore[type-var]
+        # Not all of them have a parent, so they are not all children of any range.
+        low = 0 if named and len(named) < len(parents) else low
         return cls(tuple(bodies), column, keys, details, lanes, low, high)
 
 

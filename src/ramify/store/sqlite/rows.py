@@ -160,11 +160,11 @@ class SqliteSpan:
     def grow(self, db: Db, more: SqliteSpan) -> None:
         """Add the tasks of a range that follows on."""
         db.execute("UPDATE span SET last = ? WHERE first = ?", (more.last, self.first))
-        if more.low_parent is not None and more.high_parent is not None:
-            low = more.low_parent if self.low_parent is None else min(self.low_parent, more.low_parent)
-            high = more.high_parent if self.high_parent is None else max(self.high_parent, more.high_parent)
-            if (low, high) != (self.low_parent, self.high_parent):
-                db.execute("UPDATE span SET low_parent = ?, high_parent = ? WHERE first = ?", (low, high, self.first))
+        if (self.low_parent, self.high_parent) != (more.low_parent, more.high_parent):
+            # 0 where not all of them have a parent.
+            low = min(self.low_parent or 0, more.low_parent or 0)
+            high = max(self.high_parent or 0, more.high_parent or 0)
+            db.execute("UPDATE span SET low_parent = ?, high_parent = ? WHERE first = ?", (low, high, self.first))
 
 
 def span_row(row: tuple[Any, ...]) -> SqliteSpan:

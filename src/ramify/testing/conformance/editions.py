@@ -249,6 +249,30 @@ def of_tasks_that_two_makers_made_together_only_its_own_are_replaced(house: Hous
 
 
 @case("reopen")
+def tasks_without_a_parent_in_the_same_range_stay(house: House) -> None:
+    map = Map(house)
+    others = house.tasks(3, kind="copy", parents=[None, map.maker, None])
+    map.make(others)
+    assert map.reopen() == 4
+    assert [house.ended(task) for task in others.ids] == [None, Status.REPLACED, None]
+    assert house.offered() == sorted([map.maker, others.first, others.last])
+
+
+@case("reopen")
+def what_was_replaced_inside_of_an_edition_is_not_replaced_again(house: House) -> None:
+    """Inner makers share a span; one of them is made anew, and later all of them with their own maker."""
+    map = Map(house)
+    inner = map.make(items=3)
+    claim = map.take()
+    heirs = house.tasks(3, kind="copy", parents=list(inner.ids))
+    map.worker.done(claim, children=[heirs], heirs=dict(zip(inner.ids, heirs.ids, strict=True)))
+    assert map.worker.reopen(map.run, [inner.first + 1], following=True).replaced == 1
+    assert map.reopen() == 3 + 2 + 1
+    assert [house.events(task) for task in heirs.ids] == [[Status.REPLACED]] * 3
+    assert map.replaced() == 6
+
+
+@case("reopen")
 def a_swept_edition_is_replaced_when_its_run_opens_again(house: House) -> None:
     map = Map(house)
     items = map.make(items=4)

@@ -155,14 +155,18 @@ def _sharing(house: House, map: Map) -> int:
 
 @case("reopen")
 def a_join_elsewhere_keeps_the_result_of_a_replaced_member(house: House) -> None:
-    map = Map(house)
-    items = map.make(keys=[b"shared", b"own"], hold=Hold.ONCE)
-    then = _sharing(house, map)
-    map.worker.done(map.take(), values=[b"1", b"2"])
-    map.reopen()
-    (claim,) = [claim for claim in map.worker.claim(kinds=["sum"]) if then in claim.tasks]
-    assert claim.details[then].results == (b"1",)
-    assert house.store.reads.members(then).rows == [(0, items.first)]
+    for ends in ([Status.DONE], [Status.RETRYING, Status.DONE]):
+        map = Map(house)
+        items = map.make(keys=[b"shared", b"own"], hold=Hold.ONCE)
+        then = _sharing(house, map)
+        claim = map.take()
+        for status in ends:
+            map.worker.end(claim, status=status, values=[b"1", b"2"])
+        map.reopen()
+        assert list(house.store.reads.members(then).rows) == [(0, items.first)]
+        (claim,) = [claim for claim in map.worker.claim(kinds=["sum"]) if then in claim.tasks]
+        assert claim.details[then].results == (b"1",)
+        house.store.cancel(map.run)
 
 
 @case("reopen")
@@ -175,6 +179,24 @@ def a_join_elsewhere_waits_no_longer_for_a_replaced_member(house: House) -> None
     assert house.join(map.run, then).fired
     (claim,) = [claim for claim in map.worker.claim(kinds=["sum"]) if then in claim.tasks]
     assert members_and_broken(claim.details[then]) == (1, 1)
+
+
+@case("reopen")
+def a_join_elsewhere_waits_no_longer_for_members_that_a_replaced_task_was_to_be(house: House) -> None:
+    """The maker named more members of the join that waits for it, beside its heir."""
+    then = house.tasks(kind="sum", waits=True)
+    maker = house.tasks(1, join=then.first)
+    run = house.any_run(then, maker, joins=[NewJoins((then.first,), (1,), rule=Rule.ALWAYS)], endless=True)
+    worker = house.worker()
+    claim = worker.take(kinds=["walk"])
+    late = house.tasks(2, kind="copy", parents=maker.first, join=then.first, slot=None)
+    heir = house.tasks(kind="copy", parents=maker.first)
+    worker.done(claim, children=[late, heir], heirs={maker.first: heir.first})
+    assert worker.reopen(run, [maker.first], following=True).replaced == 3
+    join = house.join(run, then.first)
+    assert (join.needs, join.arrived, join.broken) == (3, 2, 2)
+    worker.done(worker.take(kinds=["walk"]))
+    assert list(worker.take(kinds=["sum"]).tasks) == [then.first]
 
 
 @case("reopen")
