@@ -88,7 +88,7 @@ def _stamp_rows(
                 break
             cut, count = take_head(row.first, row.last, row.left, room)
             rooms.take(row.run, count)
-            head = row if cut > row.last else _split(tables, row, cut)
+            head = row if cut > row.last else split(tables, row, cut)
             head.state, head.owner, head.token = SegmentState.CLAIMED, process, new_token()
             tables.tokens[head.token] = head
             taken.append(head)
@@ -96,7 +96,7 @@ def _stamp_rows(
     return taken, limit
 
 
-def _split(tables: Tables, row: MemorySegment, cut: int) -> MemorySegment:
+def split(tables: Tables, row: MemorySegment, cut: int) -> MemorySegment:
     """The tasks below `cut` as a row of their own; `row` keeps the rest, so that a tail row goes on growing."""
     below, rest = cut_mask(row.first, row.last, row.left, cut)
     head = tables.copy_segment(row, last=cut - 1, left=below)
@@ -107,7 +107,7 @@ def _split(tables: Tables, row: MemorySegment, cut: int) -> MemorySegment:
 def around(tables: Tables, row: MemorySegment, task: int) -> MemorySegment:
     """A row of maskable width that holds `task`, split off a wider one if need be."""
     while row.last - row.first + 1 > MASK_WIDTH:
-        head = _split(tables, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
+        head = split(tables, row, row.first + MASK_WIDTH * max(1, (task - row.first) // MASK_WIDTH))
         row = head if task <= head.last else row
     return row
 

@@ -9,9 +9,9 @@ from ramify.model.arrivals import Arrivals
 from ramify.model.event import Status
 from ramify.model.key import Hold, digest
 from ramify.model.reopening import Edition, merged
-from ramify.model.segment import MASK_WIDTH, SegmentState
+from ramify.model.segment import MASK_WIDTH, SegmentState, tasks_in
 from ramify.store.memory import claims, joins
-from ramify.store.memory.tables import RunRow, Tables
+from ramify.store.memory.tables import MemorySegment, RunRow, Tables
 
 
 def find(tables: Tables, run: int, makers: Collection[int]) -> Edition:
@@ -40,8 +40,21 @@ def _is_held(tables: Tables, task: int) -> bool:
     return row is not None and row.state is SegmentState.CLAIMED
 
 
+def _cut(tables: Tables, row: MemorySegment, first: int, last: int) -> None:
+    """Take the tasks of a range out of a row; what stays of a wide one stays wide."""
+    if row.last - row.first < MASK_WIDTH:
+        joins.take_out(tables, row, [task for task in tasks_in(row.first, row.last, row.left) if first <= task <= last])
+        return
+    if row.first < first:
+        claims.split(tables, row, first)
+    tables.drop_segment(claims.split(tables, row, last + 1) if row.last > last else row)
+
+
 def replace(tables: Tables, run: RunRow, edition: Edition, process: int, now: int) -> int:
     """End all of an edition as replaced; how many tasks that are."""
+    for first, last in edition.ranges:
+        for row in [row for row in tables.segments.values() if row.first <= last and row.last >= first]:
+            _cut(tables, row, first, last)
     tasks = [task for first, last in edition.ranges for task in range(first, last + 1)]
     for place, task in enumerate(tasks):
         if place % MASK_WIDTH == 0:
@@ -49,9 +62,6 @@ def replace(tables: Tables, run: RunRow, edition: Edition, process: int, now: in
             tables.new_commit(process, 0, now)
         span = tables.span_of(task)
         assert span is not None
-        row = tables.covering(task)
-        if row is not None:
-            joins.take_out(tables, claims.around(tables, row, task), [task])
         before = joins.ending(tables, task)
         if before is not None:
             tables.count(span.run, span.kind, before, process, -1)
