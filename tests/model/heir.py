@@ -2,8 +2,8 @@
 
 Checked: F the fan-in behind the task fires for nobody but the heir of its present life, L it fires in the end.
 
-Limits: one task, one heir a life, two lives; keys and runs are in `reopen`, slots and instances in `join`. That stores
-reopen nothing beside an unfinished heir is left out: it keeps work from being done twice, and the fan-in is safe as is.
+Limits: one task, one heir a life, two lives; keys and runs are in `reopen`, slots and instances in `join`. That an heir
+from before is replaced with all that the task made is in `edition`; here it goes on, and the fan-in is safe as is.
 """
 
 from __future__ import annotations
