@@ -356,6 +356,20 @@ def test_a_step_whose_run_had_nothing_to_do_is_skipped(bench: Workbench, what: s
     assert "had nothing to do" in str(run["other"].error)
 
 
+def test_a_step_whose_run_was_left_without_its_last_step_is_skipped(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(length).gate("go", bool).chain(allowed))
+    run = engine.start(engine.pipeline("p", steps(upper).run(inner).chain(double)).of("abc"), name="p")
+    bench.drain()
+    other = engine.find("p/inner")
+    assert other is not None
+    other.cancel("it can do without", task="allowed")
+    other.answer("go", True)
+    bench.finish()
+    assert other.state is RunState.DONE
+    assert (run.state, run["inner"].state, run["double"].state) == (RunState.DONE, "skipped", "skipped")
+
+
 def test_a_task_that_goes_on_with_a_continuation_gives_what_that_gives(bench: Workbench) -> None:
     engine = bench.engine
     run = engine.start(engine.pipeline("outer", steps(upper).run(forked)).of("abc"), name="o")
