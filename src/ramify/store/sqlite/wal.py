@@ -30,6 +30,8 @@ PAGE = 4096
 FEWEST_PAGES, MOST_PAGES = 1024, 8192
 #: Beyond this size the log is emptied by force, however large the store is. It normally stays at half of it.
 WAL_LIMIT = 2 * MOST_PAGES * PAGE
+#: How often the store and its disk are looked at, in seconds, and after how much growth of the log at the latest.
+LOOK_EVERY, LOOK_BYTES = 0.02, 256 * 1024
 #: How long an emptying of the log may hold up writers while it waits for readers, and how long until the next try.
 _EMPTYING_SECONDS = 0.05
 _EMPTYING_PAUSE = 1.0
@@ -57,17 +59,23 @@ class Wal:
     def __init__(self, store: str, limit: int, writer: Connection) -> None:
         self.path = f"{store}-wal"
         self._store, self._limit, self._writer = store, limit, writer
-        self._next_emptying = 0.0
+        self._next_look = self._next_emptying = 0.0
+        self._looked_at, self._most = 0, 0.0
         #: Whether the disk was full, and the log has not been emptied since.
         self.is_cramped = False
 
     def bound(self, db: apsw.Connection) -> None:
         """Keep the log in proportion to the store. Called after a commit, which stands whatever this raises."""
+        now, size = time.monotonic(), _size_at(self.path)
+        if now < self._next_look and size < self._looked_at + LOOK_BYTES and size <= self._most:
+            return
+        self._next_look, self._looked_at = now + LOOK_EVERY, size
         pages = min(max(_size_at(self._store) // PAGE, FEWEST_PAGES), MOST_PAGES)
         db.wal_autocheckpoint(pages)
-        if time.monotonic() < self._next_emptying:
+        if now < self._next_emptying:
             return
-        if _size_at(self.path) > min(self._limit, 2 * pages * PAGE, _free_at(self._store)):
+        self._most = min(self._limit, 2 * pages * PAGE, _free_at(self._store))
+        if size > self._most:
             self._empty(db)
 
     def make_room(self, db: apsw.Connection) -> None:
@@ -85,7 +93,7 @@ class Wal:
         patience, handler.seconds = handler.seconds, _EMPTYING_SECONDS
         try:
             db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-            self.is_cramped = False
+            self.is_cramped, self._looked_at = False, 0
         except apsw.Error:
             self._next_emptying = time.monotonic() + _EMPTYING_PAUSE
             raise
