@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from ramify import ConfigError, Engine, Run, RunState, Spawns, Stream, Task, Tasks, current, steps
+from ramify.engine.reading import Members, Reading
 from ramify.inspect.history import UnknownTask
+from ramify.model.key import key_bytes
+from ramify.model.process import NewProcess, Stamp, new_process_id
+from ramify.store.memory import MemoryStore, MemoryTables
 from ramify.testing import oracle
+from ramify.testing.conformance import House
+from ramify.testing.conformance.editions import Map
 from tests.kernel.shop import wait_until
 
 tasks = Tasks()
@@ -63,6 +69,11 @@ def loud(name: str) -> str:
 @tasks.task
 def received(order: str) -> list[str]:
     return list(NAMES)
+
+
+@tasks.task
+def letters(name: str) -> list[str]:
+    return list(name)
 
 
 @tasks.task
@@ -166,6 +177,21 @@ def test_a_run_launched_by_a_branch_is_launched_anew_with_what_is_there_now(engi
     assert (launched._stored.generation, list(launched.results())) == (2, ["C"])
 
 
+@pytest.mark.parametrize("is_nested", [False, True], ids=["branch", "branch of a branch"])
+def test_what_takes_the_place_of_a_task_launches_its_run_anew_also_with_the_same_input(
+    engine: Engine, is_nested: bool
+) -> None:
+    branch = steps(picked).run(engine.pipeline("inner", steps(loud)), id="sub")
+    nested = steps(letters).expand(branch).collapse(joined) if is_nested else branch
+    root = engine.pipeline("p", steps(received).expand(nested).collapse(joined)).of("o")
+    run = engine.run(root, name="p")
+    run.retry("received")
+    run = engine.run(root, name="p")
+    launched = engine._inside.store.reads.runs(prefix="p/").rows
+    assert [each.generation for each in launched] == [1, 1, 2, 2]
+    assert run["joined"].result == "A B"
+
+
 def test_unfinished_runs_that_old_branches_launched_are_cancelled(engine: Engine) -> None:
     inner = engine.pipeline("inner", steps(loud).gate("ok", str))
     root = engine.pipeline("p", steps(received).expand(steps(picked).run(inner, id="sub")).collapse(joined)).of("o")
@@ -183,6 +209,41 @@ def test_unfinished_runs_that_old_branches_launched_are_cancelled(engine: Engine
         new = found(engine, others[0])
         wait_until(lambda: bool(new.counts.done))
         assert found(engine, others[1]).id == old[1].id
+
+
+def test_what_old_branches_launched_is_cancelled_by_the_new_ones_if_nobody_did(engine: Engine) -> None:
+    """Whoever tried the step again died before it could cancel the runs."""
+    inner = engine.pipeline("inner", steps(loud).gate("ok", str))
+    root = engine.pipeline("p", steps(received).expand(steps(picked).run(inner, id="sub")).collapse(joined)).of("o")
+    run = engine.start(root, name="p")
+    with engine.working():
+        wait_until(lambda: engine.find("p/picked[0].sub") is not None)
+    old, store, process = found(engine, "p/picked[0].sub"), engine._inside.store, new_process_id()
+    store.enter(NewProcess(process))
+    (step,) = store.reads.find_tasks(run.id, "received", key_bytes("received"))
+    assert store.reopen(Stamp(process, 1), run.id, [step], following=True).replaced
+    store.leave(process)
+    assert not old.state.is_end
+    with engine.working():
+        wait_until(lambda: found(engine, "p/picked[0].sub").id != old.id)
+        wait_until(lambda: old.state is RunState.CANCELLED)
+    assert "made anew" in (old.reason or "")
+
+
+def test_a_member_that_was_replaced_counts_where_it_arrived_as_it_ended() -> None:
+    place = MemoryTables()
+    house = House(open=lambda clock: MemoryStore(place, clock), kill=lambda store: None)
+    map = Map(house)
+    map.make()
+    claim = map.take()
+    map.worker.done(claim, claim.tasks[:1], values=[b"1"])
+    map.worker.release(claim)
+    map.reopen()
+    members = Members(Reading(house.store.reads, {}), map.heir, int)
+    assert list(members.pages()) == [[1]]
+    assert [(error.task, error.failure.text) for error in members.failures()] == [
+        (claim.tasks[1], "what made it makes others in its stead")
+    ]
 
 
 def found(engine: Engine, name: str) -> Run[Any]:

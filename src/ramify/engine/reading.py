@@ -221,8 +221,9 @@ class Members:
         found: dict[int, tuple[Status | None, bytes | None]] = {}
         for stretch in stretches(tasks):
             for event in self._reads.events(stretch[0], stretch[-1]):
+                before, _ = found.get(event.task, (None, None))
                 # One that was replaced since counts here as it ended.
-                if event.status is not Status.REPLACED:
+                if event.status is not Status.REPLACED or before is None or not before.is_end:
                     found[event.task] = (event.status, event.value)
         return found
 
