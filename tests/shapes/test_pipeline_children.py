@@ -189,6 +189,38 @@ def test_a_revival_takes_a_run_that_somebody_else_has_mended(bench: Workbench) -
     assert attempts_of_double == [3, 3, 6]
 
 
+def test_a_revival_in_the_same_moment_in_which_the_run_of_a_step_failed_tries_it_again(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double))
+    run = engine.start(engine.pipeline("p", steps(length).run(inner).chain(double)).of("abc"), name="p")
+    broken.add("double")
+    bench.finish()
+    other = engine.find("p/inner")
+    assert other is not None
+    other.retry(reason="not mended")
+    bench.drain(raising=False)
+    assert (other.state, other._stored.ended) == (RunState.HALTED, bench.clock.now())
+    broken.clear()
+    run.retry(reason="mended")
+    bench.finish()
+    assert (run.state, run["double"].result, attempts_of_double) == (RunState.DONE, 12, [3, 3, 3, 6])
+
+
+def test_a_run_to_the_end_goes_on_when_a_look_revives_the_run_of_a_step(bench: Workbench) -> None:
+    engine = bench.engine
+    inner = engine.pipeline("inner", steps(double).chain(note))
+    run = engine.start(engine.pipeline("p", steps(length).run(inner).chain(double)).of("abc"), name="p")
+    broken.add("double")
+    bench.finish()
+    other = engine.find("p/inner")
+    assert other is not None
+    other.retry("note", reason="in vain, because what it waits for failed")
+    run.retry(reason="mended")
+    broken.clear()
+    bench.finish([run.id])
+    assert (run.state, other.state) == (RunState.DONE, RunState.DONE)
+
+
 def test_a_revival_runs_anew_what_was_cancelled(bench: Workbench) -> None:
     engine = bench.engine
     inner = engine.pipeline("inner", steps(double).gate("go", bool).chain(allowed))
@@ -375,40 +407,6 @@ def test_a_task_that_goes_on_with_a_continuation_gives_what_that_gives(bench: Wo
     run = engine.start(engine.pipeline("outer", steps(upper).run(forked)).of("abc"), name="o")
     bench.finish()
     assert run["forked"].result == 3
-
-
-def test_a_step_goes_on_the_moment_its_run_ends_in_its_first_life_and_in_every_other(bench: Workbench) -> None:
-    engine = bench.engine
-    inner = engine.pipeline("inner", steps(double))
-    run = engine.start(engine.pipeline("outer", steps(length).run(inner, id="sub").chain(double)).of("abc"), name="o")
-    for life in range(1, 9):
-        bench.drain()
-        assert (run.state, bench.now) == (RunState.DONE, NOON), "no time was needed, and none has passed"
-        assert run.counts.deferrals == life, "one look in vain for each life, and then it was woken"
-        run.retry("sub")
-
-
-def test_a_step_goes_on_the_moment_its_run_is_cancelled(bench: Workbench) -> None:
-    engine = bench.engine
-    inner = engine.pipeline("inner", steps(length).gate("ok", bool).chain(allowed))
-    run = engine.start(engine.pipeline("outer", steps(upper).run(inner, id="sub")).of("abc"), name="o")
-    bench.drain()
-    found = engine.find("o/sub")
-    assert found is not None
-    found.cancel()
-    with pytest.raises(Fatal, match="o/sub, which is waited for, ended as cancelled"):
-        bench.drain()
-    assert (run["sub"].state, bench.now) == ("failed", NOON)
-
-
-def test_a_step_also_looks_by_itself_ever_more_seldom(bench: Workbench) -> None:
-    engine = bench.engine
-    inner = engine.pipeline("inner", steps(length).gate("ok", bool).chain(allowed))
-    run = engine.start(engine.pipeline("outer", steps(upper).run(inner)).of("abc"), name="o")
-    for looks in range(5):
-        bench.drain()
-        assert run.counts.deferrals == looks + 1
-        bench.advance(look_again_after(looks))
 
 
 def test_looks_at_another_run_become_ever_more_seldom_and_stay_once_a_minute() -> None:

@@ -181,8 +181,9 @@ class Workbench:
             )
 
     def _finish(self, runs: frozenset[int] | None, is_enough: Callable[[], bool], launched: LaunchedRuns) -> None:
+        reads = self.engine._inside.store.reads
         seen: dict[int, int] = {}
-        before: dict[int, int] = {}
+        before: tuple[object, ...] = ()
         while True:
             self._drain(runs, raising=False, launched=launched)
             due = None if is_enough() else min(self._due(runs).values(), default=None)
@@ -190,8 +191,10 @@ class Workbench:
                 break
             within = None if runs is None else runs | launched.runs
             looks, others = self._due(within, looks=True), self._due(within, looks=False)
-            if looks.keys() != seen.keys() or others != before:
-                seen, before = looks, others
+            # A look may revive the run that it waits for, and that one may end at once.
+            ends = {run.id: (run.state, run.ended) for run in map(reads.run, launched.runs)}
+            if looks.keys() != seen.keys() or (others, ends) != before:
+                seen, before = looks, (others, ends)
             elif seen and all(looks[task] > seen[task] for task in seen):
                 # Each step that waits for a run has looked since anything happened, so looking again changes nothing.
                 if not others:
