@@ -624,27 +624,41 @@ from ramify.errors import StoreUnavailable
 def fill_up():
     raise StoreUnavailable("planted: the disk is full")
 
-arm("before-leave", fill_up)
+arm("before-commit", fill_up)
 """
 
 
-def test_a_stop_that_could_not_save_is_an_error_and_not_done(watch: Callable[..., Watched], capfd: Any) -> None:
-    watched = watch(UNSAVED, size=2)
-    wait_until(at_work(watched, 2), "two children at work")
+def begin_what_is_not_saved(watched: Watched, bench: Callable[[Watched], Bench], tmp_path: Path) -> None:
+    bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+
+
+def test_a_stop_that_could_not_save_is_an_error_and_not_done(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path, capfd: Any
+) -> None:
+    watched = watch(UNSAVED, grace=LONG)
+    begin_what_is_not_saved(watched, bench, tmp_path)
     watched.crew.stop()
+    (tmp_path / "go").touch()
     assert watched.ends_within(LONG)
     assert isinstance(watched.trouble, StoreUnavailable)
-    assert str(watched.trouble) == "a worker process could not save what it did: planted: the disk is full"
+    assert str(watched.trouble).startswith("a worker process could not save what it did: planted: the disk is full.")
+    assert "1 finished and 0 unfinished attempts" in str(watched.trouble)
     assert [signal for signal in watched.stops if signal.phase == "done"] == []
     assert "Traceback" not in capfd.readouterr().err
 
 
 def test_a_child_that_leaves_others_behind_and_could_not_save_says_so_and_they_go_on(
-    watch: Callable[..., Watched],
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
 ) -> None:
-    watched = watch(UNSAVED, size=2)
-    wait_until(at_work(watched, 2), "two children at work")
+    # The first one does not know the task, so that the other one runs it.
+    watched = watch(UNSAVED.replace("def work", "def rest"), grace=LONG)
+    wait_until(at_work(watched, 1), "a child at work")
+    (watched.folder / "staff.py").write_text(UNSAVED)
+    watched.crew.add()
+    begin_what_is_not_saved(watched, bench, tmp_path)
     watched.crew.remove()
+    (tmp_path / "go").touch()
     wait_until(at_work(watched, 1), "the end of one")
     wait_until(lambda: any("could not save what it did: planted" in text for text in watched.said), "word of it")
     assert not watched.ends_within(0.1)

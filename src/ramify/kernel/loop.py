@@ -181,8 +181,8 @@ class Loop:
         now = self._sender.now()
         parts = [part_of(each, self._sender.reserve, now, self._settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
-        reach("before-commit")
         self._sending = step.outcomes
+        reach("before-commit")
         answer = self._sender.send(lambda stamp: self._store.commit(stamp, parts, step.want))
         self._sending = 0
         reach("after-commit")
