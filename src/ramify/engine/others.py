@@ -76,12 +76,12 @@ class Others:
         made = self._made_after(origin.parent)
         if made:
             self._cancel_older(name, origin.place, made)
-        # At the first look of a life, a run that ended at the moment of its beginning had ended before it.
-        began += bool(events) and events[-1].status is Status.REOPENED
 
         def is_over(run: StoredRun) -> bool:
             # What ended in its present life is told to whoever waits for it, and not tried again.
-            is_past = run.ended is not None and run.state is not RunState.DONE and run.ended < began
+            if run.ended is None or run.state is RunState.DONE or run.ended > began:
+                return False
+            is_past = run.ended < began or not _failed_after(store.reads, run.id, reopened)
             return is_past and not self._revived(run, events[-1].task)
 
         run = begin_once(
@@ -197,6 +197,18 @@ def _reopenings(events: Iterable[Event]) -> tuple[int, int]:
         elif event.status.is_end:
             before = event.status
     return succeeded, reopened
+
+
+def _failed_after(reads: Reads, run: int, seq: int) -> bool:
+    """Whether a task of a run failed after a commit. Times cannot tell when the clock stands still, as in tests."""
+    for status in (Status.FAILED, Status.QUARANTINED):
+        after, more = 0, True
+        while more:
+            page = reads.results(run, status=status, after=after)
+            if any((each.seq or 0) > seq for each in reads.standings([row.task for row in page.rows]).values()):
+                return True
+            after, more = page.after, page.more
+    return False
 
 
 def _found(reads: Reads, run: int | str) -> StoredRun | None:
