@@ -1,7 +1,8 @@
 """DAGs that are drawn at random, and what must come of them, by an executor of a few lines that knows no store.
 
 A drawing is a list of nodes, each behind those it waits for. It is plain values, so that another process can be given
-it. `build` makes a DAG of it, `carried_out` says how each node must end and with which result.
+it. `build` makes a DAG of it, `carried_out` says how each node must end and with which result. What fails in a drawing
+fails until somebody mends it: `broken` says whether anything still does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ramify import Dag, Fatal, Skip, Stream, Tasks, current
+from ramify import Dag, Fatal, Skip, Spawns, Stream, Tasks, current
 from ramify.shapes.dag.node import Node, When
 
 WHENS: tuple[When, ...] = ("done", "none-failed", "any-done", "failed", "always")
@@ -72,12 +73,18 @@ def begun(name: str) -> None:
     """Say that a node was begun; programs that are watched say it to somebody."""
 
 
+def unmended() -> bool:
+    """Whether what fails in drawings does fail; programs in which it is mended at some time say so."""
+    return True
+
+
 heard: list[Callable[[str], None]] = [begun]
+broken: list[Callable[[], bool]] = [unmended]
 
 
 def _act(act: str) -> None:
     heard[0](current().key or "")
-    if act == "failed":
+    if act == "failed" and broken[0]():
         raise Fatal("told to")
     if act == "skipped":
         raise Skip("told to")
@@ -117,11 +124,26 @@ def a_list(number: int, act: str, values: list[Any]) -> list[int]:
 
 
 @tasks.task(retries=0, max_crashes=None)
-def piece(item: int, values: list[Any]) -> int:
-    """What a map does."""
-    if is_bad(item):
+def piece(item: int, values: list[Any], map: int) -> Spawns[int]:
+    """What a map does: it says so in the context, and some items have a child whose key is its own for ever."""
+    heard[0](f"{map}:{item}")
+    if is_bad(item) and broken[0]():
         raise Fatal(f"{item} is bad")
+    current().context.set(f"{map}:{item}", mixed(item, values))
+    if has_child(item):
+        yield child.of(f"{map}:{item}").once(f"{map}:{item}")
     return mixed(item, values)
+
+
+def has_child(item: int) -> bool:
+    """Whether an item of a map makes a task."""
+    return item % 3 == 0
+
+
+@tasks.task(retries=0, max_crashes=None)
+def child(of: str) -> str:
+    """What an item of a map has made."""
+    return of
 
 
 @tasks.task(retries=0, max_crashes=None, name="sum")
@@ -131,7 +153,7 @@ def a_sum(number: int, act: str, parts: Stream[int], values: list[Any]) -> int:
     return mixed(number, [list(parts), *values])
 
 
-def build(dag: Dag, drawing: Drawing) -> None:
+def build(dag: Dag, drawing: Drawing) -> list[Node[Any]]:
     """Add the nodes of a drawing."""
     nodes: list[Node[Any]] = []
     for number, each in enumerate(drawing):
@@ -139,20 +161,21 @@ def build(dag: Dag, drawing: Drawing) -> None:
         id = f"n{number}"
         if each.sort == "map":
             assert each.over is not None
-            nodes.append(dag.map(piece.of(nodes[each.over].each, values), id=id, on_failed=each.on_failed))
+            nodes.append(dag.map(piece.of(nodes[each.over].each, values, number), id=id, on_failed=each.on_failed))
         elif each.sort == "sum":
             assert each.over is not None
             nodes.append(dag.add(a_sum.of(number, each.act, nodes[each.over].out, values), id=id, when=each.when))
         else:
             task = step if each.sort == "step" else a_list
             nodes.append(dag.add(task.of(number, each.act, values), id=id, when=each.when))
+    return nodes
 
 
 # what must come of them
 
 
-def carried_out(drawing: Drawing) -> tuple[list[str], list[Any], bool]:
-    """How each node must end, its result, and whether any task failed."""
+def carried_out(drawing: Drawing, *, mended: bool = False) -> tuple[list[str], list[Any], bool]:
+    """How each node must end, its result, and whether any task failed; `mended` when nothing fails."""
     ends: list[str] = []
     results: list[Any] = []
     has_failed = False
@@ -166,12 +189,13 @@ def carried_out(drawing: Drawing) -> tuple[list[str], list[Any], bool]:
             "always": True,
         }[each.when]
         values = [results[at] for at in each.needs]
-        end: str = each.act if runs else "skipped"
+        act = "done" if mended and each.act == "failed" else each.act
+        end: str = act if runs else "skipped"
         result: Any = None
         if end == "done" and each.sort == "map":
             items = results[each.over or 0]
-            bad = [is_bad(item) for item in items]
-            result = [mixed(item, values) for item in items if not is_bad(item)]
+            bad = [is_bad(item) and not mended for item in items]
+            result = [mixed(item, values) for item, is_left_out in zip(items, bad, strict=True) if not is_left_out]
             if any(bad) and each.on_failed == "fail":
                 # Its items were made and one failed, so what would gather them is skipped.
                 end, result, has_failed = "skipped", None, True

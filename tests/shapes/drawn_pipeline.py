@@ -1,7 +1,8 @@
 """Pipelines that are drawn at random, and what must come of them, by an interpreter of a few lines that knows no store.
 
 A drawing is a list of verbs, plain values, so that another process can be given it. `build` makes steps of it,
-`carried_out` says how each step must end, by its key, and with which result.
+`carried_out` says how each step must end, by its key, and with which result. What fails in a drawing fails until
+somebody mends it: `broken` says whether anything still does. Gates are answered with `ANSWER`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
@@ -22,14 +24,20 @@ from ramify.store.contract import Store
 from ramify.testing import oracle
 from ramify.testing.paging import every
 
-Sort = Literal["step", "divide", "expand", "divert"]
+Sort = Literal["step", "divide", "expand", "divert", "gate", "sleep", "run", "ask"]
 SORTS: tuple[Sort, ...] = ("step", "step", "divide", "expand", "expand", "divert")
+#: With what waits for people and for a time; and also for runs of their own, one of which asks people as well.
+ASKING: tuple[Sort, ...] = (*SORTS, "gate", "sleep")
+WAITING: tuple[Sort, ...] = (*ASKING, "expand", "run", "run", "ask")
+ANSWER = 5
+SOON = timedelta(milliseconds=10)
 tasks = Tasks()
 
 
 class Verb(msgspec.Struct, frozen=True):
-    """What follows: a step, or a fan-out with its `branches` (of an expand one; of a divert the ways, the last of them
-    for anything else), which is brought together by a step unless it stays `open`, as only the last of all may.
+    """What follows: a step, a wait that a step takes up, or a fan-out with its `branches` (of an expand one; of a
+    divert the ways, the last of them for anything else), which is brought together by a step unless it stays `open`, as
+    only the last of all may.
     """
 
     sort: Sort
@@ -42,13 +50,15 @@ class Verb(msgspec.Struct, frozen=True):
 Drawing = list[Verb]
 
 
-def draw(chance: random.Random, depth: int = 3, most: int = 4, *, inside: bool = False) -> Drawing:
+def draw(
+    chance: random.Random, depth: int = 3, most: int = 4, *, sorts: Sequence[Sort] = SORTS, inside: bool = False
+) -> Drawing:
     """A drawing with fan-outs inside of each other, up to so deep."""
     drawn = [Verb("step", _bad(chance))]
     for _ in range(chance.randint(0, most)):
-        sort = chance.choice(SORTS) if depth else "step"
+        sort = chance.choice(sorts) if depth else "step"
         several = {"divide": chance.randint(1, 3), "expand": 1, "divert": chance.randint(2, 3)}.get(sort, 0)
-        branches = [draw(chance, depth - 1, 2, inside=True) for _ in range(several)]
+        branches = [draw(chance, depth - 1, 2, sorts=sorts, inside=True) for _ in range(several)]
         drawn.append(Verb(sort, _bad(chance), branches))
     if not inside and drawn[-1].branches and chance.random() < 0.3:
         drawn[-1] = msgspec.structs.replace(drawn[-1], open=True)
@@ -67,7 +77,13 @@ def begun(name: str) -> None:
     """Say that a step was begun; programs that are watched say it to somebody."""
 
 
+def unmended() -> bool:
+    """Whether what fails in drawings does fail; programs in which it is mended at some time say so."""
+    return True
+
+
 heard: list[Callable[[str], None]] = [begun]
+broken: list[Callable[[], bool]] = [unmended]
 
 
 def mixed(value: Any) -> int:
@@ -90,9 +106,11 @@ def _done(value: Any) -> int:
     me = current()
     heard[0](me.key or "")
     try:
-        return result(value, int(me.headers.get("bad", "0")))
+        found = result(value, int(me.headers.get("bad", "0")) if broken[0]() else 0)
     except ValueError as error:
         raise Fatal(str(error)) from None
+    me.context.set(me.key or "", found)
+    return found
 
 
 @tasks.task(retries=0, max_crashes=None)
@@ -126,9 +144,43 @@ def collapsed(values: Stream[Any]) -> int:
     return _done(list(values))
 
 
+@tasks.task(retries=0, max_crashes=None)
+def told(value: int, answer: int) -> int:
+    """What comes of an answer."""
+    return _done([value, answer])
+
+
+@tasks.task(retries=0, max_crashes=None)
+def several(value: int) -> list[int]:
+    """What is expanded in a run of its own: one to three."""
+    return pieces(_done(value))
+
+
 def elements(number: int) -> list[int]:
     """What a list has."""
     return [number + at for at in range(number % 4)]
+
+
+def pieces(number: int) -> list[int]:
+    """What a list has that is never empty."""
+    return [number + at for at in range(1 + number % 3)]
+
+
+#: What runs of their own do.
+run_alone = tasks.pipeline(
+    "run_alone",
+    steps(step, id="a", headers={"bad": "3"}).chain(several, id="b").expand(step, id="c").collapse(collapsed, id="d"),
+)
+ask_alone = tasks.pipeline("ask_alone", steps(step, id="a").gate("g", int).chain(told, id="b", headers={"bad": "5"}))
+
+
+def carried_out_alone(sort: Sort, value: int) -> dict[str, Any]:
+    """What the steps of a run of its own come to; the last of them is what it comes to itself."""
+    first = mixed(value)
+    if sort == "ask":
+        return {"a": first, "g": ANSWER, "b": mixed([first, ANSWER])}
+    found = {f"c[{at}].": mixed(each) for at, each in enumerate(pieces(mixed(first)))}
+    return {"a": first, "b": mixed(first), **found, "d": mixed([*found.values()])}
 
 
 # how they are written
@@ -152,6 +204,13 @@ def _built(drawing: Drawing, place: str) -> Any:
         before = f"{place}{at}"
         branches = [_built(branch, f"{before}{letter}") for letter, branch in zip("abc", verb.branches, strict=False)]
         match verb.sort:
+            case "gate":
+                made = made.gate(f"{before}?", int).chain(told, **said).chain(task, id=f"{before}+")
+            case "sleep":
+                made = made.sleep(SOON).chain(step, **said).chain(task, id=f"{before}+")
+            case "run" | "ask":
+                other = run_alone if verb.sort == "run" else ask_alone
+                made = made.run(other, id=f"{before}!").chain(step, **said).chain(task, id=f"{before}+")
             case "divide":
                 made = made.divide(branches)
                 made = made if verb.open else made.combine(combined, **said).chain(task, id=f"{before}+")
@@ -179,15 +238,19 @@ class Ended(Exception):
 
 
 class Expected(msgspec.Struct):
-    """How steps must end that are begun, by their keys, and the results of those that are done."""
+    """How steps must end that are begun, by their keys, and the results of those that are done; of steps that start a
+    run, what that comes to, step by step. `mended` when nothing fails.
+    """
 
     results: dict[str, int] = {}
     failed: set[str] = set()
+    launched: dict[str, dict[str, Any]] = {}
+    mended: bool = False
 
     def act(self, key: str, value: Any, bad: int = 0) -> int:
         """Let a step end."""
         try:
-            self.results[key] = result(value, bad)
+            self.results[key] = result(value, 0 if self.mended else bad)
         except ValueError:
             self.failed.add(key)
             raise Ended(failed=True) from None
@@ -202,6 +265,13 @@ class Expected(msgspec.Struct):
                 continue
             found: Any
             match verb.sort:
+                case "gate":
+                    found = [value, ANSWER]
+                case "sleep":
+                    found = value
+                case "run" | "ask":
+                    self.launched[f"{prefix}{id}!"] = alone = carried_out_alone(verb.sort, value)
+                    found = [*alone.values()][-1]
                 case "divide":
                     found = self._each([(each, value, prefix, f"{id}{letter}")
                                         for letter, each in zip("abc", verb.branches, strict=False)])  # fmt: skip
@@ -242,9 +312,9 @@ class Expected(msgspec.Struct):
         return found
 
 
-def carried_out(drawing: Drawing, value: int) -> Expected:
+def carried_out(drawing: Drawing, value: int, *, mended: bool = False) -> Expected:
     """What must come of a drawing that begins with this value."""
-    expected = Expected()
+    expected = Expected(mended=mended)
     with suppress(Ended):
         expected.carry_out(drawing, value, "", "")
     # The task of a single step for each element has the key of the element.
@@ -280,14 +350,15 @@ def _differences(store: Store, run: int, expected: Expected) -> Iterator[str]:
         if events[-1].status is not how:
             yield f"{key} ended as {events[-1].status.name}, not {how.name}"
         elif how is Status.DONE and (got := msgspec.json.decode(events[-1].value or b"")) != (
-            due := _stored(row.kind, expected.results[key])
+            due := stored(row.kind, expected.results[key])
         ):
             yield f"{key} gave {got}, not {due}"
     if lost := sorted({*expected.results, *expected.failed} - seen):
         yield f"{lost} are lost"
 
 
-def _stored(kind: str, number: int) -> Any:
+def stored(kind: str, number: int) -> Any:
+    """What a step gives whose number is this."""
     match kind:
         case "parts":
             return elements(number)

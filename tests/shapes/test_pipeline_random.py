@@ -1,20 +1,19 @@
-"""Random pipelines against an interpreter of a few lines: each step ends once, as it must, and with what it must."""
+"""Random pipelines against an interpreter of a few lines: each step ends once, as it must, and with what it must.
+
+And whatever people decide about them at random moments, in the end nothing tells them from runs nobody disturbed.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ramify import Engine, Run
-from ramify.model.event import Status
-from ramify.model.key import key_text
-from ramify.model.task import is_own
-from ramify.testing.paging import every
+from ramify import Engine
 from tests.shapes.drawn_pipeline import (
     Drawing,
     build,
@@ -23,6 +22,8 @@ from tests.shapes.drawn_pipeline import (
     draw,
     tasks,
 )
+from tests.shapes.plot import quick_pipeline_plot
+from tests.shapes.story import tell, tell_among_threads
 
 drawings = st.randoms(use_true_random=False).map(draw)
 
@@ -47,42 +48,34 @@ def test_a_random_pipeline_ends_as_the_interpreter_says_in_a_file(tmp_path: Path
     engine.close()
 
 
-def keys_of(run: Run[Any]) -> list[str]:
-    reads = run._inside.store.reads
-    rows = [row for row in every(lambda after: reads.tasks(run.id, after=after)) if not is_own(row.kind)]
-    return [key for row in rows if reads.history(row.id).ended is not Status.REPLACED and (key := key_text(row.key))]
-
-
-def retry_some(engine: Engine, chance: random.Random, times: int) -> None:
-    drawing, value = draw(chance), chance.randrange(100)
-    pipeline = engine.pipeline("drawn", build(drawing)).of(value)
-    done = engine.run(pipeline, name="r", again=True)
-    for _ in range(times):
-        key = chance.choice(keys_of(done))
-        done.retry(key)
-        done = engine.run(pipeline, name="r")
-        assert complaints(done._inside.store, done.id, drawing, value) == [], key
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_whatever_people_decide_leaves_what_the_interpreter_says(
+    store: str, tmp_path: Path, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    told = [tell("pipeline", store, seed.getrandbits(32), tmp_path) for _ in range(11)]
+    record_property("stories", len(told))
+    record_property("decisions", sum(people.decided for people in told))
 
 
 @pytest.mark.parametrize("store", ["memory", "sqlite"])
-def test_a_step_that_is_tried_again_leaves_what_the_interpreter_says(
+def test_whatever_people_decide_while_threads_work_leaves_what_the_interpreter_says(
     store: str, tmp_path: Path, seed: random.Random
 ) -> None:
-    engine = Engine("memory:" if store == "memory" else tmp_path / "x.db", include=[tasks])
-    for _ in range(12):
-        retry_some(engine, seed, 3)
-    engine.close()
+    for _ in range(2):
+        tell_among_threads("pipeline", quick_pipeline_plot, store, seed.getrandbits(32), tmp_path)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("batch", range(10))
-def test_steps_that_are_tried_again_and_again_leave_what_the_interpreter_says(
-    batch: int, tmp_path: Path, seed: random.Random
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+def test_whatever_people_decide_many_times_leaves_what_the_interpreter_says(
+    store: str, batch: int, tmp_path: Path, seed: random.Random, record_property: Callable[[str, object], None]
 ) -> None:
-    engine = Engine(tmp_path / "x.db", include=[tasks])
-    for _ in range(30):
-        retry_some(engine, seed, 5)
-    engine.close()
+    told = [tell("pipeline", store, seed.getrandbits(32), tmp_path) for _ in range(50)]
+    record_property("stories", len(told))
+    record_property("decisions", sum(people.decided for people in told))
+    for _ in range(5):
+        tell_among_threads("pipeline", quick_pipeline_plot, store, seed.getrandbits(32), tmp_path)
 
 
 @pytest.mark.full
