@@ -25,7 +25,7 @@ from types import ModuleType
 from typing import Any
 
 from ramify import Engine, RamifyError, Route, Run, RunState
-from ramify.inspect.gates import open_gates
+from ramify.inspect.gates import every_gate
 from ramify.inspect.history import UnknownTask
 from ramify.model.event import Status
 from ramify.model.gate import GATE
@@ -106,7 +106,7 @@ class People:
 
     def _answer(self, run: Run[Any], task: Any) -> object:
         """Answer a gate that is open, now and then another one, or what is none."""
-        gates = [each.gate for each in open_gates(self.cast.store.reads, run.id)]
+        gates = [each.gate for each in every_gate(self.cast.store.reads, run.id)]
         if not gates or self.chance.random() < 0.3:
             gates = [key_text(row.key) or "" for row in self.cast.rows(run.id) if row.kind == GATE] or [task]
         gate = self.chance.choice(gates)
@@ -253,7 +253,7 @@ class Ending:
                 run.resume()
                 found = True
             if not run.ended:
-                for gate in list(open_gates(self._cast.store.reads, run.id)):
+                for gate in list(every_gate(self._cast.store.reads, run.id)):
                     run.answer(gate.gate, ANSWER)
                     found = True
         return found
@@ -337,7 +337,7 @@ class LiveStory:
     def _is_over(self) -> bool:
         runs = self.cast.runs()
         reads = self.cast.store.reads
-        asks = any(each.state is RunState.PAUSED or any(open_gates(reads, each.id)) for each in runs if not each.ended)
+        asks = any(each.state is RunState.PAUSED or any(every_gate(reads, each.id)) for each in runs if not each.ended)
         return asks or all(each.ended for each in runs)
 
 
