@@ -30,6 +30,7 @@ from tests.crash.witness import Said, Witness
 
 ANY = Want(frozenset({"work"}), 1)
 LOG_SYNCED = re.compile(r"f(data)?sync\(\d+<[^>]*-wal>")
+STORE_SYNCED = re.compile(rf"f(data)?sync\(\d+<[^>]*{STORE}>")
 
 
 def every_verb(store: SqliteStore) -> Iterator[tuple[str, Callable[[], object]]]:
@@ -119,14 +120,19 @@ def test_the_system_calls_of_a_real_process_keep_the_promise(
     assert client.ends_within(LIMIT)
     lines = Witness(tmp_path / WITNESS).lines()
     assert sum(line.said is Said.APPEND_ACK for line in lines) == APPENDED
-    synced = unsynced = 0
-    since_begin = False
+    synced = unsynced = copied = 0
+    log_since_begin = store_since_begin = False
     for call in trace.read_text().splitlines():
         if LOG_SYNCED.search(call):
-            since_begin = True
+            log_since_begin = True
+        elif STORE_SYNCED.search(call):
+            store_since_begin = True
         elif WITNESS in call and Said.APPEND_BEGIN in call:
-            since_begin = False
+            log_since_begin = store_since_begin = False
         elif WITNESS in call and Said.APPEND_ACK in call:
-            synced += since_begin
-            unsynced += not since_begin
-    assert (synced, unsynced) == ((APPENDED, 0) if durability == "power" else (0, APPENDED))
+            copied += store_since_begin
+            synced += log_since_begin
+            unsynced += not log_since_begin
+    # Without a promise about power, the log is synced only where it is copied into the store, now and then.
+    assert copied < APPENDED // 50
+    assert (synced, unsynced) == ((APPENDED, 0) if durability == "power" else (copied, APPENDED - copied))
