@@ -624,26 +624,31 @@ from ramify.errors import StoreUnavailable
 def fill_up():
     raise StoreUnavailable("planted: the disk is full")
 
-arm("before-commit", fill_up)
+def drain():
+    arm("before-commit", fill_up)
+    (pathlib.Path(__file__).parent / "full").touch()
+
+arm("draining", drain)
 """
-
-
-def begin_what_is_not_saved(watched: Watched, bench: Callable[[Watched], Bench], tmp_path: Path) -> None:
-    bench(watched).start(("work", str(tmp_path)))
-    wait_until((tmp_path / "began").exists, "the task to begin")
+#: What a child says that could not save the one task it had finished.
+NOT_SAVED = (
+    "a worker process could not save what it did: planted: the disk is full. Not saved when this process stopped: "
+    "1 finished and 0 unfinished attempts, which run again with the next start"
+)
 
 
 def test_a_stop_that_could_not_save_is_an_error_and_not_done(
     watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path, capfd: Any
 ) -> None:
-    watched = watch(UNSAVED, grace=LONG)
-    begin_what_is_not_saved(watched, bench, tmp_path)
+    watched = watch(UNSAVED)
+    bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the task to begin")
     watched.crew.stop()
+    wait_until((tmp_path / "full").exists, "the disk to be full")
     (tmp_path / "go").touch()
     assert watched.ends_within(LONG)
     assert isinstance(watched.trouble, StoreUnavailable)
-    assert str(watched.trouble).startswith("a worker process could not save what it did: planted: the disk is full.")
-    assert "1 finished and 0 unfinished attempts" in str(watched.trouble)
+    assert str(watched.trouble) == NOT_SAVED
     assert [signal for signal in watched.stops if signal.phase == "done"] == []
     assert "Traceback" not in capfd.readouterr().err
 
@@ -651,16 +656,17 @@ def test_a_stop_that_could_not_save_is_an_error_and_not_done(
 def test_a_child_that_leaves_others_behind_and_could_not_save_says_so_and_they_go_on(
     watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
 ) -> None:
-    # The first one does not know the task, so that the other one runs it.
-    watched = watch(UNSAVED.replace("def work", "def rest"), grace=LONG)
-    wait_until(at_work(watched, 1), "a child at work")
-    (watched.folder / "staff.py").write_text(UNSAVED)
+    watched = watch(UNSAVED)
+    bench(watched).start(("work", str(tmp_path)))
+    wait_until((tmp_path / "began").exists, "the task to begin")
+    (leaver,) = watched.crew.members
     watched.crew.add()
-    begin_what_is_not_saved(watched, bench, tmp_path)
-    watched.crew.remove()
+    wait_until(at_work(watched, 2), "another child at work")
+    # As a child is removed, but this one, which has something to save.
+    watched.crew._dismiss([leaver])
+    wait_until((tmp_path / "full").exists, "the disk to be full")
     (tmp_path / "go").touch()
-    wait_until(at_work(watched, 1), "the end of one")
-    wait_until(lambda: any("could not save what it did: planted" in text for text in watched.said), "word of it")
+    wait_until(lambda: f"{NOT_SAVED}; it is done again" in watched.said, "word of it")
     assert not watched.ends_within(0.1)
 
 

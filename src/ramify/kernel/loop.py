@@ -175,13 +175,13 @@ class Loop:
         self._signals.send(Entered(self._sender.process, again))
 
     def _flush(self, step: Flush) -> None:
+        self._sending = step.outcomes
         if self._notes.have_progress_of(task for finished in step.batch for task in finished.tasks):
             self._write_notes(early=True)
         began = self._clock()
         now = self._sender.now()
         parts = [part_of(each, self._sender.reserve, now, self._settings.exact_waits) for each in step.batch]
         dues = [(later.due - now) / SECOND for part in parts for later in part.later]
-        self._sending = step.outcomes
         reach("before-commit")
         answer = self._sender.send(lambda stamp: self._store.commit(stamp, parts, step.want))
         self._sending = 0
