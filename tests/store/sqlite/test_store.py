@@ -1,10 +1,12 @@
 """What only the SQLite store does: files, other connections, waiting."""
 
+import os
+import resource
 import stat
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
@@ -231,3 +233,37 @@ def test_vacuum_removes_lock_files_that_nobody_holds(store: SqliteStore, tmp_pat
     assert not left_behind.exists()
     assert not store.beat(process).reaped
     assert any(tmp_path.glob(f"walk.db-live/{process:016x}.lock"))
+
+
+@pytest.fixture
+def no_descriptors() -> Iterator[Callable[[], None]]:
+    """Lets this process open nothing more until the end of the test."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Below any descriptor in use: what is open stays open.
+    yield lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_session_works_and_waits_when_nothing_more_can_be_opened(
+    store: SqliteStore, no_descriptors: Callable[[], None]
+) -> None:
+    process = new_process_id()
+    store.enter(NewProcess(process))
+    no_descriptors()
+    with pytest.raises(OSError, match="Too many open files"):
+        os.dup(0)
+    seen = store.wait(0, 0)
+    assert store.wait(0.01, seen) == seen
+    started(store)
+    assert store.wait(0.01, seen) != seen
+    assert not store.beat(process).reaped
+    store.leave(process)
+
+
+def test_a_wait_that_cannot_listen_says_that_the_store_is_unavailable(
+    store: SqliteStore, no_descriptors: Callable[[], None]
+) -> None:
+    seen = store.wait(0, 0)
+    no_descriptors()
+    with pytest.raises(StoreUnavailable, match="nothing can listen for writes to it"):
+        store.wait(0.01, seen)
