@@ -127,6 +127,7 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1], Status.REOPENED)],
         [Part(b"x", [1], Status.DECIDED)],
         [Part(b"x", [1], Status.OUTRUN)],
+        [Part(b"x", [1], Status.REPLACED)],
         [Part(b"x", [1], Status.FAILED, sets=[SetValue(1, "a", b"")])],
         [Part(b"x", [1], sets=[SetValue(2, "a", b"")])],
         [Part(b"x", [1], sets=[SetValue(1, "a\0", b"")])],

@@ -12,7 +12,6 @@ from ramify.model.outcome import Failure
 from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
-from tests.store.machine.picture import KINDS
 from tests.store.machine.scene import Scene
 from tests.store.machine.workshop import Work, Workshop
 
@@ -98,15 +97,16 @@ def _following(
     choose: Choices, scene: Scene, shop: Workshop, run: int, tasks: Sequence[int], ended: list[int]
 ) -> Following:
     """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child, and any task
-    may have an heir.
+    may have an heir. Those that somebody waits for mostly have one.
     """
     following = Following()
     if choose.chance():
         following.work = shop.some_work(choose, list(tasks)[:2])
+    awaited = scene.awaited(run) if ended else set()
     for task in ended:
-        if choose.chance(4) and (heir := shop.ids(choose, 1)) > task:
+        if (choose.chance(4) or (task in awaited and choose.chance())) and (heir := shop.ids(choose, 1)) > task:
             following.heirs[task] = heir
-            following.work.groups.append(NewTasks(heir, choose.one(KINDS), [b"heir"], task))
+            following.work.groups.append(shop.edition(choose, following.work, heir, task, ended))
             continue
         found = scene.waiting_join(run, task)
         if found is None or not choose.chance():

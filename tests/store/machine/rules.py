@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,12 +20,14 @@ from msgspec import structs
 from ramify.errors import RunEnded
 from ramify.model.addition import Addition
 from ramify.model.claim import Want
+from ramify.model.commit import Part
 from ramify.model.decision import Said
 from ramify.model.event import Status
 from ramify.model.log import LogLine
 from ramify.model.mark import Mark, Scope
 from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess
+from ramify.model.reopening import Reopened
 from ramify.model.run import Follows, NewRun, Order, RunState, StoredRun, Tolerance
 from ramify.testing.oracle import check
 from tests.store.machine.choices import Choices
@@ -44,6 +47,8 @@ class WorkMachine(RuleBasedStateMachine):
     """Everything that happens when nothing goes wrong."""
 
     opener: ClassVar[Opener] = staticmethod(open_sqlite)
+    #: how often something has happened that matters only if it does happen
+    seen: ClassVar[Counter[str]] = Counter()
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +138,8 @@ class WorkMachine(RuleBasedStateMachine):
         yield 4, self.resume, any(run.state is RunState.PAUSED for run in open_runs)
         yield 2, self.touch_an_ended_run, len(open_runs) < len(self.scene.runs())
         yield 8, self.reopen, True
+        yield 4, self.expand, growing
+        yield 12, self.make_anew, self.scene.makers
         yield 3, self.time_passes, True
         yield 2, self.vacuum, True
         yield 2, self.forget_a_run, True
@@ -358,9 +365,34 @@ class WorkMachine(RuleBasedStateMachine):
             token = self._not_its_own(choose, worker)
             parts.append(structs.replace(parts[0], token=token, publish=(), discard=()))
         then = (self._want(choose),) if choose.chance(3) else ()
+        runs = {part.token: worker.claims[part.token].run for part in parts if part.token in worker.claims}
+        awaited = {task for run in runs.values() for task in self.scene.awaited(run)}
         answer = worker.send("commit", parts, *then, lost=choose.chance(4))
         assert not isinstance(answer, Refused)
+        self.scene.makers += (
+            (runs[part.token], maker)
+            for part in parts
+            if part.token not in answer.refused
+            for maker in part.heirs.keys() & awaited
+        )
         settle(worker, parts, answer.refused)
+
+    def expand(self, choose: Choices) -> None:
+        """A task that another one waits for is done at once, if it can be had, and hands on to an edition."""
+        run, work = choose.one(self.scene.growing_runs()), Work()
+        self.shop.gather(choose, work, self.shop.ids(choose, 1), 1)
+        maker, heir = self.shop.ids(choose, 1), self.shop.ids(choose, 1)
+        member = self.shop.group(choose, maker, 1, join=work.joins[0].ids[0])
+        if heir < maker or not self._append(Addition(run.id, [*work.groups, member], work.joins)):
+            return
+        worker = self._worker(choose)
+        worker.send("claim", structs.replace(EVERYTHING, runs=frozenset({run.id})))
+        for token in [token for token, left in worker.left.items() if maker in left]:
+            made = Work()
+            made.groups.append(self.shop.edition(choose, made, heir, maker, ()))
+            part = Part(token, [maker], children=made.groups, joins=made.joins, heirs={maker: heir})
+            settle(worker, [part], worker.send("commit", [part], lost=choose.chance(4)).refused)
+            self.scene.makers.append((run.id, maker))
 
     def meddle(self, choose: Choices) -> None:
         """A claim is its owner's: under another process's stamp its token is void."""
@@ -435,14 +467,31 @@ class WorkMachine(RuleBasedStateMachine):
             chosen += choose.some(tasks, most=3)
         if choose.chance():
             chosen += self._of_a_join(choose, run.id)
+        self._reopen(choose, run, chosen, following=choose.chance())
+
+    def make_anew(self, choose: Choices) -> None:
+        """Reopen a task that had an heir, and perhaps others of its run, mostly with all that follows."""
+        makers = [(run, maker) for run, maker in self.scene.makers if self.scene.ended([maker])]
+        number, maker = choose.one(makers or self.scene.makers)
+        run = next(run for run in self.scene.runs() if run.id == number)
+        if maker in (tasks := self.scene.tasks(run.id)):
+            self._reopen(
+                choose, run, [maker, *choose.some(tasks, most=choose.one((0, 3)))], following=not choose.chance(4)
+            )
+
+    def _reopen(self, choose: Choices, run: StoredRun, chosen: list[int], *, following: bool) -> None:
         how = choose.one((Status.CANCELLED, Status.DONE, Status.SKIPPED))
         settled = Mark(run.id, Scope.TASK, None, how, choose.one(REASONS), choose.one((None, b"v")))
-        self._worker(choose).send(
+        answer = self._worker(choose).send(
             "reopen",
             run.id,
             chosen,
             lost=choose.chance(4),
-            following=choose.chance(),
+            following=following,
             settle=choose.one((None, settled)),
             said=self._said(choose, run),
         )
+        if isinstance(answer, Reopened):
+            self.seen["replaced"] += answer.replaced
+            self.seen["editions"] += bool(answer.replaced)
+            self.seen["held"] += answer.held is not None

@@ -35,6 +35,8 @@ class Scene:
         self.gone: list[Worker] = []
         self.appends: list[Sent] = []
         self.starts: list[Sent] = []
+        #: tasks that were waited for and had an heir, each with its run
+        self.makers: list[tuple[int, int]] = []
         self._entered = 0
 
     # who works
@@ -144,6 +146,12 @@ class Scene:
         joins = all_of(self.front.reference.reads.joins, run, fired=False, limit=1000)
         found = next((join for join in joins if join.id == span.join), None)
         return None if found is None else (found, span.slot + task - span.first)
+
+    def awaited(self, run: int) -> set[int]:
+        """The tasks that joins of a run wait for, or waited for."""
+        reads = self.front.reference.reads
+        joins = all_of(reads.joins, run, limit=1000)
+        return {task for join in joins for _, task in all_of(reads.members, join.id, start=-1, limit=1000)}
 
     def held(self, worker: Worker) -> list[bytes]:
         """The tokens that are still good: a reopened join task is taken away from whoever holds it."""

@@ -127,6 +127,15 @@ class Workshop:
             if count:
                 work.groups.append(self.group(choose, self.ids(choose, count), count, parents, join=inner))
 
+    def edition(self, choose: Choices, work: Work, heir: int, maker: int, others: Sequence[int]) -> NewTasks:
+        """The heir of a task; often with items that it gathers. Some of those may be the children of others."""
+        items = choose.number(0, LARGEST_GROUP)
+        if items:
+            parents = choose.one(([maker], [maker, *others]))
+            work.joins.append(NewJoins.one(heir, items))
+            work.groups.append(self.group(choose, self.ids(choose, items), items, parents, join=heir))
+        return NewTasks(heir, choose.one(KINDS), [b"heir"], maker, waits=bool(items))
+
     def next_to(self, choose: Choices, tasks: NewTasks) -> NewTasks:
         """A single task like another one, but for its key."""
         keys = tasks.keys and [choose.one((*KEYS, None))]
