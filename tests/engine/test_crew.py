@@ -23,6 +23,7 @@ from ramify.engine.crew import Crew
 from ramify.engine.member import Orders, Service
 from ramify.errors import RamifyError, StoreBroken, StoreUnavailable
 from ramify.kernel import pressure
+from ramify.kernel.faults import disarm
 from ramify.kernel.signals import Replaced, Signal, Signals, Stopping
 from ramify.model.event import Status
 from ramify.store.contract import Store
@@ -489,6 +490,8 @@ class Bench:
 
     def __init__(self, watched: Watched) -> None:
         self.engine = load_engine(watched.address)
+        # The module may have armed points, which are for the children.
+        disarm()
         self.engine._inside.use(open_store(watched.folder / "crew.db"))
 
     def start(self, *calls: tuple[str, ...]) -> Any:

@@ -145,7 +145,7 @@ def collapsed(values: Stream[Any]) -> int:
 
 
 @tasks.task(retries=0, max_crashes=None)
-def told(value: int, answer: int) -> int:
+def answered(value: int, answer: int) -> int:
     """What comes of an answer."""
     return _done([value, answer])
 
@@ -171,7 +171,9 @@ run_alone = tasks.pipeline(
     "run_alone",
     steps(step, id="a", headers={"bad": "3"}).chain(several, id="b").expand(step, id="c").collapse(collapsed, id="d"),
 )
-ask_alone = tasks.pipeline("ask_alone", steps(step, id="a").gate("g", int).chain(told, id="b", headers={"bad": "5"}))
+ask_alone = tasks.pipeline(
+    "ask_alone", steps(step, id="a").gate("g", int).chain(answered, id="b", headers={"bad": "5"})
+)
 
 
 def carried_out_alone(sort: Sort, value: int) -> dict[str, Any]:
@@ -205,7 +207,7 @@ def _built(drawing: Drawing, place: str) -> Any:
         branches = [_built(branch, f"{before}{letter}") for letter, branch in zip("abc", verb.branches, strict=False)]
         match verb.sort:
             case "gate":
-                made = made.gate(f"{before}?", int).chain(told, **said).chain(task, id=f"{before}+")
+                made = made.gate(f"{before}?", int).chain(answered, **said).chain(task, id=f"{before}+")
             case "sleep":
                 made = made.sleep(SOON).chain(step, **said).chain(task, id=f"{before}+")
             case "run" | "ask":
