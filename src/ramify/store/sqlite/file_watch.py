@@ -20,6 +20,7 @@ left a log beside the file.
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,8 +35,10 @@ from ramify.store.sqlite.connection import Connection
 from ramify.store.sqlite.guard import FileId, guard, id_of
 from ramify.store.sqlite.raw_file import Checkpoints
 
-#: The mark, in the folder for lock files.
-OVERWRITTEN = "overwritten"
+#: In nanoseconds: the time of a folder may stay the same through two changes that are not further apart.
+_SETTLED = 50_000_000
+#: How the mark is called, behind the name of the file. It lies beside that, so that the folder tells of it.
+OVERWRITTEN = "-overwritten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ class _Opened:
     #: Where SQLite has its shared memory, for as long as there are users.
     memory: int | None = None
     content: _Content | None = None
+    #: The folder when all of the files were in it: device, inode, and when an entry of it last changed.
+    folder: tuple[int, int, int] | None = None
 
 
 #: By database file; changed under the guard's lock.
@@ -72,9 +77,9 @@ class FileWatch:
     """The watch of one link. Any thread may ask it; with a connection, only the thread that uses the connection."""
 
     def __init__(self, path: Path, file: FileId) -> None:
-        self._path, self._file = str(path), file
+        self._path, self._parent, self._file = str(path), str(path.parent), file
         self._alone: dict[str, FileId | None] = {self._path: file}
-        self._mark = f"{path}-live/{OVERWRITTEN}"
+        self._mark = f"{path}{OVERWRITTEN}"
         #: The folder under whatever name. To look a file up in it takes no right to list it.
         self._folder: int | None = None
         with suppress(OSError):
@@ -102,20 +107,45 @@ class FileWatch:
     def check(self, db: apsw.Connection | None = None) -> None:
         """Refuse to go on when a file is not in its place or, as far as a connection can tell, not as it was."""
         self._look(db)
-        if os.access(self._mark, os.F_OK):
-            self._break_off(_overwritten(self._path))
+        self._check_mark()
+
+    def check_before_commit(self, db: apsw.Connection) -> None:
+        """The same, with as few steps as can be: it comes with every commit."""
+        folder, opened = _folder_at(self._parent), _open_now(self._file)
+        if opened is None or opened.memory is None or folder is None or folder != opened.folder:
+            self.check(db)
+            self._note_folder(opened, folder)
+            return
+        before = raw_file.checkpoints(opened.memory)
+        found = os.lstat(self._path)
+        self._check_content(db, opened, before, (found.st_mtime_ns, found.st_size))
 
     def check_committed(self, db: apsw.Connection) -> None:
         """Refuse to acknowledge a commit that others may not find.
 
         Who makes a new -shm from now on finds it in the log. One that was made before may have written over it.
         """
+        folder, opened = _folder_at(self._parent), _open_now(self._file)
+        if opened is not None and opened.memory and opened.content and folder is not None:
+            # Nothing in the folder changed, so all files are in their places; without a checkpoint the file did not.
+            is_as_it_was = raw_file.checkpoints(opened.memory) == opened.content.checkpoints
+            if folder == opened.folder and is_as_it_was:
+                return
         # A folder that was moved away has taken the commit along.
         with suppress(StoreUnavailable):
             self._look(db)
+            self._note_folder(opened, folder)
+
+    def _note_folder(self, opened: _Opened | None, folder: tuple[int, int, int] | None) -> None:
+        """All files were found in their places after the folder was seen like this; while it stays so, they are."""
+        if opened is not None and folder is not None and time.time_ns() - folder[2] > _SETTLED:
+            opened.folder = folder
+
+    def _check_mark(self) -> None:
+        if os.access(self._mark, os.F_OK):
+            self._break_off(_overwritten(self._path))
 
     def _look(self, db: apsw.Connection | None) -> None:
-        # Twice with every commit, so the usual case takes as few steps as can be.
         opened = _open_now(self._file)
         before = (
             raw_file.checkpoints(opened.memory) if opened is not None and opened.memory and db is not None else None
@@ -189,14 +219,23 @@ class FileWatch:
 
 def check_not_overwritten(path: Path) -> None:
     """Refuse to open a file that was overwritten while it was open: its log does not fit it."""
-    if os.path.lexists(f"{path}-live/{OVERWRITTEN}"):
+    if os.path.lexists(f"{path}{OVERWRITTEN}"):
         raise StoreRefused(_overwritten(str(path)))
 
 
 def forget_overwritten(path: Path) -> None:
     """Remove the mark: the file is gone and its log, too."""
     with suppress(OSError):
-        os.unlink(f"{path}-live/{OVERWRITTEN}")
+        os.unlink(f"{path}{OVERWRITTEN}")
+
+
+def _folder_at(path: str) -> tuple[int, int, int] | None:
+    """Device and inode of a folder, and when an entry of it was last made, removed or renamed."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _id_at(path: str, folder: int | None = None) -> FileId | None:
@@ -223,5 +262,6 @@ def _shm_lost(path: str) -> str:
 def _overwritten(path: str) -> str:
     return (
         f"{path} was overwritten while it was open, so its -wal does not fit it. Stop all processes that use it, "
-        f"remove {path}-wal, {path}-shm and {path}-live, and copy the backup once more; nothing is written until then"
+        f"remove {path}-wal, {path}-shm and {path}{OVERWRITTEN}, and copy the backup once more; nothing is written "
+        "until then"
     )

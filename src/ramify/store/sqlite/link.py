@@ -313,7 +313,7 @@ class Link:
         self._check_usable()
         if not db.in_transaction:
             raise StoreUnavailable(f"{self.path}: SQLite gave the transaction up; nothing was changed, try again")
-        self._watch.check(db)
+        self._watch.check_before_commit(db)
         self._patiently(lambda: db.execute("COMMIT"))
         self._watch.check_committed(db)
 
