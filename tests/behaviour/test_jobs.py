@@ -248,6 +248,25 @@ def test_a_coroutine_is_stopped_by_the_cancel_of_its_job(bench: Workbench) -> No
         job.result()
 
 
+def test_a_function_that_stops_for_the_cancel_of_its_job_leaves_its_key_to_the_next(bench: Workbench) -> None:
+    job = engine.enqueue(letter.of("ann").unique("ann"))
+
+    def stop() -> None:
+        trace.append("began")
+        wait_until(lambda: current().cancelled, "the cancel to be heard of")
+
+    acts["ann"] = stop
+    with working():
+        wait_until(lambda: "began" in trace, "the job to begin")
+        assert job.cancel("not needed") is Settled.REQUESTED
+        wait_until(lambda: job.ended, "the job to end")
+    assert job.state is CANCELLED
+    with pytest.raises(JobCancelled, match="not needed"):
+        job.result()
+    again = engine.enqueue(letter.of("ann").unique("ann"))
+    assert (again.is_new, again == job) == (True, False)
+
+
 def test_a_queue_that_was_cancelled_begins_anew_with_the_next_job(bench: Workbench) -> None:
     old = engine.enqueue(letter.of("old"))
     run = engine.queue("default").run

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ramify import Spawns
 from ramify.engine.reopening import reopen
 from ramify.inspect.history import history_of
 from ramify.kernel.coroutines import Coroutines
@@ -272,7 +274,7 @@ def test_an_async_task_whose_own_await_was_cancelled_has_failed(quick: Shop) -> 
     assert "CancelledError" in quick.failure(task).type
 
 
-def test_what_runs_in_the_thread_of_the_kernel_sees_that_its_task_was_cancelled(shop: Shop) -> None:
+def test_what_runs_in_the_thread_of_the_kernel_and_stops_for_a_cancel_ends_as_cancelled(shop: Shop) -> None:
     gate = Gate()
 
     def patient() -> str:
@@ -283,12 +285,14 @@ def test_what_runs_in_the_thread_of_the_kernel_sees_that_its_task_was_cancelled(
     run = shop.start(shop.task(patient).of())
     with shop.working(run, threads=0):
         gate.wait_for(1)
-        shop.open().cancel(run, shop.tasks(run)[0])
+        (task,) = shop.tasks(run)
+        shop.open().cancel(run, task, said=Said("too dear", "ann"))
         wait_until(lambda: shop.state(run).is_end)
-    assert shop.results(run) == ["stopped early"]
+    (event,) = shop.store.reads.events(task, task)
+    assert (event.status, event.value) == (Status.CANCELLED, reason_value("too dear", "ann"))
 
 
-def test_a_thread_sees_that_its_task_or_its_run_was_cancelled(shop: Shop) -> None:
+def test_a_thread_that_stops_because_its_task_or_its_run_was_cancelled_ends_as_cancelled(shop: Shop) -> None:
     gate = Gate()
 
     def patient(n: int) -> str:
@@ -306,7 +310,91 @@ def test_a_thread_sees_that_its_task_or_its_run_was_cancelled(shop: Shop) -> Non
         assert shop.statuses(second) == []
         shop.open().cancel(run)
         wait_until(lambda: shop.state(run).is_end)
-    assert shop.count(run, Status.DONE) == 2
+    assert (shop.count(run, Status.CANCELLED), shop.count(run, Status.DONE)) == (2, 0)
+
+
+def cancelled_while_it_runs(shop: Shop, fn: Callable[..., Any], gate: Gate, threads: int = 1) -> int:
+    """The run of a task that somebody cancels while it runs."""
+    run = shop.start(shop.task(fn).of())
+    with shop.working(run, threads=threads):
+        gate.wait_for(1)
+        shop.open().cancel(run, shop.tasks(run)[0])
+        wait_until(lambda: shop.state(run).is_end)
+    return run
+
+
+def test_nothing_counts_that_a_task_made_before_it_stopped_for_a_cancel(shop: Shop) -> None:
+    gate = Gate()
+    child = shop.task(nothing)
+
+    def patient() -> Spawns[str]:
+        current().context.set("half", 1)
+        current().spawn(child.of())
+        gate.arrive()
+        wait_until(lambda: current().cancelled)
+        yield child.of()
+        return "stopped early"
+
+    run = cancelled_while_it_runs(shop, patient, gate)
+    assert (len(shop.tasks(run)), shop.count(run, Status.CANCELLED)) == (1, 1)
+    assert shop.store.reads.context(run) == []
+
+
+def nothing() -> None:
+    pass
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "event loop"])
+def test_stop_if_cancelled_ends_an_attempt_also_inside_of_except_exception(shop: Shop, is_async: bool) -> None:
+    gate, cleaned = Gate(), []
+
+    def plain() -> None:
+        gate.arrive()
+        while True:
+            try:
+                current().stop_if_cancelled()
+            except Exception:  # noqa: BLE001  what a handler does that survives its own errors
+                continue
+            finally:
+                cleaned.append(True)
+            wait_until(lambda: current()._mark)
+
+    async def other() -> None:
+        current().stop_if_cancelled()
+        gate.arrive()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        current().stop_if_cancelled()
+
+    run = cancelled_while_it_runs(shop, other if is_async else plain, gate)
+    assert (shop.count(run, Status.CANCELLED), shop.count(run, Status.FAILED)) == (1, 0)
+    assert is_async or cleaned
+
+
+def test_a_coroutine_that_swallows_its_cancel_and_saw_it_ends_as_cancelled(shop: Shop) -> None:
+    gate = Gate()
+
+    async def stubborn() -> str:
+        gate.arrive()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "stopped early" if current().cancelled else "whole"
+
+    run = cancelled_while_it_runs(shop, stubborn, gate)
+    assert (shop.count(run, Status.CANCELLED), shop.count(run, Status.DONE)) == (1, 0)
+
+
+def test_a_task_that_never_asked_and_came_to_its_end_is_done(shop: Shop) -> None:
+    gate = Gate()
+
+    def unaware() -> str:
+        me = current()
+        gate.arrive()
+        wait_until(lambda: me._mark)
+        return "whole"
+
+    run = cancelled_while_it_runs(shop, unaware, gate)
+    assert shop.results(run) == ["whole"]
 
 
 def test_a_task_is_cancelled_with_the_descendants_it_has_and_will_have(shop: Shop) -> None:

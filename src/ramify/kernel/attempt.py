@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ramify.errors import BadPayload, OverwriteError, StoreUnavailable
-from ramify.kernel.control import Defer, Fatal, Return, Skip
+from ramify.kernel.control import Defer, Fatal, Return, Skip, TaskCancelled
 from ramify.kernel.current import Current, clear
 from ramify.kernel.faults import reach
 from ramify.kernel.forked import end_child
@@ -27,9 +27,10 @@ from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of, columns_of
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import CHUNK_TOO_LONG, PIECE, STORE_PAUSE
-from ramify.kernel.work import Chunk, Forgone, Interrupted, Postponed, Raised, Ran, Verdict
+from ramify.kernel.work import Chunk, Dropped, Forgone, Interrupted, Postponed, Raised, Ran, Verdict
 from ramify.model.call import Call
 from ramify.model.event import UNTIMED
+from ramify.model.mark import Mark
 from ramify.model.outcome import Failure, storable, text_of
 from ramify.model.stray import instead_of_call
 from ramify.store import forks
@@ -116,18 +117,24 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
             if type(error) is Void:
                 ran.others.append((task, Interrupted(refused=True)))
                 continue
+            if issubclass(type(error), TaskCancelled):
+                ran.others.append((task, stopped_by(current._mark)))
+                continue
             ran.others.append((task, judged(error, handler, surroundings.on_raise)))
         else:
             if forks.depth != depth:
                 end_child()
+            if current._made and not _adopt(ran, task, current):
+                if streamed is not None:
+                    ran.offspring.discarded += streamed.ranges
+                    streamed = None
+                continue
             if calls:
                 add_children(task, calls)
             elif streamed is not None:
                 ran.offspring.published += streamed.ranges
                 ran.offspring.staged += streamed.count
                 streamed = None
-            if current._made and not _adopt(ran, task, current):
-                continue
             if value is None and ran.values is None:
                 done.append(task)
             else:
@@ -171,14 +178,22 @@ def _stream(
 
 
 def _adopt(ran: Ran, task: int, current: Current) -> bool:
-    """Take what was spawned by a call instead of a yield, and set; False when the store did not take some of it."""
-    if current._refused:
+    """Take what was spawned by a call instead of a yield, and set; False when the store did not take some of it, or
+    when the handler stopped because of a cancel.
+    """
+    if current._refused or current._saw_cancel:
+        verdict = Interrupted(refused=True) if current._refused else stopped_by(current._mark)
         ran.offspring.discarded += given_up(current)
-        ran.others.append((task, Interrupted(refused=True)))
+        ran.others.append((task, verdict))
         return False
     current._give(task, ran.offspring)
     current._forget()
     return True
+
+
+def stopped_by(mark: Mark | None) -> Verdict:
+    """Return what becomes of an attempt that stopped because nobody wants its result: without a cancel, nothing."""
+    return Interrupted() if mark is None else Dropped(mark.reason or "cancelled while it ran", mark.by)
 
 
 def given_up(current: Current) -> list[int]:

@@ -1,4 +1,4 @@
-"""What a handler may raise or yield to say more than a result: Defer, Fatal, Skip, Return."""
+"""What a handler may raise or yield to say more than a result: Defer, Fatal, Skip, TaskCancelled, Return."""
 
 from __future__ import annotations
 
@@ -43,6 +43,13 @@ class Fatal(Exception):
 
 class Skip(Exception):
     """End this task as skipped: there is nothing to do for it. What waits for it is skipped too, as a rule."""
+
+
+class TaskCancelled(BaseException):
+    """End this attempt because nobody wants its result any more; `current().stop_if_cancelled()` raises it.
+
+    No `Exception`, so that a handler which survives its own errors does not take it for one.
+    """
 
 
 class Return(msgspec.Struct, Generic[R_co], frozen=True):

@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from ramify.kernel.attempt import check_children, given_up, is_pressed, judged
-from ramify.kernel.control import Return
+from ramify.kernel.attempt import check_children, given_up, is_pressed, judged, stopped_by
+from ramify.kernel.control import Return, TaskCancelled
 from ramify.kernel.current import Current
 from ramify.kernel.forked import Home, end_child
 from ramify.kernel.handler import Calling
@@ -29,7 +29,7 @@ from ramify.kernel.staging import Staging, Void
 from ramify.kernel.supply import arguments_of
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.tuning import BLOCKED_AFTER, LAST_WAIT, PIECE
-from ramify.kernel.work import Chunk, Dropped, Interrupted, Ran, Verdict
+from ramify.kernel.work import Chunk, Interrupted, Ran, Verdict
 from ramify.model.call import Call
 from ramify.store import forks
 from ramify.store.record import DEADLINE, MOST, SECOND
@@ -283,6 +283,8 @@ async def _attempt(chunk: Chunk, position: int, surroundings: Surroundings) -> R
                 await _call(chunk, position, surroundings, current, ran)
     except Void:
         ran.others.append((task, Interrupted(refused=True)))
+    except TaskCancelled:
+        ran.others.append((task, stopped_by(current._mark)))
     except asyncio.CancelledError as error:
         ran.others.append((task, _cancelled(error, current, chunk)))
     except BaseException as error:  # whatever a handler raises is the outcome of its task
@@ -311,8 +313,7 @@ def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
     inside = asyncio.current_task()
     if inside is not None and not inside.cancelling():
         return judged(error, chunk.handler, lambda error: None)
-    mark = current._mark
-    return Interrupted() if mark is None else Dropped(mark.reason or "cancelled while it ran", mark.by)
+    return stopped_by(current._mark)
 
 
 async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current: Current, ran: Ran) -> None:
@@ -325,6 +326,8 @@ async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current
     value = handler.signature.encode_result(result) if result is not None else None
     if current._refused:
         raise Void
+    if current._saw_cancel:
+        raise TaskCancelled
     current._give(task, ran.offspring)
     current._forget()
     if value is not None:

@@ -15,7 +15,7 @@ from typing import Any
 from ramify.errors import BadPayload, OutsideTask
 from ramify.kernel.context import Context
 from ramify.kernel.continuations import floor
-from ramify.kernel.control import Fatal
+from ramify.kernel.control import Fatal, TaskCancelled
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
 from ramify.kernel.offspring import Fork, LinkedCall, Offspring, Subgraph
 from ramify.kernel.staging import Staging, Void
@@ -96,6 +96,7 @@ class Current:
         "_made",
         "_position",
         "_refused",
+        "_saw_cancel",
         "_spawned",
         "_stagings",
         "_surroundings",
@@ -112,7 +113,9 @@ class Current:
         #: Whether the store did not take them: then nothing of this attempt counts, whatever its handler says.
         self._refused = False
         self._context: Context | None = None
-        #: Whether anything was spawned, or the context was asked for.
+        #: Whether it was told that nobody wants its result.
+        self._saw_cancel = False
+        #: Whether anything was spawned, or the context was asked for, or it was told of a cancel.
         self._made = False
 
     # who am I
@@ -198,10 +201,24 @@ class Current:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now."""
+        """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now.
+
+        Whoever has seen that it is, and returns, ends as cancelled: the result is not kept, and nothing that it spawned
+        or set counts.
+        """
         around = self._surroundings
         gone = self._chunk.lost or (around.held is not None and self._chunk.claim.token not in around.held)
-        return gone or self._mark is not None
+        if gone or self._mark is not None:
+            self._made = self._saw_cancel = True
+        return self._saw_cancel
+
+    def stop_if_cancelled(self) -> None:
+        """End this attempt here when nobody wants its result any more; otherwise do nothing.
+
+        It raises a `BaseException`, so `except Exception` does not keep it, and `finally` and `with` clean up.
+        """
+        if self.cancelled:
+            raise TaskCancelled
 
     @property
     def _mark(self) -> Mark | None:
@@ -351,7 +368,8 @@ class Current:
         if self._context is not None:
             self._context._close()
             self._context = None
-        self._spawned, self._forks, self._stagings, self._made, self._refused = [], [], [], False, False
+        self._spawned, self._forks, self._stagings = [], [], []
+        self._made = self._refused = self._saw_cancel = False
 
     def _set(self) -> None:
         """Make this the current attempt of the thread or coroutine."""
