@@ -53,7 +53,8 @@ def test_the_handle_of_a_run_shows_what_users_need_and_nothing_else() -> None:
 
 def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None:
     who = {"attempt", "idempotency_key", "key", "kind", "lane", "parent", "round", "run", "run_id", "task"}
-    assert seen(Current) == who | {"cancelled", "context", "headers", "leader", "log", "params", "progress", "spawn"}
+    what = {"cancelled", "context", "headers", "leader", "log", "params", "progress", "spawn", "stop_if_cancelled"}
+    assert seen(Current) == who | what
 
 
 def test_every_type_that_a_public_call_takes_or_returns_is_exported() -> None:
