@@ -141,8 +141,8 @@ class Recycling:
         if isinstance(signal, Saved) and not self._is_leaving:
             self._done += signal.outcomes
             if _was_refused_files(signal) and is_out_of_files():
-                # What it holds would fail here one by one, so it starts nothing more. An attempt that failed so while
-                # others have descriptors to give back is no reason.
+                # The tasks it holds would fail one by one, so it starts no more. One such failure is no reason to
+                # leave while other tasks still have descriptors to give back.
                 self._leave("a task used up its file descriptors", self._kernel.stop)
             elif (why := self._why()) is not None:
                 self._leave(why, self._kernel.finish)

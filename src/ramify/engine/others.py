@@ -147,7 +147,7 @@ class Others:
             why = f" ({reason})" if (reason := reason_of(reads, run)) else ""
             return Ending(None, f"run {title(run)}, which is waited for, ended as {run.state.value}{why}")
         last = {name: row for name, row in _last_tasks(reads, run.id) if not _is_on_another_way(reads, row)}
-        # What is cancelled counts as skipped: it has no result either.
+        # Cancelled tasks count as skipped: they have no result either.
         if all(reads.history(row.id).ended in (Status.SKIPPED, Status.CANCELLED) for row in last.values()):
             return Ending(skipped=f"run {title(run)}, which is waited for, had nothing to do")
         results = {name: _whole(self._reading(reads), row) for name, row in last.items()}

@@ -24,7 +24,7 @@ from ramify.store.here import person
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """What a retry did: how many tasks begin a new life, those whose key another task has taken since, and how many
+    """The effect of a retry: how many tasks begin a life, those whose key another task has taken since, and how many
     tasks were replaced, because what made them makes others.
     """
 

@@ -1,4 +1,4 @@
-"""What is left of a run, counted by what keeps its tasks from being done; and passes over live rows.
+"""Unfinished work of a run, counted by what keeps its tasks from being done; and passes over live rows.
 
 The store counts, up to a bound beyond which the numbers are lower bounds, and `complete` says so. A pass over rows ends
 after `ROWS` of them.

@@ -1,4 +1,4 @@
-"""What a handler may raise or yield to say more than a result: Defer, Fatal, Skip, TaskCancelled, Return."""
+"""Exceptions and values by which a handler says more than a result: Defer, Fatal, Skip, TaskCancelled, Return."""
 
 from __future__ import annotations
 

@@ -203,8 +203,8 @@ class Current:
     def cancelled(self) -> bool:
         """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now.
 
-        Whoever has seen that it is, and returns, ends as cancelled: the result is not kept, and nothing that it spawned
-        or set counts.
+        A handler that sees True and returns ends as cancelled: its result is not kept, and nothing that it spawned or
+        set counts.
         """
         around = self._surroundings
         gone = self._chunk.lost or (around.held is not None and self._chunk.claim.token not in around.held)

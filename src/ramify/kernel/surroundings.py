@@ -88,7 +88,7 @@ class Ending(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """Who launches a run: the task, in which of its lives, what it gives, and what made the task.
+    """The launcher of a run: the task, in which of its lives, what it gives, and what made the task.
 
     `place` tells it from others that may launch runs: a task that takes the place of another one has the same.
     """

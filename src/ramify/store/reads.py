@@ -112,7 +112,7 @@ class LiveCount(msgspec.Struct, frozen=True):
 
 
 class LiveCounts(msgspec.Struct, frozen=True):
-    """What is left of a run, counted. `complete` is False when only `LIVE_SCAN` of its rows were looked at."""
+    """The unfinished work of a run, counted. `complete` is False when only `LIVE_SCAN` of its rows were looked at."""
 
     counts: Sequence[LiveCount]
     complete: bool

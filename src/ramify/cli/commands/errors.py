@@ -21,7 +21,7 @@ def errors(visit: Visit, run: str | None, frames: bool) -> None:
     """What failed in a run: tasks that failed alike are one group, the largest first.
 
     Alike are errors of one kind of task and one type whose texts differ only in numbers, ids, quoted text and paths.
-    Of very many failures the newest are looked at; then the first line says so, and `complete` is false in JSON.
+    Only the newest of very many failures are read; the first line then says so, and `complete` is false in JSON.
     Without RUN: the run that is open, or the newest one if none is.
     """
     found = visit.run(run)

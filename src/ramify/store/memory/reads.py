@@ -261,7 +261,7 @@ class MemoryReads:
             return {task: self._tables.commits[max(seqs) - 1][0].at for task, seqs in known.items() if seqs}
 
     def live_counts(self, run: int, now: int) -> LiveCounts:
-        """What is left of a run, counted."""
+        """Count the unfinished work of a run."""
         with self._tables.lock:
             return live.counts(self._tables, run, now, LIVE_SCAN)
 

@@ -301,7 +301,7 @@ class SqliteReads:
             return standing.fired_at(db, tasks)
 
     def live_counts(self, run: int, now: int) -> LiveCounts:
-        """What is left of a run, counted."""
+        """Count the unfinished work of a run."""
         with self._link.read() as db:
             return live.counts(db, run, now, LIVE_SCAN)
 
