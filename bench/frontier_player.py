@@ -54,6 +54,7 @@ from bench.frontier_turn import (
     Ping,
     Pool,
     Report,
+    Retain,
     Small,
     Steps,
     Turned,
@@ -61,7 +62,7 @@ from bench.frontier_turn import (
     Waiting,
     Widen,
 )
-from bench.jobs_play import play_drain, play_enqueue, play_waiting
+from bench.jobs_play import play_drain, play_enqueue, play_retain, play_waiting
 from bench.pipeline_gate import play_gates
 from bench.pipeline_play import play_expand, play_steps
 from bench.tree import Tree, Work
@@ -119,6 +120,8 @@ def play(turn: Turns) -> Report:
             return _ping(turn)
         case Enqueue():
             return msgspec.structs.replace(play_enqueue(turn), peak_mb=peak_mb())
+        case Retain():
+            return msgspec.structs.replace(play_retain(turn), peak_mb=peak_mb())
         case Drain():
             return msgspec.structs.replace(play_drain(turn), peak_mb=peak_mb())
         case Waiting():

@@ -181,6 +181,14 @@ class Waiting(Turn, frozen=True):
     samples: int
 
 
+class Retain(Turn, frozen=True):
+    """So many jobs with work in them, beside so many that ended two days ago, which are forgotten meanwhile or not."""
+
+    count: int
+    old: int
+    forgets: bool
+
+
 Turns = (
     Deque
     | Pool
@@ -203,6 +211,7 @@ Turns = (
     | Enqueue
     | Drain
     | Waiting
+    | Retain
 )
 
 
@@ -212,8 +221,8 @@ class Report(msgspec.Struct, frozen=True):
     `tasks` and `seconds` are what the rate is made of. `working` is the time from the first start of a waiting task to
     the last end, without the starting of worker processes, and `shared` how many each process ran. `starting` is the
     time in which runs were started. `same` and `other` are in seconds. `defining` is the time in which a DAG was
-    defined, and `defined_kb` the memory that it took. `commits` is how many transactions there were, and `samples` are
-    seconds by what was sampled.
+    defined, and `defined_kb` the memory that it took. `commits` is how many transactions there were, `samples` are
+    seconds by what was sampled, and `forgotten` is how many jobs went meanwhile.
     """
 
     tasks: int
@@ -231,6 +240,7 @@ class Report(msgspec.Struct, frozen=True):
     defined_kb: float = 0.0
     commits: int = 0
     samples: dict[str, list[float]] = {}
+    forgotten: int = 0
 
     @property
     def rate(self) -> float:

@@ -13,11 +13,16 @@ all of them are done.
 one, claims as many, and commits their ends; each enqueue, the claim and the commit are timed. Durability is "process":
 an fsync in every sample would hide what this looks for.
 
+**Retaining.** Old jobs are enqueued and worked off by an engine whose clock is two days behind. Then one with the right
+time works off other jobs, each with some work in it, all there before; the clock is around that. Both are done with an
+fsync per commit. Workers forget the old ones meanwhile, or are kept from it.
+
 A turn that does not end with every job there, or done, is an error and not a figure.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -26,15 +31,20 @@ from importlib import import_module
 from itertools import islice
 
 from bench.bare import WARMING
-from bench.frontier_turn import Drain, Enqueue, Report, Waiting
-from bench.jobs_tasks import engine, heavy, nothing, tasks
+from bench.frontier_turn import Drain, Enqueue, Report, Retain, Waiting
+from bench.jobs_tasks import busy, engine, heavy, nothing, tasks
 from bench.store_loop import Session
 from ramify import Call, Engine
+from ramify.engine import retention
+from ramify.engine.retention import DAY
 from ramify.model.claim import Want
 from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.job import QUEUES
+from ramify.model.policy import SECOND
+from ramify.store.clock import SystemClock
 from ramify.store.contract import Store
+from ramify.store.open import open_store
 
 # Importing is off the clock, and these are imported when they are first needed.
 for _late in ("ramify.kernel.kernel", "ramify.store.sqlite"):
@@ -102,6 +112,37 @@ def play_waiting(turn: Waiting) -> Report:
     _check(many, turn.count + ended, ended)
     _check(empty, ended, ended)
     return Report(turn.count, seconds, 0.0, samples=dict(samples))
+
+
+def play_retain(turn: Retain) -> Report:
+    """Work off jobs while old ones are forgotten, or are not."""
+    if not turn.forgets:
+        retention.FIRST = math.inf
+    then = Engine("bench.db", include=[tasks])
+    then._inside.use(open_store("bench.db", clock=Behind()))
+    _add_many(then, turn.old, AT_ONCE, nothing.of)
+    with then.working():
+        while _counts(then)[1] < turn.old:
+            time.sleep(LOOK)
+    then.close()
+    _add_many(engine, turn.count, AT_ONCE, busy.of)
+    began = time.monotonic()
+    with engine.working(threads=1):
+        while any(engine._inside.store.reads.segments(limit=1).rows):
+            time.sleep(LOOK)
+        seconds = time.monotonic() - began
+        added, done = _counts(engine)
+    if added != done:
+        raise AssertionError(f"{done} of {added} jobs are done")
+    return Report(turn.count, seconds, 0.0, forgotten=turn.old + turn.count - added)
+
+
+class Behind(SystemClock):
+    """The machine's clock, two days behind."""
+
+    def now(self) -> int:
+        """Wall time since the epoch, two days ago."""
+        return super().now() - 2 * DAY * SECOND
 
 
 def _sample(on: Engine, session: Session, took: Callable[[str, float], None]) -> None:

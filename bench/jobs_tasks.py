@@ -5,6 +5,8 @@ All settings are the defaults, and so is durability: a power cut loses nothing.
 
 from __future__ import annotations
 
+import time
+
 from ramify import Engine, Tasks
 
 tasks = Tasks()
@@ -13,6 +15,14 @@ tasks = Tasks()
 @tasks.task(name="nothing")
 def nothing(number: int) -> None:
     """Nothing at all."""
+
+
+@tasks.task(name="busy")
+def busy(number: int) -> None:
+    """A tenth of a millisecond of processor time."""
+    end = time.thread_time() + 1e-4
+    while time.thread_time() < end:
+        pass
 
 
 @tasks.task(name="heavy", queue="warming")

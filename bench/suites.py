@@ -22,6 +22,7 @@ from bench import (
     jobs_drain,
     jobs_enqueue,
     jobs_latency,
+    jobs_retention,
     jobs_waiting,
     joins,
     mutable_rows,
@@ -61,6 +62,7 @@ SUITES: tuple[Suite, ...] = (
     jobs_drain.SUITE,
     jobs_latency.SUITE,
     jobs_waiting.SUITE,
+    jobs_retention.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ramify.errors import JobCancelled as JobCancelled
     from ramify.errors import JobFailed as JobFailed
     from ramify.errors import NotInstalled as NotInstalled
+    from ramify.errors import NotKnownYet as NotKnownYet
     from ramify.errors import OutsideTask as OutsideTask
     from ramify.errors import OverwriteError as OverwriteError
     from ramify.errors import QueueFull as QueueFull
@@ -52,8 +53,10 @@ if TYPE_CHECKING:
     from ramify.errors import UnknownRun as UnknownRun
     from ramify.inspect.health import Health as Health
     from ramify.inspect.health import LateWork as LateWork
+    from ramify.inspect.health import Problem as Problem
     from ramify.inspect.health import ProcessHealth as ProcessHealth
     from ramify.inspect.health import ProcessState as ProcessState
+    from ramify.inspect.health import QueueHealth as QueueHealth
     from ramify.inspect.health import ReadyTask as ReadyTask
     from ramify.inspect.health import StoreHealth as StoreHealth
     from ramify.inspect.health import StuckRun as StuckRun
@@ -66,11 +69,11 @@ if TYPE_CHECKING:
     from ramify.kernel.control import Return as Return
     from ramify.kernel.control import Skip as Skip
     from ramify.kernel.current import Current as Current
-    from ramify.kernel.current import CurrentRun as CurrentRun
     from ramify.kernel.current import current as current
     from ramify.kernel.stream import Source as Source
     from ramify.kernel.stream import Stream as Stream
     from ramify.kernel.surroundings import Child as Child
+    from ramify.kernel.surroundings import CurrentRun as CurrentRun
     from ramify.kernel.surroundings import Leader as Leader
     from ramify.model.call import Call as Call
     from ramify.model.event import Status as Status
@@ -134,6 +137,7 @@ __all__ = [
     "Leader",
     "Node",
     "NotInstalled",
+    "NotKnownYet",
     "OtherRun",
     "OutsideTask",
     "OverwriteError",
@@ -141,10 +145,12 @@ __all__ = [
     "Pipeline",
     "PipelinePlan",
     "Plan",
+    "Problem",
     "ProcessHealth",
     "ProcessState",
     "Queue",
     "QueueFull",
+    "QueueHealth",
     "RamifyError",
     "Rate",
     "ReadyTask",
@@ -232,6 +238,7 @@ _HOMES = {
         "JobCancelled",
         "JobFailed",
         "NotInstalled",
+        "NotKnownYet",
         "OutsideTask",
         "OverwriteError",
         "QueueFull",
@@ -255,8 +262,10 @@ _HOMES = {
     "ramify.inspect.health": (
         "Health",
         "LateWork",
+        "Problem",
         "ProcessHealth",
         "ProcessState",
+        "QueueHealth",
         "ReadyTask",
         "StoreHealth",
         "StuckRun",
@@ -275,7 +284,6 @@ _HOMES = {
     ),
     "ramify.kernel.current": (
         "Current",
-        "CurrentRun",
         "current",
     ),
     "ramify.kernel.stream": (
@@ -284,6 +292,7 @@ _HOMES = {
     ),
     "ramify.kernel.surroundings": (
         "Child",
+        "CurrentRun",
         "Leader",
     ),
     "ramify.model.call": ("Call",),

@@ -27,6 +27,7 @@ from ramify.engine.member import END_OF_URL, NOT_STARTED, OTHER_TROUBLE, TROUBLE
 from ramify.engine.telling import Log
 from ramify.errors import ConfigError, RamifyError, StoreError
 from ramify.inspect.text import tell
+from ramify.inspect.words import plural
 from ramify.kernel.kernel import Kernel
 from ramify.kernel.pressure import is_out_of_files, resident_bytes
 from ramify.kernel.settings import Settings
@@ -133,13 +134,11 @@ class Recycling:
         self._kernel = kernel
         self._service = service
         self._report = report
-        self._done = 0
         self._is_leaving = False
 
     def __call__(self, signal: Signal) -> None:
         """Hear a signal."""
         if isinstance(signal, Saved) and not self._is_leaving:
-            self._done += signal.outcomes
             if _was_refused_files(signal) and is_out_of_files():
                 # The tasks it holds would fail one by one, so it starts no more. One such failure is no reason to
                 # leave while other tasks still have descriptors to give back.
@@ -154,8 +153,9 @@ class Recycling:
 
     def _why(self) -> str | None:
         most, megabytes = self._service.recycle_tasks, self._service.recycle_mb
-        if most is not None and self._done >= most:
-            return f"it had done {self._done:,} tasks"
+        # Its claims stop there, so nothing is left in its hands by then.
+        if most is not None and (through := self._kernel.core.appetite.through) >= most:
+            return f"it had done {plural(through, 'task')}"
         used = None if megabytes is None else resident_bytes()
         if megabytes is not None and used is not None and used > megabytes * MEGABYTE:
             return f"it used {used / MEGABYTE:,.0f} MB"
@@ -223,6 +223,7 @@ def _engine(orders: Orders, url: str, report: Report) -> Engine:
     inside.say, inside.teller = report.relay, report
     if orders.log is not None:
         log = Log(tell, *orders.log)
+        inside.log_with(log)
         # What the crew hears of as well, it writes itself, once for all of its members.
         inside.listen(lambda signal: log(signal) if words_of(signal) is None else None)
     return engine
@@ -240,6 +241,7 @@ def _kernel(engine: Engine, orders: Orders, report: Report) -> Kernel:
         supervisor=os.getppid(),
         on_beat=lambda: report.say(f"beat {kernel.core.leases.adapters[False].target}"),
         on_idle=report.idle if orders.service.burst else None,
+        most_tasks=orders.service.recycle_tasks,
     )
     kernel = engine._inside.kernel(settings)
     kernel.signals.listen(Recycling(kernel, orders.service, report))

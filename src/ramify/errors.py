@@ -2,6 +2,7 @@
 
     RamifyError
     ├── BadPayload (also a TypeError)
+    │   └── NotKnownYet
     ├── ConfigError
     ├── GateClosed
     ├── NotInstalled
@@ -36,6 +37,10 @@ class RamifyError(Exception):
 
 class BadPayload(RamifyError, TypeError):
     """Arguments or a result that would not come back equal, or a stored one that no longer fits its function."""
+
+
+class NotKnownYet(BadPayload):
+    """What stands for the result of a node, or for a param, was used as if it were the value; do that in a task."""
 
 
 class ConfigError(RamifyError):

@@ -63,6 +63,19 @@ def bundle(letters: Stream[str] = Stream()) -> list[str]:
 
 
 @engine.task
+def stamp(text: str, sign: str = "!") -> str:
+    """What another gave, with a sign behind it."""
+    trace.append("stamp")
+    return f"{text}{sign}"
+
+
+@engine.task
+def clip(letters: Stream[str], sep: str) -> str:
+    """What others gave, as one text."""
+    return sep.join(letters)
+
+
+@engine.task
 async def vigil(name: str) -> None:
     """Run until somebody cancels it."""
     trace.append(name)

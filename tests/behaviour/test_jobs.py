@@ -12,11 +12,12 @@ from datetime import timedelta
 
 import pytest
 
-from ramify import Call, ConfigError, Job, JobCancelled, JobFailed, JobState, QueueFull, Settled, current
+from ramify import BadPayload, Call, ConfigError, Job, JobCancelled, JobFailed, JobState, QueueFull, Settled, current
+from ramify.inspect.words import instant
 from ramify.kernel.settings import Settings
 from ramify.testing import oracle
 from ramify.testing.using import Workbench
-from tests.behaviour.office import acts, bundle, engine, late, letter, lost, memo, post, trace, vigil
+from tests.behaviour.office import acts, bundle, clip, engine, late, letter, lost, memo, post, stamp, trace, vigil
 from tests.crash.clients import wait_until
 
 QUEUED, RUNNING, DONE = JobState.QUEUED, JobState.RUNNING, JobState.DONE
@@ -46,6 +47,43 @@ def test_a_job_is_queued_then_running_then_done(bench: Workbench) -> None:
     bench.drain()
     assert [*seen, job.state] == [QUEUED, RUNNING, DONE]
     assert (job.result(), job.error, job.is_new) == ("Dear ann", None, True)
+
+
+def test_a_job_tells_when_it_was_added_and_tried_and_by_whom(bench: Workbench) -> None:
+    before = instant(engine._inside.store.now())
+    job = engine.enqueue(late.of("bob"))
+    assert (job.started_at, job.ended_at, job.attempts, job.worker, job.traceback) == (None, None, 0, None, None)
+    engine.enqueue(letter.of("one before it"))
+    bench.advance(3)
+    other = engine.enqueue(letter.of("ann"))
+    held: list[str | None] = []
+    acts["ann"] = lambda: held.append(me().worker)
+    bench.drain(raising=False)
+    assert (job.state, job.attempts) == (QUEUED, 1)
+    assert (job.traceback or "").endswith("ConnectionError: not yet\n")
+    bench.advance(10)
+    bench.drain()
+    after = instant(engine._inside.store.now())
+    assert job.enqueued_at == before
+    assert other.enqueued_at == before + timedelta(seconds=3)
+    assert job.started_at is not None
+    assert job.ended_at is not None
+    assert before + timedelta(seconds=3) <= job.started_at < job.ended_at <= after
+    assert (job.attempts, job.traceback, other.attempts) == (2, None, 1)
+    assert held == [other.worker]
+    assert job.worker in {f"{process.id:x}" for process in engine._inside.store.reads.processes()}
+    gone = engine.job(1)
+    assert (gone.enqueued_at, gone.ended_at, gone.attempts, gone.worker) == (None, None, 0, None)
+
+
+def test_a_job_shows_the_traceback_of_its_last_attempt(bench: Workbench) -> None:
+    job = engine.enqueue(lost.of("eve"))
+    bench.drain(raising=False)
+    assert job.state is FAILED
+    assert job.traceback is not None
+    assert job.error is not None
+    assert job.traceback == job.error.traceback
+    assert job.traceback.startswith("Traceback (most recent call last):")
 
 
 def test_a_handle_made_of_the_id_alone_tells_the_same(bench: Workbench) -> None:
@@ -314,6 +352,23 @@ def test_a_job_that_was_not_begun_in_time_expires(bench: Workbench) -> None:
     assert engine.enqueue(letter.of("ann").unique("k")).is_new
 
 
+def test_a_job_that_has_expired_reads_as_cancelled_although_nobody_has_come_by(bench: Workbench) -> None:
+    job, prompt = engine.enqueue(letter.of("ann").expires(60)), engine.enqueue(letter.of("ann").expires(600))
+    until = job.enqueued_at
+    assert until is not None
+    bench.advance(59)
+    assert [job.state, prompt.state] == [QUEUED, QUEUED]
+    bench.advance(2)
+    assert [job.state, prompt.state] == [CANCELLED, QUEUED]
+    assert engine.job_states([job.id, prompt.id]) == {job.id: CANCELLED, prompt.id: QUEUED}
+    assert list(engine.jobs(state="cancelled")) == [job]
+    assert job.ended_at == until + timedelta(seconds=60)
+    with pytest.raises(JobCancelled, match="expired"):
+        job.result(0)
+    assert job.cancel() is Settled.CERTAIN
+    assert job.cancel() is Settled.ENDED
+
+
 @pytest.mark.parametrize("delay", [0, 120])
 def test_a_job_that_expired_does_not_answer_for_its_key_although_nobody_has_come_by(
     bench: Workbench, delay: float
@@ -357,6 +412,40 @@ def test_what_follows_a_job_gets_its_result(bench: Workbench) -> None:
     assert after.state is QUEUED
     bench.drain()
     assert (after.result(), trace) == (["Dear ann"], ["ann", "bundle"])
+
+
+def test_what_follows_a_job_gets_its_result_as_the_one_argument_that_it_lacks(bench: Workbench) -> None:
+    job = engine.enqueue(letter.of("ann"))
+    after = [job.then(stamp.of()), job.then(stamp.of(sign="?")), job.then(clip.of(sep=","))]  # type: ignore[call-arg]
+    beyond = after[0].then(stamp.of().delay(60))  # type: ignore[call-arg]
+    bench.drain()
+    assert [each.result() for each in after] == ["Dear ann!", "Dear ann?", "Dear ann"]
+    late = job.then(stamp.of())  # type: ignore[call-arg]
+    bench.advance(60)
+    bench.drain()
+    assert (beyond.result(), late.result()) == ("Dear ann!!", "Dear ann!")
+
+
+def test_what_follows_several_jobs_gets_a_stream_where_one_is_annotated(bench: Workbench) -> None:
+    _, all_of_them = engine.enqueue_many([letter.of("ann"), letter.of("bob")], then=clip.of(sep=" "))  # type: ignore[call-arg]
+    (alone,), stamped = engine.enqueue_many([letter.of("eve")], then=stamp.of())  # type: ignore[call-arg]
+    bench.drain()
+    assert all_of_them.result() == "Dear ann Dear bob"
+    assert (alone.result(), stamped.result()) == ("Dear eve", "Dear eve!")
+
+
+def test_what_lacks_an_argument_that_no_job_can_give_is_refused(bench: Workbench) -> None:
+    open_call = stamp.of()  # type: ignore[call-arg]
+    two = [letter.of("ann"), letter.of("bob")]
+    with pytest.raises(BadPayload, match="expected one job before it, because `text` takes one result, got 2"):
+        engine.enqueue_many(two, then=open_call)
+    with pytest.raises(BadPayload, match="`text` takes str, and the <result of the job before it> is list"):
+        engine.enqueue(bundle.of()).then(open_call)
+    for refused in (engine.enqueue, engine.run, lambda call: engine.enqueue_many([call]), engine.dag("post").add):
+        with pytest.raises(ConfigError, match="stamp without its argument `text`, which only a job before it supplies"):
+            refused(open_call)
+    with pytest.raises(BadPayload, match="missing a required argument"):
+        clip.of()  # type: ignore[call-arg]
 
 
 def test_what_follows_a_job_that_is_done_runs_at_once(bench: Workbench) -> None:

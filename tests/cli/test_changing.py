@@ -75,13 +75,29 @@ def test_retry_wants_to_know_what(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("command", ["cancel", "retry"])
-def test_the_id_of_a_task_in_place_of_a_run_is_told_from_it_with_what_to_write(desk: Desk, command: str) -> None:
-    run = desk.house.run(desk.house.tasks(2), name="walk it")
+def test_the_id_of_a_task_needs_no_run_before_it(desk: Desk, command: str) -> None:
+    run = failed_run(desk)
     task = desk.ids(run)[1]
-    told = desk.err(command, str(task), code=2)
-    assert told.endswith(f"{task} is no run, but a task of walk it: write `ramify {command} 'walk it' {task}`\n")
-    assert "no run '99999999999999999999'; there is 'walk it'" in desk.err(command, "9" * 20, code=2)
+    assert str(task if command == "cancel" else "1 task of walk") in desk.out(command, str(task))
+    assert desk.house.ended(task) is (Status.FAILED if command == "cancel" else None)
+    assert desk.house.store.reads.run(run).state is (RunState.FAILED if command == "cancel" else RunState.OPEN)
+    assert "no run '99999999999999999999'; there is 'walk'" in desk.err(command, "9" * 20, code=2)
+    assert "no task 777, and no run '777'; there is 'walk'" in desk.err(command, "777", code=2)
+
+
+def test_a_run_called_like_a_task_wins_over_it(desk: Desk) -> None:
+    task = desk.ids(desk.house.run(desk.house.tasks(2), name="walk"))[1]
+    desk.house.run(desk.house.tasks(), name=str(task))
+    assert desk.out("cancel", str(task)) == f"run {task}: cancelled\n"
+    assert desk.house.ended(task) is None
+
+
+def test_the_id_of_a_task_where_a_run_is_needed_is_told_from_it(desk: Desk) -> None:
+    task = desk.ids(desk.house.run(desk.house.tasks(2), name="walk it"))[1]
     assert desk.err("pause", str(task), code=2).endswith(f"{task} is no run, but a task of walk it\n")
+    told = desk.err("cancel", str(task), "load", code=2)
+    assert told.endswith(f"{task} is a task of walk it; name the run before 'load': 'walk it'\n")
+    assert "walk it is a run; name a task of it: `ramify why 'walk it' NODE`" in desk.err("why", "walk it", code=2)
 
 
 def test_resolve_settles_a_failed_task_when_nobody_works(desk: Desk) -> None:
@@ -217,8 +233,8 @@ def test_cancel_below_covers_what_is_not_there_yet(desk: Desk) -> None:
 
 def test_cancel_wants_a_task_that_is_there(desk: Desk) -> None:
     desk.house.run(desk.house.tasks(), name="walk")
-    assert "is not a published task of walk" in desk.err("cancel", "walk", "777", code=2)
-    assert "--below needs a TASK" in desk.err("cancel", "walk", "--below", code=2)
+    assert "no task 777" in desk.err("cancel", "walk", "777", code=2)
+    assert "--below needs a task" in desk.err("cancel", "walk", "--below", code=2)
 
 
 def test_pause_and_resume_are_kept_in_the_store(desk: Desk) -> None:
@@ -278,9 +294,10 @@ def test_vacuum_removes_garbage_and_says_how_much(desk: Desk) -> None:
     worker = desk.house.worker()
     worker.stage(worker.take(), desk.house.tasks(5))
     worker.store.leave(worker.process)
-    assert "5 unpublished task rows" in desk.out("doctor")
-    assert desk.out("vacuum") == "removed 5 unpublished rows, 0 expired keys, 0 old sessions\n"
-    assert desk.json("vacuum") == [{"tasks": 0, "keys": 0, "sessions": 0}]
+    assert "5 unpublished task rows" in desk.out("doctor", code=1)
+    removed = "removed 5 unpublished rows, 0 expired keys, 0 old sessions; gave 0.0 MB back to the disk\n"
+    assert desk.out("vacuum") == removed
+    assert desk.json("vacuum") == [{"tasks": 0, "keys": 0, "sessions": 0, "space": 0}]
 
 
 def test_backup_is_a_store_of_its_own(desk: Desk) -> None:

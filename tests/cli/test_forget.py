@@ -9,7 +9,9 @@ import pytest
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.run import NewRun, Order, RunState
 from ramify.store.here import person
+from ramify.store.sqlite.store import SqliteStore
 from ramify.testing import oracle
+from ramify.testing.clock import SECOND, FakeClock
 from tests.cli.conftest import Desk
 
 
@@ -48,6 +50,23 @@ def test_without_a_run_those_of_an_age_go(desk: Desk) -> None:
     assert desk.out("forget", "--older", "0s", "--dry-run") == "nothing would be forgotten\n"
     assert desk.json("forget", "--older", "0s") == []
     assert desk.house.store.reads.run(going).state is RunState.OPEN
+
+
+def test_a_dry_run_counts_the_old_tasks_of_a_run_that_goes_on(desk: Desk) -> None:
+    run = desk.house.queue(desk.house.tasks(3))
+    desk.house.finish(run)
+    # The store's time is that of its newest run, if that is ahead of the clock.
+    later = SqliteStore(desk.folder / "walk.db", clock=FakeClock(desk.house.store.now() + 2 * 86_400 * SECOND))
+    later.start(NewRun(later.reserve(1)))
+    later.close()
+    would = f"would forget 3 old tasks of run #{run}, which goes on\n"
+    assert desk.out("forget", str(run), "--older", "1d", "--dry-run") == would
+    assert desk.json("forget", str(run), "--older", "1d", "--dry-run") == [
+        {"run": run, "name": None, "would_remove": 3}
+    ]
+    told = desk.out("forget", str(run), "--older", "1h", "--dry-run")
+    assert told == f"{would}tasks of a run that goes on stay for at least a day after they ended\n"
+    assert desk.json("forget", str(run), "--older", "1d")[0]["removed"] == 3
 
 
 def test_what_somebody_began_to_forget_is_gone_on_with(desk: Desk) -> None:

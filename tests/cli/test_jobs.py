@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
@@ -92,7 +93,8 @@ def test_a_long_list_comes_in_pages(desk: Desk, bench: Workbench) -> None:
 def test_programs_are_told_all_of_a_job(desk: Desk, bench: Workbench) -> None:
     job = bench.engine.enqueue(mail.of("ann").key("a").headers(tenant="acme").priority(3).lane("eu"))
     (told,) = desk.json("jobs")
-    assert told.pop("since").endswith("Z")
+    assert told.pop("since") == (enqueued := told.pop("enqueued"))
+    assert datetime.fromisoformat(enqueued) == job.enqueued_at
     assert told == {
         "job": job.id,
         "state": "queued",
@@ -126,3 +128,13 @@ def test_all_that_is_for_runs_works_for_queues(desk: Desk, bench: Workbench) -> 
     assert str(job.id) in desk.out("tasks", "jobs/default")
     desk.out("cancel", "jobs/default", str(job.id))
     assert job.state == "cancelled"
+
+
+def test_a_job_is_named_by_its_id_alone(desk: Desk, bench: Workbench) -> None:
+    job = bench.engine.enqueue(mail.of("ann"))
+    assert f"task {job.id}" in desk.out("why", str(job.id))
+    assert desk.out("cancel", str(job.id)) == f"task {job.id}: cancelled\n"
+    assert [found["status"] for found in desk.json("events", str(job.id))] == ["cancelled"]
+    assert desk.out("retry", str(job.id)).startswith("1 task of jobs/default begins again\n")
+    bench.drain()
+    assert job.state == "done"

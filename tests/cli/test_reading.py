@@ -24,13 +24,24 @@ from ramify.model.decision import Said
 from ramify.model.event import Event, Status
 from ramify.model.log import LogLine
 from ramify.model.outcome import Failure
-from ramify.model.policy import SECOND
+from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import NewProcess, new_process_id
 from ramify.store.error_groups import GROUP_SCAN, MOST_GROUPS
 from ramify.store.reads import Tail
 from ramify.store.sqlite.reads import SqliteReads
 from tests.cli.conftest import HOSTILE, RAW, Desk
 from tests.engine.jobs import fragile, jobs
+
+TRACEBACK = """\
+KeyError: k
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "walk.py", line 7, in walk
+    os.scandir(path)
+OSError: gone
+"""
 
 
 def walked(desk: Desk) -> int:
@@ -39,7 +50,9 @@ def walked(desk: Desk) -> int:
     run = house.run(house.tasks([b'["/a"]', b'["/b"]', b'["/c"]', b'["/d"]', b'["/e"]']), name="walk")
     worker = house.worker()
     claim = worker.take(3)
-    gone = Failure("OSError", "gone", ("walk.py:7 in walk",)).encode()
+    gone = Failure(
+        "OSError", "gone", ("walk.py:7 in walk",), 0, ("os.scandir(path)",), Failure("KeyError", "k")
+    ).encode()
     statuses = [Status.DONE, Status.FAILED, Status.FAILED]
     worker.commit(Part(claim.token, claim.tasks, statuses, [b"12", gone, gone], [house.tasks([b'["/a/x"]'])]))
     return run
@@ -135,15 +148,46 @@ def test_tasks_can_be_chosen_by_what_they_are(desk: Desk) -> None:
 
 def test_errors_are_grouped(desk: Desk) -> None:
     run = walked(desk)
-    told = desk.out("errors", "walk", "--frames").splitlines()
+    told = desk.out("errors", "walk", "-v").splitlines()
     assert told[0] == "2 x walk  OSError: gone"
-    assert told[2].strip() == "at walk.py:7 in walk"
+    assert [line.removeprefix(" " * 6) for line in told[2:-1]] == TRACEBACK.splitlines()
     assert told[-1] == "2 tasks in 1 group"
+    assert "Traceback" not in desk.out("errors", "walk")
     (group,) = desk.json("errors", "walk")
+    assert group["traceback"] == TRACEBACK
     assert (group["run"], group["count"], group["type"]) == (run, 2, "OSError")
     assert (group["complete"], group["failures"]) == (True, 2)
     desk.house.run(desk.house.tasks(), name="fine")
     assert desk.out("errors", "fine") == "nothing failed in fine\n"
+
+
+def test_errors_without_a_run_are_those_of_all_runs_and_tell_where(desk: Desk) -> None:
+    assert desk.out("errors") == "nothing failed\n"
+    house = desk.house
+    house.run(house.tasks([b'["/z"]']), name="jobs/default", endless=True)
+    worker = house.worker()
+    worker.end(worker.take(), status=Status.FAILED, values=[Failure("OSError", "gone").encode()])
+    walked(desk)
+    (group,) = desk.json("errors")
+    assert (group["run"], group["complete"], group["count"], group["call_run"]) == (None, True, 3, "jobs/default")
+    told = desk.out("errors")
+    assert "3 x walk  OSError: gone" in told
+    assert 'first walk("/z") in jobs/default' in told
+    assert " in walk" not in desk.out("errors", "walk")
+
+
+def test_events_show_the_whole_traceback_of_a_failed_attempt(desk: Desk) -> None:
+    run = walked(desk)
+    failed = str(desk.ids(run)[1])
+    shown = TRACEBACK.replace("\n", f"\n{' ' * 6}").strip()
+    blanks_dropped = "\n".join(line.rstrip() for line in shown.splitlines())
+    assert blanks_dropped in desk.out("events", failed)
+    assert blanks_dropped in desk.out("events", "walk", "-v")
+    assert "Traceback" not in desk.out("events", "walk")
+    told = desk.json("events", failed) + [
+        event for event in desk.json("events", "walk") if event["task"] == int(failed)
+    ]
+    assert [event["traceback"] for event in told] == [TRACEBACK] * 2
 
 
 def test_errors_that_differ_in_numbers_are_one_group_with_an_example_and_times(desk: Desk) -> None:
@@ -259,9 +303,18 @@ def test_logs_are_shown_by_level_and_task(desk: Desk) -> None:
         f"error    {second}.2  gone\\nfor good",
     ]
     assert [found["text"] for found in desk.json("logs", "walk", "--level", "error")] == ["gone\nfor good"]
+    desk.house.run(desk.house.tasks(), name="other")
     (found,) = desk.json("logs", "walk", "--task", str(first))
+    # The id of a task needs no run, whichever runs are open.
+    assert desk.json("logs", str(first)) == desk.json("logs", "--task", str(first)) == [found]
     assert (found["at"], found["level"], found["attempt"]) == ("2024-01-01T00:00:00Z", "info", 1)
     assert desk.json("logs", "walk", "--after", str(found["seq"]))[0]["task"] == second
+
+
+def test_following_a_task_ends_with_it_and_not_with_its_run(desk: Desk) -> None:
+    run = walked(desk)
+    assert not desk.house.store.reads.run(run).state.is_end
+    assert desk.json("logs", str(desk.ids(run)[0]), "-f") == []
 
 
 def test_a_run_that_logged_nothing_says_so(desk: Desk) -> None:
@@ -332,7 +385,9 @@ def test_a_run_that_was_killed_while_it_waited_says_what_is_due_and_that_nobody_
 @pytest.mark.parametrize("table", ["label", "run"])
 def test_a_damaged_file_is_found_by_the_full_doctor(desk: Desk, table: str) -> None:
     """`label` is read by nothing else of the doctor, `run` by all of it."""
-    desk.house.run(desk.house.tasks([b"[]"] * 2_000, keys=[b"%d" % n for n in range(2_000)]), name="walk")
+    # Nothing is wrong with it: nobody works, and nothing is ready.
+    keys = [b"%d" % n for n in range(2_000)]
+    desk.house.run(desk.house.tasks([b"[]"] * 2_000, keys=keys, due=PARKED), name="walk")
     desk.house.close()
     assert "every page, row and index of it is whole" in desk.out("doctor", "--full")
     db = apsw.Connection("walk.db")
@@ -357,7 +412,7 @@ def test_a_huge_text_is_cut_for_people_and_whole_in_json(desk: Desk) -> None:
     values = [json.dumps(huge).encode(), Failure("ValueError", huge, (huge,)).encode()]
     worker.commit(Part(claim.token, claim.tasks, statuses, values))
     done, failed = desk.ids(run)
-    for line in ("tasks", "errors --frames", f"events {done}", f"events {failed}", "events walk", f"why {failed}"):
+    for line in ("tasks", "errors -v", f"events {done}", f"events {failed}", "events walk", f"why {failed}"):
         told = desk.out(*line.split())
         assert len(told) < 10_000, line
         assert "characters; --json has all of them)" in told, line
@@ -427,7 +482,7 @@ def test_nothing_hostile_reaches_the_terminal(desk: Desk) -> None:
     name = HOSTILE.replace("\0", "").replace("\udcff", "")
     commands = [
         ["runs"], ["status"], ["status", name], ["status", name, "--watch"], ["tasks", name],
-        ["errors", name, "--frames"], ["events", name],
+        ["errors", name, "-v"], ["events", name], ["events", name, "-v"],
         ["events", failed], ["events", swept], ["why", failed], ["why", swept], ["doctor"],
         ["retry", name, failed, "--reason", name], ["pause", name], ["resume", name], ["why", failed],
         ["cancel", name, failed, "--reason", name], ["resolve", failed, "--skip", "--reason", name], ["logs", name],
@@ -449,7 +504,7 @@ def test_an_unknown_name_is_escaped_in_the_refusal(desk: Desk) -> None:
     assert not [raw for raw in RAW if raw in shown]
 
 
-@pytest.mark.parametrize("command", ["errors", "tasks", "logs"])
+@pytest.mark.parametrize("command", ["tasks", "logs"])
 def test_without_a_run_it_is_the_open_one_or_else_the_newest_and_it_is_said_which(desk: Desk, command: str) -> None:
     assert desk.err(command, code=2).endswith("ramify: this store has no runs yet\n")
     desk.house.finish(walked(desk))
@@ -459,3 +514,27 @@ def test_without_a_run_it_is_the_open_one_or_else_the_newest_and_it_is_said_whic
     assert desk.err(command).endswith("run: second (the only open one)\n")
     desk.house.run(desk.house.tasks(), name="third")
     assert "2 runs are open: second, third; name the one that is meant" in desk.err(command, code=2)
+
+
+@pytest.mark.parametrize("command", ["status", "tasks", "logs"])
+def test_a_log_that_we_keep_ourselves_is_never_the_run_that_is_meant(desk: Desk, command: str) -> None:
+    desk.house.run(name="joint/datasets", endless=True)
+    assert "no runs yet" in desk.type(command, code=None).output
+    desk.house.finish(walked(desk))
+    assert desk.out(command) == desk.out(command, "walk")
+    desk.house.run(name="jobs/default", endless=True)
+    assert desk.out(command) == desk.out(command, "jobs/default")
+
+
+def test_a_dag_that_starts_on_datasets_leaves_its_run_the_newest(desk: Desk) -> None:
+    with closing(Engine("walk.db", include=[jobs])) as engine:
+        joint = engine.dag("joint")
+        joint.add(fragile.of("c"))
+        joint.start_on("a", "b")
+        made = engine.dag("made")
+        made.add(fragile.of("a")).produces("a")
+        engine.run(made.of(), name="made")
+        log = engine.find("joint/datasets")
+        assert log is not None
+        assert not log.ended
+    assert desk.out("show") == desk.out("show", "made")

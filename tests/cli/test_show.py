@@ -90,7 +90,7 @@ def test_a_run_is_shown_by_levels(desk: Desk, engine: Engine) -> None:
         ["2", "halves", "failed"],
         ["3", "report", "skipped"],
     ]
-    assert "map of half: 3 done, 1 failed · after numbers" in table[2]
+    assert "1 failed, 3 done · map of half · after numbers" in table[2]
 
 
 def test_without_an_argument_the_present_run_is_shown(desk: Desk, engine: Engine) -> None:
@@ -180,7 +180,7 @@ def test_a_picture_and_a_diagram_are_drawn(desk: Desk, engine: Engine) -> None:
     assert desk.out("show", "etl", "--svg", "etl.svg") == "etl.svg: 3 nodes in 3 levels: 3 done\n"
     texts = "".join(ElementTree.parse(desk.folder / "etl.svg").getroot().itertext())
     assert "numbers" in texts
-    assert "map of half: 4 done" in texts
+    assert "4 done · map of half" in texts
     assert desk.out("show", "etl", "--mermaid").startswith("flowchart LR\n")
 
 
@@ -212,8 +212,8 @@ def test_a_run_with_the_name_of_a_place_is_meant_by_its_generation(desk: Desk, e
     [
         (["other"], 2, "no run 'other'; there are 'etl', 'walk'"),
         (["walk"], 2, "walk is a frontier run and has no nodes to show; `ramify status walk`"),
-        (["plan.py:elt"], 3, "no dag 'elt' in plan.py; there is etl"),
-        (["plan.py:engine"], 3, "no dag 'engine' in plan.py, where that is of type Engine; there is etl"),
+        (["plan.py:elt"], 3, "no dag or pipeline 'elt' in plan.py; there is etl"),
+        (["plan.py:engine"], 3, "no dag or pipeline 'engine' in plan.py, where that is of type Engine; there is etl"),
         (["plna.py:etl"], 3, "no file 'plna.py'"),
         (["etl", "--svg", "nowhere/a.svg"], 3, "nowhere/a.svg cannot be written (No such file or directory)"),
         (["etl", "--svg", "a.svg", "--json"], 2, "give one of --svg, --mermaid and --json"),
@@ -251,6 +251,31 @@ def test_retry_of_a_map_takes_those_of_its_items_that_were_not_done(desk: Desk, 
     broken.clear()
     assert engine.find("etl") is not None
     assert desk.json("retry", "etl", "halves")[0]["reopened"] == 0
+
+
+def test_other_commands_take_a_node_by_its_id_as_well(desk: Desk, engine: Engine) -> None:
+    broken.update({1, 2})
+    etl(engine)
+    found = next(engine.runs())
+    item, node = str(found["halves[1]"].task), str(found["report"].task)
+    assert desk.out("events", "etl", "halves[1]") == desk.out("events", item)
+    assert "1 is broken" in desk.out("events", "etl", "halves[1]")
+    assert f"task {node}" in desk.out("why", "etl", "report")
+    # Of a map, all its items tell why it stands where it stands.
+    assert desk.json("why", "etl", "halves")[0]["task"] == found["halves"].task
+    assert desk.json("events", "etl", "halves")[0]["task"] == found["halves"].task
+    assert desk.out("logs", "etl", "--task", "halves[1]") == "nothing was logged\n"
+    assert desk.out("logs", "etl", "--task", "halves").endswith(
+        "halves is a map, and its items log: --task 'halves[0]'\n"
+    )
+    assert desk.out("resolve", "etl", "halves[1]", "--result", "0") == f"task {item} counts as done\n"
+    assert desk.out("resolve", "etl", "halves[2]", "--skip").endswith("counts as skipped\n")
+    assert desk.out("cancel", "etl", "report") == f"task {node}: cancelled\n"
+    for command in ("why", "events", "cancel"):
+        assert "no task with the key 'halvse'; did you mean 'halves'?" in desk.err(command, "etl", "halvse", code=2)
+    assert "halves has 4 items. Give halves[0] to halves[3]" in desk.err(
+        "resolve", "etl", "halves[9]", "--skip", code=2
+    )
 
 
 def test_retry_says_which_node_was_perhaps_meant(desk: Desk, engine: Engine) -> None:
@@ -319,7 +344,7 @@ def test_a_pipeline_is_shown_with_its_branches_in_every_form(desk: Desk, folder:
         lines = [line.strip() for line in shown.splitlines()]
         assert lines[1] == "3 nodes in 3 levels: 1 waiting, 1 running, 1 done"
         at = next(number for number, line in enumerate(lines) if line.startswith("2  pack "))
-        assert "2 waiting, 1 failed · branches of pack, dock, load" in lines[at]
+        assert "1 failed, 2 waiting · branches of pack, dock, load" in lines[at]
         assert [line.split()[:2] for line in lines[at + 1 : at + 4]] == [
             ["pack[1]", "failed"],
             ["pack[0]", "waiting"],
@@ -346,4 +371,4 @@ def test_a_pipeline_is_shown_with_its_branches_in_every_form(desk: Desk, folder:
 
 def test_what_is_no_dag_and_no_pipeline_is_told(desk: Desk, folder: Path) -> None:
     (folder / "order2.py").write_text(PIPELINE)
-    assert "no dag 'ordr' in order2.py; there is order" in desk.err("show", "order2.py:ordr", code=3)
+    assert "no dag or pipeline 'ordr' in order2.py; there is order" in desk.err("show", "order2.py:ordr", code=3)

@@ -155,7 +155,7 @@ def test_a_worker_tells_what_it_holds_and_where_its_threads_are(
     worker.process.send_signal(signal.SIGUSR1)
     worker.hears(r"^worker \d+: .*holds 1 wait_for; runs task \d+", r'File ".*walk.py", line \d+ in wait_for')
     (program / "go").touch()
-    assert worker.stop() == 130
+    assert worker.stop() == 0
 
 
 def test_a_running_job_that_goes_on_after_its_cancel_is_ended_with_its_process_when_others_in_it_are_done(
@@ -189,7 +189,7 @@ def test_a_running_job_that_goes_on_after_its_cancel_is_ended_with_its_process_w
         ended.stdout.strip()
         == f"[(True, 'cancelled', 'wait_for {stuck}: Cancelled: too dear'), (True, 'done', 'None')]"
     )
-    assert worker.stop() == 130
+    assert worker.stop() == 0
 
 
 #: A small disk in a namespace of the worker's own, with the store on it.
@@ -251,6 +251,22 @@ def test_a_worker_that_is_stopped_while_the_disk_is_full_ends_in_time_and_says_w
 
 
 @pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_worker_that_finished_what_it_ran_ends_with_zero_after_sigterm(
+    number: int, code: int, program: Path, serve: Callable[..., Serving], options: list[str]
+) -> None:
+    start("[wait_for.of('go')]")
+    worker = serve(*options)
+    began(program, "go")
+    worker.process.send_signal(number)
+    worker.hears("^stopping")
+    (program / "go").touch()
+    _, rest = worker.process.communicate(timeout=LONG)
+    assert rest.splitlines()[-2:] == ["done: everything is saved, and the same command goes on", "stopped"]
+    assert worker.process.returncode == code
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]], ids=["here", "processes"])
 def test_a_worker_says_that_what_did_not_finish_within_the_grace_period_runs_again(
     program: Path, serve: Callable[..., Serving], options: list[str]
 ) -> None:
@@ -299,7 +315,7 @@ def test_a_worker_is_steered_by_signals(program: Path, serve: Callable[..., Serv
     text = "from walk import *; engine.start([wait_for.of('go')], name='again').wait()"
     subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
     assert (program / "go.begun").exists()
-    assert worker.stop() == 130
+    assert worker.stop() == 0
 
 
 @pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
@@ -359,14 +375,14 @@ def test_a_worker_waits_for_a_folder_that_was_moved_away(
     worker.hears("the store answers again")
     text = "from walk import *; engine.start([grow.of(1)], name='again').wait()"
     subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
-    assert worker.stop() == 130
+    assert worker.stop() == 0
 
 
 def test_a_worker_without_processes_says_that_it_has_none_to_replace(serve: Callable[..., Serving]) -> None:
     worker = serve()
     worker.process.send_signal(signal.SIGHUP)
     worker.hears("^there are no worker processes to replace")
-    assert worker.stop() == 130
+    assert worker.stop() == 0
 
 
 def test_a_worker_serves_its_queues_in_order(program: Path) -> None:
@@ -377,6 +393,25 @@ def test_a_worker_serves_its_queues_in_order(program: Path) -> None:
     command = [*RAMIFY, "worker", "walk.py:engine", "--burst", "--threads", "1", "--queue", "high,low"]
     subprocess.run(command, check=True, timeout=LONG)
     assert (program / "noted").read_text() == "h" * 9 + "l" * 9
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "1"]], ids=["here", "processes"])
+def test_a_worker_warns_of_a_queue_that_nobody_named(program: Path, options: list[str]) -> None:
+    (program / "walk.py").write_text(
+        f"{PROGRAM}\nengine.queue('reports')\n@engine.task(queue='mail')\ndef note(name: str) -> None: ...\n"
+    )
+    start("[grow.of(0).queue('loads')]")
+    text = "from walk import *; engine.enqueue(grow.of(0).queue('calls'))"
+    subprocess.run([sys.executable, "-c", text], check=True, timeout=LONG)
+    command = [*RAMIFY, "worker", "walk.py:engine", "--burst", *options, "--queue"]
+    known = subprocess.run(
+        [*command, "mail,reports,loads,calls,default"], capture_output=True, text=True, check=True, timeout=LONG
+    )
+    assert "queue '" not in known.stderr
+    found = subprocess.run([*command, "maill:2,mail:1"], capture_output=True, text=True, check=True, timeout=LONG)
+    assert [line for line in found.stderr.splitlines() if line.startswith("queue ")] == [
+        "queue 'maill': no task of this engine and no job of this store is in it. Did you mean 'mail'?"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -406,4 +441,4 @@ def test_a_worker_reloads_when_a_file_changes(program: Path, serve: Callable[...
     (program / "go").touch()
     (program / "walk.py").write_text(f"{PROGRAM}\n")
     worker.hears("walk.py changed$", "^reloaded$")
-    assert worker.stop() == 130
+    assert worker.stop() == 0

@@ -99,3 +99,36 @@ def _double(a: int, b: int = 0) -> int:
 
 #: A task whose function says it is another one.
 double = task(_double)
+
+
+@task
+def nested() -> None:
+    raise ValueError(ValueError("inner"))
+
+
+@task
+def wrapped() -> None:
+    try:
+        int("seven")
+    except ValueError as error:
+        raise LookupError("no number") from error
+
+
+@task
+def interrupt() -> None:
+    raise KeyboardInterrupt("enough")
+
+
+@task
+def function() -> Any:
+    return lambda: True
+
+
+@task
+async def fail_later() -> None:
+    raise LookupError("later")
+
+
+@task
+def pass_on() -> None:
+    echo.enqueue()

@@ -2,92 +2,36 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import threading
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from asgiref.sync import async_to_sync
 
+from ramify import Engine
 from ramify.contrib.django import RamifyBackend
-from ramify.contrib.django.depot import KIND, _depots
+from ramify.contrib.django.depot import KIND
 from ramify.contrib.django.framework import InvalidTask, InvalidTaskBackend, TaskResultDoesNotExist, TaskResultStatus
+from ramify.contrib.django.ticket import Ticket
 from ramify.errors import BadPayload
-from ramify.kernel.settings import Settings
 from tests.contrib import django_goods as goods
-from tests.contrib.django_here import databases_in, framework
+from tests.contrib.conftest import Configure, work_off
+from tests.contrib.django_here import framework
 
 READY, FAILED, SUCCESSFUL = TaskResultStatus.READY, TaskResultStatus.FAILED, TaskResultStatus.SUCCESSFUL
 signals: Any = import_module(f"{framework.__name__}.signals")
 exceptions: Any = import_module(f"{framework.__name__}.exceptions")
 
-Configure = Callable[..., RamifyBackend]
 
-
-@pytest.fixture
-def configure(tmp_path: Path) -> Iterator[Configure]:
-    """Make settings with one backend, from its options and queues."""
-    from django.test import override_settings  # type: ignore[import-untyped]
-
-    connections = databases_in(tmp_path)
-    made: list[Any] = []
-
-    def settings(queues: list[str] | None = None, **options: Any) -> RamifyBackend:
-        path = "ramify.contrib.django.RamifyBackend"
-        default: dict[str, Any] = {"BACKEND": path, "OPTIONS": {"store": tmp_path / "tasks.db", **options}}
-        if queues is not None:
-            default["QUEUES"] = queues
-        other = {"BACKEND": path, "OPTIONS": {"store": tmp_path / "tasks.db"}}
-        dummy = {"BACKEND": f"{framework.__name__}.backends.dummy.DummyBackend"}
-        made.append(override_settings(TASKS={"default": default, "other": other, "dummy": dummy}))
-        made[-1].enable()
-        backend = framework.task_backends["default"]
-        assert isinstance(backend, RamifyBackend)
-        return backend
-
-    goods.ran.clear()
-    yield settings
-    for depot in tuple(_depots.values()):
-        depot.engine.close()
-    connections.close_all()
-    for each in reversed(made):
-        each.disable()
-
-
-@pytest.fixture
-def backend(configure: Configure) -> RamifyBackend:
-    return configure()
-
-
-@pytest.fixture
-def heard() -> Iterator[list[tuple[str, Any, str]]]:
-    """What was told by signals: which, by whom, and where the result stood."""
-    told: list[tuple[str, Any, str]] = []
-
-    def receiver(name: str) -> Callable[..., None]:
-        return lambda sender, task_result, **rest: told.append((name, sender, str(task_result.status)))
-
-    # Held here, because signals hold receivers weakly.
-    receivers = {name: receiver(name) for name in ("task_enqueued", "task_started", "task_finished")}
-    for name, each in receivers.items():
-        getattr(signals, name).connect(each)
-    yield told
-    for name, each in receivers.items():
-        getattr(signals, name).disconnect(each)
-
-
-def work_off(backend: RamifyBackend) -> None:
-    """One worker does what is ready, one after the other, until nothing is."""
-    inside = backend.depot.engine._inside
-    with inside.using_resources():
-        kernel = inside.kernel(Settings(threads=1, on_idle=lambda: kernel.stop()))
-        kernel.start()
-        kernel.join()
+def send(n: int) -> None:
+    """A function of another engine."""
 
 
 def stored(backend: RamifyBackend) -> int:
@@ -246,7 +190,7 @@ def test_a_task_that_raised_has_failed_and_is_not_tried_again(
     assert error.exception_class is LookupError
     assert error.traceback.startswith("Traceback (most recent call last):\n")
     assert f'{goods.__file__}", line ' in error.traceback
-    assert error.traceback.endswith("in fail\nLookupError: no such thing\n")
+    assert error.traceback.endswith("in fail\n    raise LookupError(text)\nLookupError: no such thing\n")
     with pytest.raises(ValueError, match="failed"):
         _ = result.return_value
     # Django's own receiver has the exception at hand.
@@ -295,7 +239,7 @@ def test_a_task_is_not_run_before_its_time(backend: RamifyBackend) -> None:
 
 
 def test_without_time_zones_a_time_is_one_of_the_settings(configure: Configure) -> None:
-    from django.test import override_settings
+    from django.test import override_settings  # type: ignore[import-untyped]
 
     backend = configure()
     with override_settings(USE_TZ=False, TIME_ZONE="Asia/Tokyo"):
@@ -398,6 +342,93 @@ def test_what_a_person_resolved_a_task_with_is_what_it_returned(
     (run,) = backend.depot.engine.runs()
     run.resolve(job.id, result=given)
     assert backend.get_result(result.id).return_value == value
+
+
+# kinds
+
+
+def test_people_see_a_task_under_its_path(backend: RamifyBackend) -> None:
+    from ramify.signals import Worked
+
+    heard: list[Worked] = []
+    engine = backend.depot.engine
+    engine.listen(lambda signal: heard.append(signal) if isinstance(signal, Worked) else None)
+    goods.add.enqueue(1)
+    goods.fail.enqueue("no")
+    work_off(backend)
+    add, fail = (f"{goods.__name__}.{name}" for name in ("add", "fail"))
+    assert [job.kind for job in engine.jobs()] == [fail, add]
+    (run,) = engine.runs()
+    assert [group.kind for group in engine._inside.store.reads.errors(run.id).groups] == [fail]
+    counted = {(each.kind, outcome) for signal in heard for each in signal.attempts for outcome, _ in each.outcomes}
+    assert counted == {(add, "done"), (fail, "failed")}
+
+
+def test_a_task_whose_path_is_too_long_for_a_kind_is_run_all_the_same(backend: RamifyBackend) -> None:
+    long = "x" * 2_000
+    ticket = msgspec.structs.replace(Ticket.of(goods.add, [1], {}, "default"), task=long)
+    backend.depot.engine.enqueue(backend.depot.call("id", ticket))
+    work_off(backend)
+    (job,) = backend.depot.engine.jobs()
+    assert (job.kind, job.state) == (KIND, "failed")
+    assert job.error is not None
+    assert "there is no task" in job.error.failure.text
+
+
+def test_a_task_that_was_stored_under_the_one_kind_of_before_is_run(backend: RamifyBackend) -> None:
+    depot = backend.depot
+    depot.engine.enqueue(depot._run.of(Ticket.of(goods.add, [1, 2], {}, "default")).key("old"))
+    work_off(backend)
+    assert (backend.get_result("old").status, backend.get_result("old").return_value) == (SUCCESSFUL, 3)
+
+
+def test_tasks_of_other_engines_in_the_store_are_left_to_them(backend: RamifyBackend) -> None:
+    other = Engine(backend.options["store"])
+
+    job = other.enqueue(other.task(name=f"{goods.__name__}.plain")(send).of(1))
+    goods.add.enqueue(1)
+    work_off(backend)
+    assert (job.state, goods.ran) == ("queued", [(1, 0)])
+    other.close()
+
+
+def test_a_task_that_a_task_enqueues_is_run_by_the_same_worker(backend: RamifyBackend) -> None:
+    goods.pass_on.enqueue()
+    work_off(backend)
+    assert goods.ran == [((), {})]
+
+
+# settings that change
+
+
+def test_a_worker_of_a_program_works_on_the_store_of_the_settings_as_they_are(tmp_path: Path) -> None:
+    from django.core.management import call_command
+    from django.test import override_settings
+
+    for number in range(3):
+        options = {"store": tmp_path / f"{number}.db"}
+        with override_settings(
+            TASKS={"default": {"BACKEND": "ramify.contrib.django.RamifyBackend", "OPTIONS": options}}
+        ):
+            result = goods.add.enqueue(number)
+            said = io.StringIO()
+            call_command("ramify_worker", "--burst", stdout=said)
+            result.refresh()
+            assert (result.status, result.return_value) == (SUCCESSFUL, number)
+            assert f"{number}.db" in said.getvalue()
+
+
+def test_what_a_worker_says_goes_where_the_program_wants_it(
+    backend: RamifyBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from django.core.management import call_command
+
+    out, err = io.StringIO(), io.StringIO()
+    call_command("ramify_worker", "--burst", stdout=out, stderr=err)
+    assert (out.getvalue(), "nothing is ready" in err.getvalue()) == ("", True)
+    assert capsys.readouterr() == ("", "")
+    call_command("ramify_worker", "--burst")
+    assert "nothing is ready" in capsys.readouterr().err
 
 
 # signals
@@ -540,7 +571,7 @@ def test_with_on_commit_off_nothing_is_waited_for(configure: Configure) -> None:
     [
         ({"store": None}, 'OPTIONS needs the store, a file such as BASE_DIR / "tasks.db"'),
         ({"stroe": "tasks.db"}, "OPTIONS has 'stroe', which is not known; there are store, on_commit, keep"),
-        ({"keep": -1}, "OPTIONS: @task(keep=-1) on run(): give a number of seconds, more than 0"),
+        ({"keep": -1}, "OPTIONS: @task(keep=-1) on run(): give a number of seconds, or a timedelta, more than 0"),
     ],
 )
 def test_settings_that_cannot_work_are_found_by_check_and_refused(

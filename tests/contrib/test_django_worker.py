@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +101,12 @@ def test_the_project_of_the_readme_runs_its_tasks(site: Site, processes: tuple[s
     assert found == [["SUCCESSFUL", "invoice of o-17", 1], ["SUCCESSFUL", "invoice of o-18", 1]]
 
 
+def test_a_queue_that_the_settings_name_is_known_before_its_first_task(site: Site) -> None:
+    assert "queue '" not in site.manage("ramify_worker", "--burst", "--queue", "mail")
+    said = site.manage("ramify_worker", "--burst", "--queue", "maill")
+    assert "queue 'maill': no task of this engine and no job of this store is in it. Did you mean 'mail'?" in said
+
+
 def test_a_task_whose_worker_was_killed_is_run_by_the_next_one_and_recorded_once(site: Site) -> None:
     os.mkfifo(site.folder / "go")
     id = site.ask("slow.enqueue().id")
@@ -127,6 +135,74 @@ def test_a_task_whose_worker_was_killed_is_run_by_the_next_one_and_recorded_once
     look = "(lambda r: [r.status, r.return_value, r.attempts, len(set(r.worker_ids)), r.errors])"
     assert site.ask(f"{look}(slow.get_result({id!r}))") == ["SUCCESSFUL", 2, 2, 2, []]
     assert (site.folder / "witness").read_text().splitlines() == ["begins 1", "begins 2", "ends 2"]
+
+
+def test_a_worker_that_runs_already_takes_a_task_it_has_never_heard_of(site: Site) -> None:
+    worker = site.start_worker()
+    try:
+        engine = Engine(site.folder / "tasks.db")
+        wait_until((site.folder / "tasks.db").exists, "there is a store")
+        wait_until(lambda: engine._inside.store.reads.processes(), "a worker is there")
+        for order in ("o-17", "o-18"):
+            (job,) = engine.jobs(key=site.ask(f"invoice.enqueue({order!r}).id"))
+            assert job.kind == "shop.tasks.invoice"
+            assert job.wait(60)
+            assert job.state == "done"
+        engine.close()
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+def test_both_names_of_the_exceptions_are_known(tmp_path: Path) -> None:
+    """The package has renamed two of its exceptions: once a copy of it has the names it has not."""
+    if VERSION >= (6, 0):
+        pytest.skip("Django has no older names")
+    copied(tmp_path, {"InvalidTaskBackendError": "InvalidTaskBackend", "InvalidTaskError": "InvalidTask"})
+    names = "[(each.__module__, each.__name__) for each in (framework.InvalidTask, framework.InvalidTaskBackend)]"
+    here = json.loads(imported(os.getcwd(), names))
+    there = json.loads(imported(tmp_path, names))
+    assert here + there == [
+        ["django_tasks.exceptions", name]
+        for name in ("InvalidTaskError", "InvalidTaskBackendError", "InvalidTask", "InvalidTaskBackend")
+    ]
+
+
+def test_a_version_that_does_not_fit_is_named_and_not_taken_for_absent(tmp_path: Path) -> None:
+    if VERSION >= (6, 0):
+        pytest.skip("Django has its own framework")
+    copied(tmp_path, {"TaskContext": "Context"})
+    info = tmp_path / "django_tasks-0.5.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: django-tasks\nVersion: 0.5.0\n")
+    said = imported(tmp_path, "1")
+    assert "ConfigError: django-tasks 0.5.0 is installed, and Ramify cannot work with it: cannot import name" in said
+    assert "pip install 'django-tasks>=0.12'" in said
+
+
+def copied(folder: Path, renamed: dict[str, str]) -> None:
+    """A copy of the package with other names."""
+    spec = find_spec("django_tasks")
+    assert spec is not None
+    assert spec.origin is not None
+    shutil.copytree(Path(spec.origin).parent, folder / "django_tasks")
+    for file in (folder / "django_tasks").rglob("*.py"):
+        text = file.read_text()
+        for old, new in renamed.items():
+            text = text.replace(old, new)
+        file.write_text(text)
+
+
+def imported(folder: Path | str, expression: str) -> str:
+    """The value of an expression about the framework in a process of its own, or the last line of its error."""
+    program = (
+        "import json, django.conf; django.conf.settings.configure(); "
+        f"from ramify.contrib.django import framework; print(json.dumps({expression}))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=120, check=False
+    )
+    return (ended.stdout or ended.stderr).splitlines()[-1]
 
 
 def test_what_is_typed_wrong_is_told_as_by_ramify_worker(site: Site) -> None:

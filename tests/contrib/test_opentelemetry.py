@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from ramify import AsyncSpawns, Backoff, Defer, Engine, Return, Skip, Spawns, Tasks, current, steps
+from ramify import AsyncSpawns, Backoff, Defer, Engine, QueueFull, Return, Skip, Spawns, Tasks, current, steps
 from ramify.contrib.opentelemetry import trace, traced
 
 jobs = Tasks()
@@ -46,6 +47,17 @@ def making() -> Spawns[str]:
 async def slowly_making() -> AsyncSpawns[str]:
     yield traced(waiting.of())
     yield Return(here())
+
+
+@jobs.task
+def untraced_children() -> Spawns[None]:
+    current().spawn(plain.of(), then=told.of())
+    yield plain.of()
+
+
+@jobs.task
+async def slow_untraced_children() -> AsyncSpawns[None]:
+    yield plain.of()
 
 
 @jobs.task
@@ -134,7 +146,8 @@ def test_a_span_tells_which_task_it_is_by_the_conventions(scene: Scene) -> None:
         "messaging.system": "ramify",
         "messaging.operation.name": "process",
         "messaging.operation.type": "process",
-        "messaging.destination.name": "told",
+        "messaging.destination.name": "default",
+        "messaging.ramify.task": "told",
         "messaging.message.id": next(iter(run.results()))["task"],
         "messaging.message.conversation_id": str(run.id),
         "messaging.ramify.attempt": 1,
@@ -169,6 +182,103 @@ def test_handlers_of_every_calling_run_inside_their_spans(scene: Scene) -> None:
     assert sorted(run.results()) == sorted(ids)
     parents = {span.name: ids[of].name for span in ids.values() if (of := parent_of(span)) is not None}
     assert parents == {"process plain": "process making", "process waiting": "process slowly_making"}
+
+
+def chain_of(scene: Scene, span: ReadableSpan) -> list[str]:
+    """The names of a span and of those above it."""
+    by_id = {id_of(each): each for each in scene.spans()}
+    above = parent_of(span)
+    return [span.name] if above is None else [span.name, *chain_of(scene, by_id[above])]
+
+
+def spans_called(scene: Scene, name: str) -> list[ReadableSpan]:
+    return [span for span in scene.spans() if span.name == name]
+
+
+def test_to_enqueue_is_a_span_and_the_parent_of_the_attempts(scene: Scene) -> None:
+    with scene.tracer.start_as_current_span("request"):
+        job = scene.engine.enqueue(plain.of().queue("mail"))
+    with scene.engine.working(threads=1):
+        job.result(60)
+    (sent,) = spans_called(scene, "send plain")
+    assert (sent.kind, sent.status.status_code) == (otel.SpanKind.PRODUCER, otel.StatusCode.UNSET)
+    assert dict(sent.attributes or {}) == {
+        "messaging.system": "ramify",
+        "messaging.operation.name": "send",
+        "messaging.operation.type": "send",
+        "messaging.destination.name": "mail",
+        "messaging.ramify.task": "plain",
+    }
+    (processed,) = spans_called(scene, "process plain")
+    assert (processed.attributes or {})["messaging.destination.name"] == "mail"
+    assert chain_of(scene, processed) == ["process plain", "send plain", "request"]
+
+
+def test_jobs_that_are_enqueued_together_share_a_span_unless_they_have_a_trace_of_their_own(scene: Scene) -> None:
+    with scene.tracer.start_as_current_span("earlier"):
+        call = traced(plain.of())
+    with scene.tracer.start_as_current_span("request"):
+        jobs, total = scene.engine.enqueue_many([plain.of(), waiting.of(), call], then=told.of())
+    with scene.engine.working(threads=1):
+        total.result(60)
+    assert len(jobs) == 3
+    (sent,) = (span for span in scene.spans() if span.kind is otel.SpanKind.PRODUCER)
+    assert (sent.attributes or {})["messaging.batch.message_count"] == 4
+    found = [chain_of(scene, span)[1:] for span in scene.spans() if span.kind is otel.SpanKind.CONSUMER]
+    assert sorted(found) == [["earlier"], *[["send plain", "request"]] * 3]
+
+
+def test_jobs_continue_the_trace_that_they_were_made_in(scene: Scene) -> None:
+    with scene.tracer.start_as_current_span("earlier"):
+        call = traced(told.of())
+    with scene.tracer.start_as_current_span("request"):
+        job = scene.engine.enqueue(call)
+        follower = job.then(told.of())
+    with scene.engine.working(threads=1):
+        follower.result(60)
+    first, second = spans_called(scene, "process told")
+    assert chain_of(scene, first) == ["process told", "send told", "earlier"]
+    assert chain_of(scene, second) == ["process told", "send told", "send told", "earlier"]
+
+
+def test_to_enqueue_in_vain_is_an_error(scene: Scene) -> None:
+    scene.engine.queue("full", max_pending=1)
+    scene.engine.enqueue(plain.of().queue("full"))
+    with pytest.raises(QueueFull):
+        scene.engine.enqueue(plain.of().queue("full"))
+    good, bad = spans_called(scene, "send plain")
+    assert (good.status.status_code, bad.status.status_code) == (otel.StatusCode.UNSET, otel.StatusCode.ERROR)
+    assert (bad.attributes or {})["error.type"] == "QueueFull"
+
+
+def test_to_enqueue_from_a_coroutine_is_a_span_too(scene: Scene) -> None:
+    with scene.tracer.start_as_current_span("request"):
+        asyncio.run(scene.engine.aenqueue(plain.of()))
+    (sent,) = spans_called(scene, "send plain")
+    assert chain_of(scene, sent) == ["send plain", "request"]
+
+
+def test_all_that_an_attempt_makes_is_below_its_span(scene: Scene) -> None:
+    with scene.tracer.start_as_current_span("request"):
+        run = scene.engine.start([untraced_children.of(), slow_untraced_children.of()])
+    with scene.engine.working(threads=2):
+        run.wait(60)
+    chains = [chain_of(scene, span) for span in scene.spans() if span.name in ("process plain", "process told")]
+    assert sorted(chains) == [
+        ["process plain", "process slow_untraced_children", "request"],
+        ["process plain", "process untraced_children", "request"],
+        ["process plain", "process untraced_children", "request"],
+        ["process told", "process untraced_children", "request"],
+    ]
+
+
+def test_the_trace_continues_through_shapes_and_in_runs_that_they_launch(scene: Scene) -> None:
+    counts = scene.engine.pipeline("count", steps(numbers).expand(same))
+    outer = scene.engine.pipeline("outer", steps(same).run(counts))
+    with scene.tracer.start_as_current_span("request"):
+        scene.engine.run(outer.of(2))
+    found = [chain_of(scene, span) for span in scene.spans() if span.kind is otel.SpanKind.CONSUMER]
+    assert sorted(found) == [["process numbers", "request"], *[["process same", "request"]] * 3]
 
 
 def test_without_a_trace_a_call_stays_as_it_is() -> None:

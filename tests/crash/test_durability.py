@@ -121,18 +121,25 @@ def test_the_system_calls_of_a_real_process_keep_the_promise(
     lines = Witness(tmp_path / WITNESS).lines()
     assert sum(line.said is Said.APPEND_ACK for line in lines) == APPENDED
     synced = unsynced = copied = 0
-    log_since_begin = store_since_begin = False
+    log_since_begin = store_since_ack = False
     for call in trace.read_text().splitlines():
         if LOG_SYNCED.search(call):
             log_since_begin = True
         elif STORE_SYNCED.search(call):
-            store_since_begin = True
+            store_since_ack = True
         elif WITNESS in call and Said.APPEND_BEGIN in call:
-            log_since_begin = store_since_begin = False
+            log_since_begin = False
+            # Before the first one, the store was made.
+            store_since_ack = store_since_ack and synced + unsynced > 0
         elif WITNESS in call and Said.APPEND_ACK in call:
-            copied += store_since_begin
+            copied += store_since_ack
             synced += log_since_begin
             unsynced += not log_since_begin
-    # Without a promise about power, the log is synced only where it is copied into the store, now and then.
+            store_since_ack = False
+    # Without a promise about power, the log is synced only where it is copied into the store, now and then: before the
+    # copy, and once more when the log begins anew.
     assert copied < APPENDED // 50
-    assert (synced, unsynced) == ((APPENDED, 0) if durability == "power" else (copied, APPENDED - copied))
+    if durability == "power":
+        assert (synced, unsynced) == (APPENDED, 0)
+    else:
+        assert copied <= synced <= 2 * copied

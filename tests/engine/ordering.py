@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -38,6 +39,15 @@ def decide(order: str, decision: Decision) -> str:
 @tasks.task
 def receive_priced(order: str, price: float) -> str:
     return f"{order} for {price}"
+
+
+#: What `meddle` does, in a test.
+meddling: list[Callable[[], object]] = []
+
+
+@tasks.task(retries=0)
+def meddle() -> None:
+    meddling[-1]()
 
 
 @tasks.task

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ramify import BadPayload, ConfigError, GateClosed, Run, RunState, Steps, steps
+from ramify import BadPayload, ConfigError, GateClosed, Run, RunState, Steps, current, steps
 from ramify.inspect.gates import every_gate
 from ramify.inspect.history import UnknownTask, history_of
 from ramify.model.claim import Claim
@@ -378,6 +378,30 @@ def test_an_answer_stands_if_whoever_held_the_gate_is_gone(bench: Workbench) -> 
     assert answered_while_held(bench, run, lambda worker, claim: None) == "it stands"
     bench.drain()
     assert run["decide"].result == "o-17: yes"
+
+
+def test_an_answer_inside_a_task_does_not_wait_for_the_thread_that_runs_it(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = began(bench, ordering.by_default)
+    bench.advance(DAYS)
+    worker = Worker(bench.engine._inside.store)
+    claim = worker.take(kinds=[GATE])
+
+    def answer() -> None:
+        with monkeypatch.context() as patch:
+            # As if its own process had taken both, which depends on how much that claims at once.
+            patch.setattr(current()._surroundings.sender, "process", worker.process)
+            with pytest.raises(GateClosed, match="goes on when the task has ended"):
+                run.answer("approval", Decision(True))
+
+    monkeypatch.setattr(ordering, "meddling", [answer])
+    bench.engine.start(ordering.meddle.of())
+    bench.drain()
+    assert told(bench, run, "approval") == [], "what was refused has changed nothing"
+    worker.done(claim, values=[b'{"approved":false}'])
+    bench.drain()
+    assert run["decide"].result == "o-17: no"
 
 
 def test_a_time_out_that_nobody_was_there_to_see_leaves_the_gate_open(bench: Workbench) -> None:

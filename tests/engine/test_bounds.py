@@ -127,7 +127,7 @@ def test_going_on_does_not_move_a_deadline(make: Make) -> None:
         ({"max_running": True}, "whole number"),
         ({"max_running": 2.5}, "whole number"),
         ({"deadline": timedelta(0)}, "from its beginning"),
-        ({"deadline": 5}, "give a timedelta, or a datetime with a time zone"),
+        ({"deadline": "5"}, "give seconds, a timedelta, or a datetime with a time zone"),
         ({"deadline": datetime(2031, 1, 1)}, "with a time zone"),
         ({"deadline": datetime(2021, 1, 1, tzinfo=UTC)}, "that moment has passed"),
     ],

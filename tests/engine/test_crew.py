@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -105,6 +106,8 @@ import os, resource, sys
 from ramify import Engine
 
 engine = Engine("crew.db")
+from ramify import Backoff
+
 kept = []
 
 @engine.task(retries=1)
@@ -472,6 +475,8 @@ def test_a_child_that_was_killed_for_lack_of_memory_is_replaced_by_one_with_half
 
 
 SERVING = f"""{MODULE}
+from ramify import Backoff
+
 kept = []
 
 @engine.task
@@ -482,6 +487,17 @@ def quick() -> int:
 def hoard() -> int:
     kept.append(b"x" * 300_000_000)
     return 3
+
+@engine.task
+def whose(name: str) -> int:
+    import os
+    return os.getpid()
+
+@engine.task(retries=1, backoff=Backoff(first=0.01))
+def shaky(name: str) -> None:
+    from ramify import current
+    if current().attempt == 1:
+        raise OSError("not yet")
 """
 
 
@@ -524,6 +540,28 @@ def test_a_child_that_has_done_so_many_tasks_is_replaced(
     assert watched.replaced == ["it had done 3 tasks"] * 2
 
 
+def test_a_child_takes_no_more_tasks_than_it_may_do_before_it_is_replaced(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
+) -> None:
+    watched = watch(SERVING, service=Service(recycle_tasks=20))
+    run = bench(watched).start(*[("whose", str(n)) for n in range(100)])
+    assert run.wait(timeout=LONG)
+    wait_until(lambda: len(watched.replaced) == 5, "the fifth to be replaced")
+    assert watched.replaced == ["it had done 20 tasks"] * 5
+    assert sorted(Counter(run.results()).values()) == [20] * 5
+
+
+def test_a_task_that_is_tried_again_in_its_process_counts_once(
+    watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
+) -> None:
+    watched = watch(SERVING, threads=1, service=Service(recycle_tasks=2))
+    run = bench(watched).start(*[("shaky", str(n)) for n in range(4)])
+    assert run.wait(timeout=LONG)
+    assert run.counts.done == 4
+    wait_until(lambda: len(watched.replaced) == 2, "the second to be replaced")
+    assert watched.replaced == ["it had done 2 tasks"] * 2
+
+
 def test_a_child_that_uses_too_much_memory_is_replaced(
     watch: Callable[..., Watched], bench: Callable[[Watched], Bench]
 ) -> None:
@@ -540,7 +578,7 @@ def test_a_child_that_uses_too_much_memory_is_replaced(
 def test_a_child_that_is_to_be_replaced_finishes_what_it_runs_however_long_that_takes(
     watch: Callable[..., Watched], bench: Callable[[Watched], Bench], tmp_path: Path
 ) -> None:
-    watched = watch(SERVING, threads=2, grace=0.0, service=Service(recycle_tasks=1))
+    watched = watch(SERVING, threads=2, grace=0.0, service=Service(recycle_mb=1))
     run = bench(watched).start(("work", str(tmp_path)))
     wait_until((tmp_path / "began").exists, "the long task to begin")
     assert bench(watched).start(("quick",)).wait(timeout=LONG)

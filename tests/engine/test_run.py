@@ -171,6 +171,17 @@ def test_a_run_is_found_by_its_name_and_none_where_there_is_none(engine: Engine)
     assert engine.find("") is engine.find("a\0b") is engine.find("\udcff") is None
 
 
+def test_a_run_is_found_by_its_generation_and_by_its_id(engine: Engine) -> None:
+    first = engine.run(tree.of("a", 0), name="t")
+    other = engine.run(tree.of("a", 0), name="tt")
+    second = engine.run(tree.of("a", 0), name="t", again=True)
+    found = [engine.find(name) for name in ("t#1", "t#2", "tt#1", first.id, second.id)]
+    assert [each and each.id for each in found] == [first.id, second.id, other.id, first.id, second.id]
+    assert [engine.find(name) for name in ("t#3", "t#0", "t#", "#1", "t#x", "x#1", 10**9, 0, -1, 2**70)] == [None] * 10
+    # A text is a name: a run that is called like the id of another is never taken for it.
+    assert engine.find(str(first.id)) is None
+
+
 def test_all_runs_are_listed_the_newest_first_page_by_page(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ramify.inspect.find._PAGE", 2)
     started = [engine.start(several.of(str(number))) for number in range(5)]
@@ -635,7 +646,8 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.working(threads=0), "1 or more"),
         (lambda: engine.working(queues="default"), "list of names"),
         (lambda: engine.run(tree.of("a", 1), processes=None), "processes=None"),  # type: ignore[arg-type]
-        (lambda: engine.find(7), r"find\(7\): give the name"),  # type: ignore[arg-type]
+        (lambda: engine.find(7.5), r"find\(\): expected the name of a run or its id, got 7\.5"),  # type: ignore[arg-type]
+        (lambda: engine.find(True), r"find\(\): expected the name of a run"),
         (lambda: engine.runs("open"), r"runs\('open'\): give one of RunState.OPEN, "),  # type: ignore[arg-type]
     ]
     for attempt, says in refused:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ramify import AsyncSpawns, Backoff, BadPayload, Call, ConfigError, Return, Spawns, Stream, Task, Tasks
+from ramify import AsyncSpawns, Backoff, BadPayload, Call, ConfigError, Engine, Return, Spawns, Stream, Task, Tasks
 from ramify.kernel.handler import Calling
 from ramify.model.key import Hold
 from ramify.model.policy import Rate
@@ -315,8 +315,10 @@ def test_a_stream_that_calls_could_trip_over_is_refused(fn: Callable[..., int], 
 
 
 def test_a_stream_without_a_default_is_passed_or_the_call_is_refused() -> None:
-    with pytest.raises(BadPayload, match="pass a reference to it, or give it a default"):
-        Tasks().task(needs_stream).of()  # type: ignore[call-arg]
+    engine = Engine("memory:")
+    call = engine.task(needs_stream).of()  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match="pass a reference to it, or give it a default"):
+        engine.run(call)
 
 
 def test_a_keyword_may_follow_a_stream() -> None:

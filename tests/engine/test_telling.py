@@ -27,8 +27,12 @@ from ramify.model.event import Status
 from ramify.model.outcome import Failure
 from ramify.model.run import RunState
 
-FIELDS = ["time", "level", "event", "text", "run", "kind", "task", "attempt", "process", "seconds", "error"]
-NO = Failure("OSError", "no").encode()
+FIELDS = [
+    *("time", "level", "event", "text", "run", "name", "kind", "queue", "task", "attempt", "process", "seconds"),
+    *("error", "traceback", "logger"),
+]
+NO = Failure("OSError", "no", ("load.py:3 in load",), source=("open(path)",)).encode()
+TRACEBACK = 'Traceback (most recent call last):\n  File "load.py", line 3, in load\n    open(path)\nOSError: no\n'
 
 
 def saved(*ends: Ended) -> Saved:
@@ -37,8 +41,8 @@ def saved(*ends: Ended) -> Saved:
 
 
 ATTEMPTS = saved(
-    Ended(3, "load", 7, 1, Status.DONE, took=250_000),
-    Ended(3, "load", 8, 2, Status.RETRYING, NO, 1_500),
+    Ended(3, "load", 7, 1, Status.DONE, took=250_000, queue="mail", name="tree"),
+    Ended(3, "load", 8, 2, Status.RETRYING, NO, 1_500, "mail", "tree"),
     Ended(3, "load", 9, 4, Status.FAILED, NO),
     Ended(3, "sum", 10, 0, Status.SKIPPED, b'"one failed"'),
 )
@@ -50,15 +54,16 @@ ATTEMPTS = saved(
         (StoreAway("disk full"), "warning", "store-away", {"error": "disk full"}),
         (StoreBack(2.5), "info", "store-back", {"seconds": 2.5}),
         (NobodyKnows((("load", 3),)), "warning", "unknown-kind", {"kind": "load"}),
-        (Buried((255,), 3), "info", "buried", {"process": "ff"}),
-        (Replaced("thread", "late"), "info", "replaced", {"error": "late"}),
+        (Buried((255,), 3), "warning", "buried", {"process": "ff"}),
+        (Replaced("thread", "late"), "warning", "replaced", {"error": "late"}),
+        (Replaced("process", "old", planned=True), "info", "replaced", {"error": "old"}),
         (Drained(255), "info", "drained", {"process": "ff"}),
         (Adapted("threads", 1, 2, "faster"), "info", "adapted", {}),
         (Entered(16), "info", "entered", {"process": "10"}),
         (Entered(16, again=True), "warning", "entered", {"process": "10"}),
         (Moved(3, RunState.OPEN, 2), "info", "run-moved", {"run": 3}),
         (Moved(3, RunState.DRAINING, 2), "info", "run-moved", {"run": 3}),
-        (Moved(3, RunState.DONE, 2), "info", "run-ended", {"run": 3}),
+        (Moved(3, RunState.DONE, 2, "tree"), "info", "run-ended", {"run": 3, "name": "tree"}),
     ],
     ids=lambda given: type(given).__name__ if not isinstance(given, str | dict) else "",
 )
@@ -82,10 +87,10 @@ def test_the_end_of_each_attempt_is_told_with_how_long_it_took_and_why_it_failed
     log(ATTEMPTS)
     _, *found = (list(json.loads(line).values())[1:] for line in lines)
     assert [[level, event, *facts] for level, event, _, *facts in found] == [
-        ["debug", "task-done", 3, "load", 7, 1, "10", 0.25, None],
-        ["warning", "task-retrying", 3, "load", 8, 2, "10", 0.0015, "OSError: no"],
-        ["error", "task-failed", 3, "load", 9, 4, "10", 0.0, "OSError: no"],
-        ["debug", "task-skipped", 3, "sum", 10, None, "10", None, None],
+        ["debug", "task-done", 3, "tree", "load", "mail", 7, 1, "10", 0.25, None, None, None],
+        ["warning", "task-retrying", 3, "tree", "load", "mail", 8, 2, "10", 0.0015, "OSError: no", TRACEBACK, None],
+        ["error", "task-failed", 3, None, "load", "", 9, 4, "10", 0.0, "OSError: no", TRACEBACK, None],
+        ["debug", "task-skipped", 3, None, "sum", "", 10, None, "10", None, None, None, None],
     ]
 
 
@@ -105,8 +110,8 @@ def test_a_line_for_people_has_the_same_in_words() -> None:
     assert [line.partition("Z ")[2] for line in lines] == [
         "info    -                said: working on walk.db",
         "info    25bf2b9e33ba64dc entered: working as process 25bf2b9e33ba64dc",
-        "warning 25bf2b9e33ba64dc task-retrying: load 8 of run 3: attempt 2 failed after 2 ms, to be tried again: "
-        "OSError: no",
+        "warning 25bf2b9e33ba64dc task-retrying: load 8 of run 3 (tree): attempt 2 failed after 2 ms, to be tried "
+        "again: OSError: no",
         "error   25bf2b9e33ba64dc task-failed: load 9 of run 3: attempt 4 failed, and it was the last: OSError: no",
     ]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import jobs_drain, jobs_enqueue, jobs_latency, jobs_waiting, rivals
+from bench import jobs_drain, jobs_enqueue, jobs_latency, jobs_retention, jobs_waiting, rivals
 from bench.contest import Rates
 from bench.figure import Figure, Setting
 from bench.frontier_turn import Bare, Enqueue, Report, Waiting, take
@@ -113,6 +113,16 @@ def test_the_bar_of_waiting_jobs_asks_for_claims_and_enqueues_and_tells_commits(
     assert judged(2.0, 2.0, 9.0)
     assert not judged(2.1, 1.0, 1.0)
     assert not judged(1.0, 2.1, 1.0)
+
+
+def test_the_bar_of_retention_asks_for_the_rate_of_both() -> None:
+    def judged(forgotten: int, busy: float) -> bool:
+        rates = Rates({jobs_retention.OURS: [busy], jobs_retention.WITHOUT: [100]})
+        return met(jobs_retention.figure(FULL, rates, [Report(1, 1.0, 1.0, forgotten=forgotten)]))
+
+    assert judged(2_500, 95)
+    assert not judged(2_499, 95)
+    assert not judged(2_500, 94)
 
 
 def test_every_setting_of_a_rival_says_what_it_keeps() -> None:

@@ -23,6 +23,11 @@ def walk(n: int = 0, before: int = 0) -> int:
 
 
 @jobs.task
+def name(n: int) -> str:
+    return str(n)
+
+
+@jobs.task
 def numbers(count: int) -> list[int]:
     return list(range(count))
 

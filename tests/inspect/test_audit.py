@@ -9,8 +9,11 @@ from msgspec.structs import replace
 from ramify.inspect import audit as auditing
 from ramify.inspect.audit import Witness, audit, in_words
 from ramify.inspect.doctor import Checkup, Weight, examine
+from ramify.inspect.health import health_of
 from ramify.model.death import Death
+from ramify.model.decision import Said
 from ramify.model.event import Event, Status
+from ramify.model.join import NewJoins
 from ramify.model.process import NewProcess, new_process_id
 from ramify.store.reads import Reads
 from ramify.testing.conformance import House
@@ -169,16 +172,45 @@ def test_the_doctor_finds_a_process_that_does_not_beat(house: House) -> None:
     found = examine(house.store, clock=house.clock)
     assert not found.healthy
     assert "last beat 300 s ago" in said(found, "process")
+    assert "it was not heard of for 300 s" in said(found, "process")
 
 
 def test_the_doctor_finds_kinds_and_queues_that_nobody_does(house: House) -> None:
-    house.run(house.tasks(3), house.tasks(2, kind="copy", queue="mail"))
-    assert "3 'walk' tasks are ready and nobody works" in said(examine(house.store, clock=house.clock), "kind")
+    house.run(walks := house.tasks(3), name="walks")
+    house.run(copies := house.tasks(2, kind="copy", queue="mail"), name="copies")
+    found = examine(house.store, clock=house.clock)
+    assert not found.healthy
+    for tasks, name in ((walks, "walks"), (copies, "copies")):
+        words = f"run {name} is stuck: task {tasks.first} is ready, and no process works on this store"
+        assert words in said(found, "run")
     house.store.enter(NewProcess(new_process_id(), kinds=("copy",), queues=("default",)))
     found = examine(house.store, clock=house.clock)
     assert not found.healthy
     assert "3 tasks of kind 'walk' wait: no task of that name here" in said(found, "kind")
-    assert "2 'copy' tasks are ready in queue 'mail', which no live process serves" in said(found, "kind")
+    assert "and none of 1 live process knows the kind 'walk'" in said(found, "run")
+    assert "and no live process that knows 'copy' serves the queue 'mail'" in said(found, "run")
+
+
+def test_a_kind_that_nobody_knows_yet_and_that_is_not_ready_is_worth_a_look(house: House) -> None:
+    waiting = house.tasks(kind="sum", waits=True)
+    house.run(house.tasks(2, join=waiting.first), waiting, joins=[NewJoins.one(waiting.first, 2)], name="joins")
+    house.store.enter(NewProcess(new_process_id(), kinds=("walk",)))
+    found = examine(house.store, clock=house.clock)
+    assert [each.weight for each in found.findings if each.about == "kind"] == [Weight.LOOK]
+    assert found.healthy == health_of(house.store, house.clock).healthy is True
+
+
+def test_the_doctor_finds_wrong_what_makes_a_store_unhealthy(house: House) -> None:
+    house.store.pause(house.run(house.tasks(), name="walk"), Said("too loud", "ann"))
+    house.run(house.tasks(), name="left")
+    house.worker()
+    house.clock.advance(45)
+    wrong = [each for each in examine(house.store, clock=house.clock).findings if each.weight is Weight.WRONG]
+    problems = health_of(house.store, house.clock).problems
+    assert [(each.about, each.text, each.advice) for each in wrong] == [
+        (each.about, each.text, each.advice) for each in problems
+    ]
+    assert [each.about for each in problems] == ["process", "run"]
 
 
 def test_the_doctor_lists_garbage_refusals_and_suspects(house: House) -> None:
@@ -193,6 +225,7 @@ def test_the_doctor_lists_garbage_refusals_and_suspects(house: House) -> None:
         victim = house.worker()
         ran = [task for claim in victim.claim() for task in claim.tasks]
         house.kill(victim, Death(dict.fromkeys(ran, 5), evidence=True))
+    house.worker()
     found = examine(house.store, clock=house.clock)
     assert "5 unpublished task rows" in said(found, "garbage")
     assert "1 late commits with 2 outcomes were refused" in said(found, "refusals")

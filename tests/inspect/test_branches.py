@@ -135,7 +135,7 @@ def test_branches_that_failed_or_wait_are_told_with_what_each_is_at(bench: Workb
         ),
     ]
     assert node(graph, "check").parts == {"waiting": 3, "failed": 1}
-    assert remarks(graph, "check") == ["3 waiting, 1 failed", "branches of check, dock, load"]
+    assert remarks(graph, "check") == ["1 failed, 3 waiting", "branches of check, dock, load"]
     assert list(answer_lines(graph, 2)) == [
         "answer with: ramify answer shipping 'check[0].dock' JSON",
         "answer with: ramify answer shipping 'check[1].dock' JSON",

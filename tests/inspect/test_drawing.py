@@ -67,6 +67,44 @@ def test_boxes_lie_apart_and_arrows_go_to_the_right() -> None:
     assert float(picture.attrib["width"]) >= max(x + width for x, _, width, _ in spots)
 
 
+def test_a_graph_wider_than_a_screen_is_drawn_from_the_top_down() -> None:
+    nodes = [GraphNode(f"step number {i}", "walk", Role.TASK, i, (i - 1,) if i else ()) for i in range(20)]
+    nodes.append(GraphNode("last", "walk", Role.TASK, 20, (3, 19)))
+    picture = drawn(Graph("g", nodes))
+    assert float(picture.attrib["width"]) < 600
+    spots = [
+        tuple(float(box.attrib[name]) for name in ("x", "y", "width", "height"))
+        for box in picture.iter(f"{SVG}rect")
+        if "x" in box.attrib
+    ]
+    for (_, y, _, height), (_, below, _, _) in pairwise(spots):
+        assert below > y + height
+    ways = [element.attrib["d"] for element in picture.iter(f"{SVG}path") if "marker-end" in element.attrib]
+    assert len(ways) == 21
+    for way in ways:
+        numbers = [float(number) for number in re.findall(r"[\d.]+", way)]
+        assert numbers[-1] > numbers[1]
+    # The arrow that skips levels passes beside their boxes.
+    (passing,) = [way for way in ways if "V" in way]
+    beside = [float(x) for x in re.findall(r"([\d.]+) [\d.]+V", passing)]
+    for (x, _, width, _), at in zip(spots[4:20], beside, strict=True):
+        assert at < x or at > x + width
+    assert float(picture.attrib["height"]) >= max(y + height for _, y, _, height in spots)
+    assert min(x for x, _, _, _ in spots) >= 0
+
+
+def test_what_failed_is_left_of_a_label_that_is_cut() -> None:
+    parts = {NodeState.DONE: 95, NodeState.SKIPPED: 2, NodeState.FAILED: 3}
+    long = "load_all_orders_of_all_customers_from_the_warehouse"
+    nodes = [
+        GraphNode("m", long, Role.MAP, 0, (), state=NodeState.FAILED, parts=parts),
+        GraphNode("n", long, Role.TASK, 0, (), state=NodeState.FAILED, reason="OSError: no disk"),
+    ]
+    texts = [element.text or "" for element in drawn(Graph("g", nodes)).iter(f"{SVG}text")]
+    assert "failed · 3 failed, 95 done, 2 skipped ·…" in texts
+    assert "failed · OSError: no disk · load_all_or…" in texts
+
+
 def test_an_arrow_passes_the_columns_between_beside_their_boxes() -> None:
     nodes = [
         GraphNode("a", "walk", Role.TASK, 0, ()),

@@ -84,7 +84,7 @@ def test_levels_that_look_the_same_are_one_box_and_what_failed_stands_out() -> N
     ]  # fmt: skip
     assert [box.needs for box in boxes] == [(), (0,), (1,)]
     assert took_of(graph, boxes[0]) == "<1 ms to 0.7 s"
-    assert remarks_of(graph, boxes[1], edges=True) == ["walk", "OSError: no disk", "after n699"]
+    assert remarks_of(graph, boxes[1], edges=True) == ["OSError: no disk", "walk", "after n699"]
 
 
 def test_nodes_that_run_different_things_are_counted_together_where_nothing_else_helps() -> None:
@@ -103,8 +103,8 @@ def test_a_node_says_what_matters_about_it() -> None:
     parts = {NodeState.DONE: 1_200, NodeState.FAILED: 1}
     name = f"{'x' * 12}…{'x' * 11}"
     assert said(plain) == [f"after {name}"]
-    assert said(GraphNode("b", "load", Role.MAP, 1, (), parts=parts)) == ["map of load: 1,200 done, 1 failed"]
-    assert said(GraphNode("b", "load", Role.MAP, 1, (), parts={})) == ["map of load: none"]
+    assert said(GraphNode("b", "load", Role.MAP, 1, (), parts=parts)) == ["1 failed, 1,200 done", "map of load"]
+    assert said(GraphNode("b", "load", Role.MAP, 1, (), parts={})) == ["no items", "map of load"]
     assert said(GraphNode("b", "load", Role.MAP, 1, ())) == ["map of load"]
     assert said(GraphNode("p=b", "case", Role.CASE, 1, ())) == ["case"]
     assert said(GraphNode("(end)", "mail", Role.END, 1, (0,), state=NodeState.DONE)) == ["mail: not called for"]

@@ -23,6 +23,7 @@ from tests.inspect.dags import (
     gate,
     held,
     jobs,
+    name,
     node,
     numbers,
     odd,
@@ -76,7 +77,7 @@ def test_each_node_stands_as_its_task_does_and_says_what_it_waits_for(house: Hou
 
 def test_levels_and_edges_are_those_of_the_definition(house: House) -> None:
     dag = diamond()
-    pick = dag.add(walk.of(1), id="pick")
+    pick = dag.add(name.of(1), id="pick")
     dag.add(walk.of(2), id="rare", after=[pick.case("2")], when="any-done")
     dag.map(walk.of(dag.add(numbers.of(3)).each), id="each")
     defined = definition.graph_of(dag)
@@ -95,7 +96,7 @@ def test_levels_and_edges_are_those_of_the_definition(house: House) -> None:
         "b": ("walk", Role.TASK, 1, ["a"], "done"),
         "c": ("walk", Role.TASK, 1, ["a"], "done"),
         "d": ("walk", Role.TASK, 2, ["b", "c"], "done"),
-        "pick": ("walk", Role.TASK, 0, [], "done"),
+        "pick": ("name", Role.TASK, 0, [], "done"),
         "pick=2": ("case", Role.CASE, 1, ["pick"], "done"),
         "rare": ("walk", Role.TASK, 2, ["pick=2"], "any-done"),
         "numbers": ("numbers", Role.TASK, 0, [], "done"),

@@ -58,8 +58,13 @@ def test_which_processes_are_unhealthy(told: dict[str, object], state: ProcessSt
     assert (trouble or "") in (found.trouble or "")
 
 
+def problems(found: Health) -> list[tuple[str, str]]:
+    return [(problem.about, problem.text) for problem in found.problems]
+
+
 def test_an_empty_store_is_healthy(house: House) -> None:
     found = looked(house)
+    assert found.healthy
     assert (list(found.processes), list(found.unhealthy), list(found.stuck)) == ([], [], [])
     assert (found.oldest, found.late.tasks, found.at_least) == (None, 0, False)
     assert found.store.name == house.store.describe().name
@@ -87,7 +92,62 @@ def test_commands_and_those_who_left_are_not_told_of(house: House) -> None:
 def test_a_silent_process_is_unhealthy(house: House) -> None:
     house.worker()
     house.clock.advance(45)
-    assert [each.state for each in looked(house).unhealthy] == [ProcessState.UNREACHABLE]
+    found = looked(house)
+    assert [each.state for each in found.unhealthy] == [ProcessState.UNREACHABLE]
+    ((about, text),) = problems(found)
+    assert about == "process"
+    assert "which holds 0 tasks: it was not heard of for 45 s" in text
+    assert not found.healthy
+
+
+def test_a_store_with_a_stuck_run_is_not_healthy(house: House) -> None:
+    tasks = house.tasks(2)
+    house.run(tasks, name="walk")
+    found = looked(house)
+    why = f"task {tasks.first} is ready, and no process works on this store"
+    assert problems(found) == [("run", f"run walk is stuck: {why}")]
+    assert [problem.advice for problem in found.problems] == ["start one"]
+    worker(house)
+    assert looked(house).healthy
+
+
+def test_a_task_that_has_been_ready_for_longer_than_the_limit_is_a_problem(house: House) -> None:
+    tasks = house.tasks(2)
+    house.run(tasks, name="walk")
+    worker(house)
+    house.clock.advance(20)
+    assert health_of(house.store, house.clock, max_age=21).healthy
+    found = health_of(house.store, house.clock, max_age=19)
+    which = f"task {tasks.first} ('walk', queue 'default')"
+    assert problems(found) == [("age", f"{which} has been ready for 20 s; the limit is 19 s")]
+
+
+def test_a_task_that_others_overtake_by_priority_still_grows_old(house: House) -> None:
+    old = house.tasks()
+    run = house.any_run(old)
+    worker(house)
+    house.clock.advance(100)
+    house.add(run, house.tasks(priority=-10))
+    found = health_of(house.store, house.clock, max_age=99)
+    assert found.oldest is not None
+    assert (found.oldest.task, found.healthy) == (old.first, False)
+
+
+def test_only_processes_that_take_work_count_as_workers(house: House) -> None:
+    def healthy_with(least: int) -> bool:
+        return health_of(house.store, house.clock, min_workers=least).healthy
+
+    house.store.enter(NewProcess(new_process_id(), kinds=()))
+    found = health_of(house.store, house.clock, min_workers=1)
+    assert problems(found) == [("workers", "no processes take work from this store; there should be at least 1")]
+    worker(house)
+    leaving = house.worker()
+    assert healthy_with(2)
+    assert not healthy_with(3)
+    house.store.drain(leaving.process, Said("new version", "ann"))
+    assert looked(house).healthy
+    assert healthy_with(1)
+    assert not healthy_with(2)
 
 
 def test_the_first_in_line_is_the_one_that_was_added_first_whatever_its_priority(house: House) -> None:
@@ -98,6 +158,21 @@ def test_the_first_in_line_is_the_one_that_was_added_first_whatever_its_priority
     assert found is not None
     assert (found.task, found.run, found.kind, found.queue) == (old.first, run, "walk", "default")
     assert found.seconds == pytest.approx(10, abs=0.01)
+
+
+def test_queues_that_have_work_are_told_of_one_by_one(house: House) -> None:
+    house.any_run(house.tasks(3, queue="mail"), mail := house.tasks(kind="copy", queue="mail"))
+    house.worker().take(kinds=["walk"])
+    house.clock.advance(10)
+    house.any_run(house.tasks(2))
+    default, found = looked(house).queues
+    assert (default.queue, default.running, found.queue, found.running) == ("default", 0, "mail", 3)
+    assert default.oldest is not None
+    assert default.oldest.seconds == pytest.approx(0, abs=0.01)
+    assert found.oldest is not None
+    assert found.oldest.task == mail.first
+    assert found.oldest.seconds == pytest.approx(10, abs=0.01)
+    assert looked(house).oldest == found.oldest
 
 
 def test_in_a_depth_first_run_the_age_of_a_task_does_not_grow_with_its_depth(house: House) -> None:

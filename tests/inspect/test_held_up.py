@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from ramify.inspect.doctor import examine
+from ramify.inspect.health import health_of
 from ramify.inspect.held_up import LONG_WRITE, held_up
 from ramify.model.policy import SECOND
 from ramify.model.process import Away, Process
@@ -48,4 +49,5 @@ def test_the_doctor_finds_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     found = examine(store)
     assert not found.healthy
     assert any("the disk is full: 0.0 MB are free" in finding.text for finding in found.findings)
+    assert [problem.about for problem in health_of(store).problems] == ["disk"]
     store.close()

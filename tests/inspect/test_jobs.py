@@ -76,7 +76,7 @@ def test_jobs_are_chosen_by_all_that_is_given(bench: Workbench) -> None:
     assert found(kind="mail", queue="slow") == []
 
 
-@pytest.mark.parametrize("wrong", [{"state": "late"}, {"older": 5}, {"newer": timedelta(-1)}])
+@pytest.mark.parametrize("wrong", [{"state": "late"}, {"older": "5"}, {"newer": timedelta(-1)}])
 def test_what_can_choose_nothing_is_refused(bench: Workbench, wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="jobs"):
         bench.engine.jobs(**wrong)
@@ -98,9 +98,11 @@ def test_a_job_that_a_dead_process_holds_is_not_running(tmp_path: Path) -> None:
     other, process = open_store(tmp_path / "s.db"), new_process_id()
     other.enter(NewProcess(process))
     other.claim(Stamp(process, 1), Want(frozenset({"mail"}), 1))
-    assert standing_of(reads, job.id).state is JobState.RUNNING
+    assert standing_of(reads, job.id, engine._inside.store.now()).state is JobState.RUNNING
     other.close()
-    assert standing_of(reads, job.id).state is JobState.QUEUED, "although nobody has buried it yet"
+    assert standing_of(reads, job.id, engine._inside.store.now()).state is JobState.QUEUED, (
+        "although nobody has buried it yet"
+    )
     engine.close()
 
 

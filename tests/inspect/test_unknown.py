@@ -1,7 +1,8 @@
-"""Kinds that nobody knows."""
+"""Kinds and queues that nobody knows."""
 
 from ramify.inspect.status import status_of
-from ramify.inspect.unknown import unknown_among, unknown_in_words
+from ramify.inspect.unknown import queues_in, unknown_among, unknown_in_words, unknown_queue_in_words
+from ramify.model.join import NewJoins
 from ramify.model.process import NewProcess, new_process_id
 from ramify.testing.conformance import House
 
@@ -41,3 +42,21 @@ def test_the_words_say_what_to_do() -> None:
         "3 tasks of kind 'measure_old' wait: no task of that name here; rename it back or give aliases=('measure_old',)"
     )
     assert unknown_in_words("a", 1).startswith("1 task of kind 'a' waits: ")
+
+
+def test_the_queues_of_a_store_are_those_of_jobs_and_of_live_tasks(house: House) -> None:
+    assert queues_in(house.store.reads) == set()
+    house.any_run(house.tasks(queue="mail"), endless=True, name="jobs/mail")
+    one = house.worker()
+    one.done(one.take())
+    waiting = house.tasks(kind="sum", queue="reports", waits=True)
+    members = house.tasks(2, join=waiting.first, queue="loads")
+    house.run(members, waiting, joins=[NewJoins.one(waiting.first, 2)], name="joins")
+    assert queues_in(house.store.reads) == {"mail", "reports", "loads"}
+
+
+def test_a_queue_that_nobody_knows_is_told_with_the_nearest_that_somebody_does() -> None:
+    assert unknown_queue_in_words("maill", {"mail", "default"}) == (
+        "queue 'maill': no task of this engine and no job of this store is in it. Did you mean 'mail'?"
+    )
+    assert unknown_queue_in_words("x", {"mail", "default"}).endswith("is in it. There are 'default', 'mail'.")

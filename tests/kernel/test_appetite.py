@@ -29,6 +29,37 @@ def test_a_process_that_holds_enough_wants_nothing() -> None:
     assert made.appetite.want(0.0) is None
 
 
+def test_a_process_takes_no_more_tasks_in_its_life_than_it_may() -> None:
+    made = core(threads=4, most_tasks=6)
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert want.limit == 4
+    first = claim(4)
+    made.claimed(Claimed((first,), ready=100), 0.0)
+    chunk = lease(made)
+    made.finished(Ran(chunk, list(chunk.tasks), seconds=0.001), 0.001)
+    step = made.step(0.2)
+    assert isinstance(step, Flush)
+    made.committed(step.batch, answer(), 0.2)
+    assert made.appetite.through == len(chunk.tasks)
+    want = made.appetite.want(0.2)
+    assert want is not None
+    assert want.limit == 2, "what it is through with counts, and what it still holds"
+    made.claimed(Claimed((claim(2, 200),), ready=100), 0.3)
+    assert made.appetite.want(0.3) is None
+
+
+def test_what_a_process_puts_back_does_not_count_as_taken() -> None:
+    made = core(threads=4, most_tasks=6)
+    first = claim(6)
+    made.claimed(Claimed((first,), ready=100), 0.0)
+    assert made.appetite.want(0.0) is None
+    made.released(first.token)
+    want = made.appetite.want(0.0)
+    assert want is not None
+    assert want.limit == 4
+
+
 def test_an_empty_answer_makes_it_wait_for_a_change() -> None:
     made = core()
     made.claimed(Claimed(), 0.0)

@@ -412,11 +412,12 @@ def test_each_task_of_a_chunk_has_its_own_progress(quick: Shop) -> None:
     assert sorted(int(line.text) for line in lines(quick, run)) == list(range(200))
 
 
-def test_a_program_that_never_set_up_logging_still_sees_what_it_logs_outside_of_tasks(
+def test_a_program_that_never_set_up_logging_still_sees_its_warnings_in_tasks_and_outside_once(
     quick: Shop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def work() -> None:
-        logging.getLogger("inside").warning("stored with the run")
+        logging.getLogger("inside").warning("stored with the run, and seen")
+        logging.getLogger("inside").info("stored with the run")
 
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
     run, other = quick.start(quick.task(work).of()), logging.getLogger("outside")
@@ -428,7 +429,7 @@ def test_a_program_that_never_set_up_logging_still_sees_what_it_logs_outside_of_
         other.addHandler(handled)
         other.warning("handled by somebody")
         other.removeHandler(handled)
-    assert capsys.readouterr().err == "seen once\n"
+    assert capsys.readouterr().err == "stored with the run, and seen\nseen once\n"
 
 
 def test_each_of_two_kernels_keeps_the_lines_of_its_own_tasks(quick: Shop, tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def test_attempts_go_on_from_the_history() -> None:
     assert held.attempts == {1: 3}
 
 
+def test_only_tasks_that_are_given_time_are_alone_in_their_chunks() -> None:
+    extras = [b'{"timeout":3}', b'{"every":3}', b'{"within":3}', b'{"retries":3}', b'{"headers":{"a":"b"}}']
+    found = [holding(2, details={101: Details(extra=extra)}).is_special for extra in extras]
+    assert found == [True, True, True, False, False]
+
+
 def test_extras_are_read_once_by_place() -> None:
     held = holding(2, details={101: Details(extra=b'{"retries":7}'), 100: Details(key=b"k")})
     assert {place: extra.retries for place, extra in held.extras.items()} == {1: 7}

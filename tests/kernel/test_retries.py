@@ -40,6 +40,21 @@ def test_two_retries_are_three_attempts_and_each_leaves_its_error(shop: Shop, th
     assert shop.state(run) is RunState.FAILED
 
 
+@MODES
+def test_an_attempt_knows_whether_a_retry_follows_it(shop: Shop, threads: int | None) -> None:
+    seen: list[tuple[int, int, bool]] = []
+
+    def broken(n: int) -> None:
+        seen.append((n, current().attempt, current().last_attempt))
+        raise Own
+
+    task = shop.task(broken, retries=2)
+    shop.run(task.of(1), task.of(2).retries(0), task.of(3).retries(1), threads=threads)
+    assert sorted(seen) == [
+        (1, 1, False), (1, 2, False), (1, 3, True), (2, 1, True), (3, 1, False), (3, 2, True),
+    ]  # fmt: skip
+
+
 def test_an_attempt_starts_only_after_the_event_of_the_one_before_is_committed(shop: Shop) -> None:
     seen = []
 

@@ -13,7 +13,7 @@ from ramify.kernel import tuning
 KERNEL = Path(ramify.kernel.__file__).parent
 ENGINE = Path(ramify.engine.__file__).parent
 #: Not tuned: an exit code that others know, and what people may ask for at most.
-FIXED = {"REPLACE_ME", "MOST_PROCESSES", "MOST_THREADS"}
+FIXED = {"REPLACE_ME", "MOST_PROCESSES", "MOST_THREADS", "GRACE"}
 
 
 def numbers_of(path: Path) -> Iterator[tuple[str, int]]:

@@ -181,8 +181,11 @@ def test_a_result_over_one_mebibyte_is_refused() -> None:
     signature = taking(bytes)
     fits = b"a" * ((MAX_BYTES - 2) // 4 * 3)
     assert signature.decode_result(signature.encode_result(fits)) == fits
-    with pytest.raises(BadPayload, match=r"`return value` takes .*1,048,576"):
+    with pytest.raises(BadPayload, match=r"`return value` takes .*1,048,576.* pass a reference to it$"):
         signature.encode_result(fits + b"aaaa")
+    many = list(range(MAX_BYTES // 5))
+    with pytest.raises(BadPayload, match=r"`return value` takes .*To map over its items, yield them one by one$"):
+        taking(list[int]).encode_result(many)
 
 
 def test_arguments_that_are_too_large_together_are_refused_by_the_largest() -> None:

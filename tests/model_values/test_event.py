@@ -1,6 +1,7 @@
 """How events fold into what is true of a task."""
 
 from ramify.model.event import ENDS, UNTRIED, Event, Status, fold
+from ramify.model.mark import Settled
 
 
 def log(*statuses: Status) -> list[Event]:
@@ -36,3 +37,8 @@ def test_deferrals_are_those_of_the_present_life() -> None:
 def test_only_running_a_success_again_counts_as_a_revival() -> None:
     assert fold(log(Status.FAILED, Status.REOPENED)).revivals == 0
     assert fold(log(Status.DONE, Status.REOPENED)).revivals == 1
+
+
+def test_a_status_and_what_a_decision_achieved_print_as_words() -> None:
+    assert (f"{Status.FAILED}", str(Status.QUARANTINED), f"{Status.FAILED:d}") == ("failed", "quarantined", "2")
+    assert [f"{answer}" for answer in Settled] == ["certain", "requested", "ended", "unknown", "overtaken"]

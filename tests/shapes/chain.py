@@ -45,6 +45,10 @@ class Chain:
     def size(self) -> int:
         return len(self.calls)
 
+    @property
+    def given(self) -> None:
+        """Nothing."""
+
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         yield b"\0".join(call.kind.encode() + b" " + call.group.signature.identity(call.body) for call in self.calls)
 

@@ -240,7 +240,8 @@ class Ending:
             self._work()
             if self._let_go_on():
                 continue
-            if not self._cast.wrong() and self._cast.run.ended:
+            run = self._cast.run
+            if not self._cast.wrong() and run.ended and run.state is not RunState.CANCELLED:
                 return
             self._try_again()
         raise AssertionError(f"it does not come to its end: {self._cast.run}, {self._cast.wrong()}")
@@ -260,6 +261,10 @@ class Ending:
 
     def _try_again(self) -> None:
         run, wrong = self._cast.run, self._cast.wrong()
+        if run.state is RunState.CANCELLED and not wrong:
+            # All of it had ended before anything was cancelled: one that ends again ends the run as well.
+            self._retry(run, max(self._cast.standing(run.id)), "of a run of which nothing was cancelled")
+            return
         if run.state is RunState.CANCELLED and self._chance.random() < 0.7:
             self._said.append("retry(cancelled=True)")
             run.retry(cancelled=True)
@@ -276,11 +281,11 @@ class Ending:
             self._retry(run, task, wrong[task])
 
     def _try_launched_again(self) -> None:
-        """Try again what was decided in runs that had nothing to do because of it: what waits for them is skipped."""
+        """Try again what was decided in runs that had nothing to do, or failed, because of it."""
         cast = self._cast
         for suffix in cast.plot.handed_on:
             run = cast.engine.find(f"{NAME}/{suffix}")
-            if run is None or run.state is not RunState.DONE or not self._is_skipped(suffix):
+            if run is None or not run.ended or (run.state is RunState.DONE and not self._is_skipped(suffix)):
                 continue
             for task, (row, ended) in cast.standing(run.id).items():
                 is_answered = row.kind == GATE and ended is Status.DONE

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from ramify import BadPayload, ConfigError, Dag, Engine, Node, RamifyError, Stream
-from tests.shapes.dags import add, listed, number, numbers, on_day, tasks, text, texts, total
+from tests.shapes.dags import add, anything, listed, number, numbers, on_day, tasks, text, texts, total
 
 engine = Engine("memory:", include=[tasks])
 
@@ -281,7 +281,27 @@ def test_a_case_has_a_name_and_is_one_of_a_single_result() -> None:
     files = etl.add(texts.of(["a"]))
     refused(lambda: files.case(""), "case(''): give the name of a case, which texts may give")
     mapped = etl.map(text.of(files.each))
-    refused(lambda: mapped.case("a"), "a stream", BadPayload)
+    refused(lambda: mapped.case("a"), "case('a'): text is a map, which gives many. Let one node give a name")
+    count = etl.add(number.of(1))
+    says = "case('a'): expected a node that gives a name, got number, which gives int. Let it return a str, or a list"
+    refused(lambda: count.case("a"), says)
+    assert len(etl) == 3
+
+
+def test_a_node_where_its_result_is_meant_and_a_result_where_the_node_is_are_told() -> None:
+    etl = dag()
+    one: Any = etl.add(number.of(1))
+    named: Any = etl.add(number.of(1), id="my node")
+    many: Any = etl.map(text.of(etl.add(texts.of(["a"])).each))
+    refused(lambda: number.of(one), "number(): `n` is the node number itself. Pass number.out, its result", BadPayload)
+    refused(lambda: number.of(named), "`n` is the node my node itself. Pass node.out, its result", BadPayload)
+    refused(lambda: anything.of([one.out, {"x": one}]), "is the node number itself. Pass number.out", BadPayload)
+    refused(lambda: total.of(many), "is the node text itself. Pass text.out, its result", BadPayload)
+    out: Any = one.out
+    refused(
+        lambda: etl.add(number.of(2), after=[out]), "after: expected a node, got the <result of number>. Give the node"
+    )
+    refused(lambda: etl.add(number.of(2), after=out), "give after=[…] a list of nodes")
 
 
 def test_what_follows_the_end_takes_no_results() -> None:
@@ -356,7 +376,7 @@ def test_nothing_can_be_made_of_a_param_but_an_argument() -> None:
     etl = dag()
     day = etl.param("day", date)
     refused(lambda: f"{day}", "<param day> is not known yet", BadPayload)
-    refused(lambda: bool(day), "is neither true nor false", BadPayload)
+    refused(lambda: bool(day), "<param day> is not known yet, so it cannot be true or false here", BadPayload)
     call = on_day.of(day, 3)
     assert repr(call) == "on_day('<blank 0>', 3)"
     refused(lambda: call.once(), "once for its arguments, and <param day> is not known yet", BadPayload)

@@ -85,7 +85,10 @@ def test_more_items_than_allowed_fail_the_map(here: Engine) -> None:
     run = here.run(dag.of())
     error = run["size"].error
     assert error is not None
-    assert error.failure.text == "rows gave more than 2 items, which is max_items"
+    assert (
+        error.failure.text
+        == "rows gave more than 2 items, which is max_items; give the map a larger max_items, or give it fewer"
+    )
 
 
 def test_what_a_generator_yields_is_taken_by_maps_alone(here: Engine) -> None:

@@ -21,12 +21,17 @@ def numbers(n: int) -> Iterator[int]:
     yield from range(n)
 
 
+@engine.task
+def pick(n: int) -> str:
+    return str(n)
+
+
 def test_a_dag_that_nobody_holds_is_gone() -> None:
     dag = engine.dag("gone")
     first = dag.add(number.of(1))
     dag.add(number.of(2, first.out))
     dag.map(number.of(dag.add(numbers.of(first.out)).each, first.out))
-    dag.add(number.of(dag.param("n", int)), after=[first.case("x")])
+    dag.add(number.of(dag.param("n", int)), after=[dag.add(pick.of(first.out)).case("x")])
     around = engine.dag("around")
     around.include(dag)
     kept, about = weakref.ref(dag), weakref.ref(around)

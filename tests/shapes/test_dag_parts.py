@@ -70,6 +70,13 @@ def test_a_node_is_found_by_its_id_and_an_item_by_its_place(here: Engine) -> Non
             run[key]
     with pytest.raises(UnknownTask, match="did you mean 'words'"):
         run["word"]
+    for key, says in (
+        ("tens[3]", "tens has 3 items. Give tens[0] to tens[2]"),
+        ("tens[x]", "tens has 3 items. Give tens[0] to tens[2]"),
+        ("words[0]", "words is no map and has no items. Give 'words'"),
+    ):
+        with pytest.raises(UnknownTask, match=re.escape(says)):
+            run[key]
     with pytest.raises(ConfigError, match="give the key of a task"):
         run[7]  # type: ignore[index]
 

@@ -198,6 +198,7 @@ def test_params_are_written_into_nodes_and_what_follows_the_end(both: Engine) ->
     run = both.run(dag.of(day=date(2026, 1, 5)))
     assert sorted(run.results(on_day)) == ["2026-01-05/3", "2026-01-05/9"]
     assert list(run.results(anything)) == [["2026-01-05", {"depth": 3}]]
+    assert run.params == {"day": "2026-01-05", "depth": 3}
     run = both.run(dag.of(day=date(2026, 1, 6), depth=4))
     assert "2026-01-06/4" in list(run.results(on_day))
 
@@ -211,7 +212,9 @@ def test_strange_texts_go_through_params_and_results_as_they_are(both: Engine, v
     given = dag.param("given", str)
     first = dag.add(anything.of(given))
     dag.add(seen.of([given, first.out, {"~": first.out}]))
-    assert list(both.run(dag.of(given=value)).results(seen)) == [[value, value, {"~": value}]]
+    run = both.run(dag.of(given=value))
+    assert list(run.results(seen)) == [[value, value, {"~": value}]]
+    assert run.params == {"given": value}
 
 
 # what follows the end

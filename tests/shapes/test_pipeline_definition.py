@@ -244,11 +244,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a gate like a step": (
         lambda: pipeline(steps(one, id="x").gate("x", bool)),
-        "p: it has a node 'x' already; give this one another id",
+        "p: gate('x'): expected a name that is free",
     ),
     "two gates of one name": (
         lambda: pipeline(steps(one).gate("x", bool).chain(two).gate("x", bool).chain(two)),
-        "p: it has a node 'x' already; give this one another id",
+        "p: gate('x'): expected a name that is free",
     ),
     "an empty id": (lambda: steps(one).chain(one, id=""), "chain(one, id=…): an id is empty; give it a name"),
     "an id that is too long": (lambda: steps(one, id="x" * 256), "steps(one, id=…): an id has 256 characters; at most"),
@@ -259,7 +259,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a step that no store keeps": (lambda: steps(one).chain(one, id="\ud800"), "holds a NUL or a lone surrogate"),
     "a gate like a step before it": (
         lambda: pipeline(steps(one).gate("one", bool)),
-        "p: it has a node 'one' already; give this one another id",
+        "p: gate('one'): expected a name that is free",
     ),
     "an id like a step before it": (
         lambda: pipeline(steps(one).chain(one, id="one")),
@@ -330,17 +330,17 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: steps(one).gate("a", bool, timeout=DAY, otherwise="yes"),
         "gate('a', …): `otherwise` is a str and does not fit its annotation bool",
     ),
-    "a time-out in seconds": (
-        lambda: steps(one).gate("a", bool, timeout=3),  # type: ignore[call-overload]
-        "gate('a', timeout=3): give a timedelta of more than nothing, such as timedelta(days=3)",
+    "a time-out of no length": (
+        lambda: steps(one).gate("a", bool, timeout=-3),
+        "gate('a', timeout=-3): give seconds or a timedelta, more than nothing, such as timedelta(days=3)",
     ),
     "an answer that cannot be stored": (
         lambda: steps(one).gate("a", len),
         "answers of this type cannot be stored",
     ),
-    "a sleep in seconds": (
-        lambda: steps(one).sleep(3),  # type: ignore[arg-type]
-        "sleep(3): give a timedelta of more than nothing, such as timedelta(days=3)",
+    "a sleep that is no time": (
+        lambda: steps(one).sleep("3"),  # type: ignore[arg-type]
+        "sleep('3'): give seconds or a timedelta, more than nothing, such as timedelta(days=3)",
     ),
     "a sleep for ever": (
         lambda: steps(one).sleep(DAY * 36_500),
@@ -375,7 +375,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: pipeline(steps(one).chain(yields_slowly).expand(one)),  # type: ignore[misc]
         "yields_slowly is an async generator of int, and these may only yield calls; make it a generator without async",
     ),
-    "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): give a timedelta"),
+    "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): give seconds"),
 }  # fmt: skip
 
 

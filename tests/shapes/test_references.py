@@ -6,22 +6,37 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, assert_type
+from unittest.mock import ANY, Mock
 
 import pytest
 
-from ramify import BadPayload, Call, ConfigError, Engine, RunState, Spawns, Stream, current
+from ramify import BadPayload, Call, ConfigError, Engine, NotKnownYet, RunState, Spawns, Stream, current
 from ramify.model.call import ReferringCall
 from ramify.model.event import Status
 from ramify.model.join import SMALL, Rule
+from ramify.model.reference import Reference
 from ramify.shapes.table import SHAPES
 from ramify.testing import attempt
 from tests.shapes import graph
 from tests.shapes.graph import Graph, Node, Nodes
 
 engine = Engine("memory:")
+
+
+@dataclass
+class Holder:
+    """A dataclass of a user that is given references."""
+
+    part: Any
+    more: list[Any]
+
+
+def untold(value: NeverDefined) -> None:  # type: ignore[name-defined]  # noqa: F821  that is what it is for
+    pass
 
 
 @engine.task(retries=0)
@@ -241,6 +256,76 @@ def test_a_reference_is_refused_where_nothing_supplies_it() -> None:
     here.close()
 
 
+USES: list[Callable[[Any], object]] = [
+    lambda out: out == 3, lambda out: out != 3, lambda out: [out] == [3], lambda out: out == [],
+    lambda out: out in [3], lambda out: out < 3, lambda out: out >= 3, lambda out: out[0], lambda out: out + 1,
+    lambda out: 1 + out, lambda out: out - 1, lambda out: 2 * out, lambda out: out / 2, lambda out: -out,
+    lambda out: out % 2, lambda out: out @ out, lambda out: out | {}, lambda out: list(out), lambda out: [*out],
+    lambda out: max(out), lambda out: "x" in out, lambda out: len(out), lambda out: bool(out), lambda out: not out,
+    lambda out: int(out), lambda out: float(out), lambda out: range(out), lambda out: round(out), lambda out: str(out),
+    lambda out: f"{out}", lambda out: dict(out),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_reference_that_is_taken_for_its_result_says_that_this_is_not_known_yet(use: Callable[[Any], object]) -> None:
+    for stands in (Node[int](7).out, Node[list[int]](8).out):
+        with pytest.raises(NotKnownYet, match=r"^<result of \d> is not known yet, .* Do that in a task that takes it$"):
+            use(stands)
+
+
+def test_a_name_that_a_result_may_have_is_not_known_yet_either() -> None:
+    out: Any = Node[str](7).out
+    with pytest.raises(AttributeError, match=r"<result of 7> is not known yet, so it cannot be asked for its \.upper"):
+        out.upper()
+    assert not hasattr(out, "upper")
+    assert not callable(out)
+
+
+def test_references_are_still_compared_with_each_other() -> None:
+    here, there = Node[int](7).out, Node[int](7).out
+    other: Any = Node[int](8).out
+    assert here == there
+    assert here != other
+    assert here in [other, there]
+    assert [other, here].index(there) == 1
+    assert {here: 1}[there] == 1
+    assert (here, 3) == (there, 3)
+    made, same = Holder(here, [other]), Holder(there, [other])
+    assert made == same
+    # What is equal to anything may say so.
+    assert here == ANY
+    called = Mock()
+    called(here, n=3)
+    called.assert_called_once_with(there, n=ANY)
+
+
+def test_what_is_refused_has_no_exception_of_ours_above_it() -> None:
+    out: Any = Node[str](7).out
+
+    class Unknown:
+        pass
+
+    text: Any = Reference(7, of=str)
+    odd: Any = [out, Unknown()]
+    wrongs: list[Callable[[], object]] = [
+        lambda: number.of(text),
+        lambda: number.of([out]),  # type: ignore[arg-type]
+        lambda: total_of_list.of(odd, {}),
+        lambda: number.of("x"),  # type: ignore[arg-type]
+        lambda: number.handler.signature.decode(b'["x"]'),
+        lambda: number.handler.signature.decode_result(b'"x"'),
+        lambda: Engine("memory:").task(untold),
+    ]
+    for wrong in wrongs:
+        with pytest.raises((BadPayload, ConfigError)) as refused:
+            wrong()
+        assert refused.value.__cause__ is None
+        assert refused.value.__suppress_context__ or refused.value.__context__ is None
+    with pytest.raises(BadPayload, match=r"`parts\[1\]` is an Unknown, which cannot be stored"):
+        total_of_list.of(odd, {})
+
+
 def test_a_key_lane_or_once_that_would_be_taken_from_a_reference_is_refused() -> None:
     here = Engine("memory:")
     out: Any = Node[str](7).out
@@ -252,8 +337,9 @@ def test_a_key_lane_or_once_that_would_be_taken_from_a_reference_is_refused() ->
         @here.task(name=f"load{len(here._inside.table())}", **options)
         def load(path: str) -> None: ...
 
-        with pytest.raises(BadPayload, match=r"<result of 7>.*not known yet"):
+        with pytest.raises(BadPayload, match=r"<result of 7>.*not known yet.*(another argument|give a key)") as no:
             load.of(out)
+        assert type(no.value) is BadPayload
     with pytest.raises(BadPayload, match="not known yet; give a key that is"):
         name.of(out).once()
     assert isinstance(name.of(out).once("mine").lane("here"), ReferringCall)

@@ -19,7 +19,7 @@ from ramify.model.call import Call, Group
 from ramify.model.codec import Signature
 from ramify.model.event import Status
 from ramify.model.join import Rule
-from ramify.model.policy import Backoff, Rate
+from ramify.model.policy import Backoff, Rate, seconds_in
 
 #: Retries of a kind with a time limit: a frozen process uses up attempts that nobody planned.
 PLENTY = 1_000
@@ -284,6 +284,7 @@ class Tree:
         for node in self.nodes:
             policy = self._handlers[node.group.kind].policy
             tries = len(node.script) + 1
-            total += tries * (node.seconds + policy.backoff.cap * (policy.backoff.first > 0) + 10.0)
+            cap, first = seconds_in(policy.backoff.cap) or 0.0, seconds_in(policy.backoff.first) or 0.0
+            total += tries * (node.seconds + cap * (first > 0) + 10.0)
             total += (node.group.delay or 0.0) + 2.0
         return total

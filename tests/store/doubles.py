@@ -5,7 +5,7 @@ A conformance suite that has never failed proves nothing. `caught_by` files a do
 beside it hold those of claim and commit (`doubles_working.py`), of processes with nothing to do (`doubles_idle.py`), of
 stage, release and joins (`doubles_joins.py`), of runs, lives and vacuum (`doubles_runs.py`), of the bounds of runs
 (`doubles_bounds.py`), of what people decide (`doubles_people.py`), of forgetting (`doubles_forget.py`), of reads
-(`doubles_reads.py`), and of reads of live work (`doubles_live.py`).
+(`doubles_reads.py`), of reads of live work (`doubles_live.py`), and of totals (`doubles_totals.py`).
 
 The doubles reach into the reference store. They are as small as they can be, and they know nothing of other stores.
 """

@@ -44,6 +44,25 @@ class MarksItLast(Damaged):
         return answer
 
 
+@caught_by("forget: a dry call says how many would go and changes nothing")
+class ForgetsInEarnest(Damaged):
+    """Takes a dry call for a real one."""
+
+    def forget(self, run: int, tasks: range | None = None, *, dry: bool = False, **rest: Any) -> Forgot:
+        return super().forget(run, tasks, **rest)
+
+
+@caught_by("forget: jobs side by side go each from the counts of its kind")
+class CountsOneKindOut(Damaged):
+    """Takes all that goes out of the counts of one kind."""
+
+    def forget(self, run: int, tasks: range | None = None, **rest: Any) -> Forgot:
+        before = {key: value for key, value in self._tables.counters.items() if key[1] == "copy"}
+        answer = super().forget(run, tasks, **rest)
+        self._tables.counters.update(before)
+        return answer
+
+
 @caught_by("forget: one that arrives after the run was opened again changes nothing")
 class ForgetsLate(Damaged):
     """Carries it out, however late it comes."""

@@ -89,7 +89,7 @@ class PublishesWithoutCounting(Damaged):
         before = dict(self._tables.counters)
         answer = super().commit(stamp, parts, then_claim)
         if any(part.publish for part in parts):
-            self._tables.counters.update({key: before.get(key, 0) for key in self._tables.counters if not key[2]})
+            self._tables.counters.update({key: before.get(key, 0) for key in self._tables.counters if not key[3]})
         return answer
 
 

@@ -45,6 +45,19 @@ class LosesARowBetweenPages(Misreading):
             return super().tasks(run, kind=kind, newest_first=newest_first, after=beyond, limit=limit)
 
 
+@caught_by("append: a task that extends a row keeps when it was added")
+class TellsWhenTheRowBegan(Misreading):
+    """Takes all tasks of a span for added with the first."""
+
+    class misreads(MemoryReads):
+        def tasks(
+            self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
+        ) -> Page[Row]:
+            page = super().tasks(run, kind=kind, newest_first=newest_first, after=after, limit=limit)
+            first = min((row.added for row in page.rows), default=0)
+            return replace(page, rows=[replace(row, added=first) for row in page.rows])
+
+
 @caught_by("reads: a store that was only used is whole")
 class SeesDamageWhereThereIsNone(Misreading):
     """Cries wolf."""
@@ -139,9 +152,18 @@ class ForgetsWhenItFailed(Misreading):
     """Tells of each group only when it was last seen."""
 
     class misreads(MemoryReads):
-        def errors(self, run: int) -> ErrorSummary:
+        def errors(self, run: int | None) -> ErrorSummary:
             told = super().errors(run)
             return replace(told, groups=[replace(group, first=group.last) for group in told.groups])
+
+
+@caught_by("reads: errors of all runs are one summary without those that are forgotten")
+class TellsErrorsOfTheNewestRun(Misreading):
+    """Takes all runs for the last one."""
+
+    class misreads(MemoryReads):
+        def errors(self, run: int | None) -> ErrorSummary:
+            return super().errors(max(self._tables.runs) if run is None else run)
 
 
 @caught_by("reads: however many errors differ only so many groups are told apart")
@@ -149,7 +171,7 @@ class DropsSmallGroups(Misreading):
     """Leaves out what is in no large group, and does not say so."""
 
     class misreads(MemoryReads):
-        def errors(self, run: int) -> ErrorSummary:
+        def errors(self, run: int | None) -> ErrorSummary:
             return replace(super().errors(run), others=0)
 
 
@@ -373,10 +395,10 @@ class SilencesTheDead(Damaged):
 class SweepsLines(Damaged):
     """Removes the lines of processes that are gone."""
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
         gone = {number for number, session in self._tables.sessions.items() if session.gone_at is not None}
         self._tables.lines = [stored for stored in self._tables.lines if stored.process not in gone]
-        return super().vacuum(limit)
+        return super().vacuum(limit, spare=spare)
 
 
 @caught_by("note: every text can be written")

@@ -326,17 +326,17 @@ class AnyCancelledTaskCancelsItsRun(Damaged):
 class VacuumsLiveStreams(Damaged):
     """Takes staged rows for garbage."""
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
         for row in self.rows(SegmentState.STAGED):
             adding.discard(row)
-        return super().vacuum(limit)
+        return super().vacuum(limit, spare=spare)
 
 
 @caught_by("vacuum: garbage is removed")
 class VacuumsNothing(Damaged):
     """Leaves everything where it is."""
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
         return Vacuumed()
 
 
@@ -344,8 +344,8 @@ class VacuumsNothing(Damaged):
 class ForgetsTheDead(Damaged):
     """Removes sessions as soon as they have ended."""
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
         gone = [number for number, session in self._tables.sessions.items() if session.gone_at is not None]
         for number in gone:
             del self._tables.sessions[number]
-        return replace(super().vacuum(limit), sessions=len(gone))
+        return replace(super().vacuum(limit, spare=spare), sessions=len(gone))

@@ -330,7 +330,7 @@ class ForgetsToCount(Committing):
     """Writes ends and no counters."""
 
     def after(self, stamp: Stamp, parts: Sequence[Part], answer: Committed) -> None:
-        for counter in [key for key in self._tables.counters if key[2]]:
+        for counter in [key for key in self._tables.counters if key[3]]:
             del self._tables.counters[counter]
 
 

@@ -21,6 +21,7 @@ from tests.store import (
     doubles_people,
     doubles_reads,
     doubles_runs,
+    doubles_totals,
     doubles_working,
 )
 from tests.store.doubles import DOUBLES
@@ -37,6 +38,7 @@ FILES = (
     doubles_people,
     doubles_reads,
     doubles_runs,
+    doubles_totals,
     doubles_working,
 )
 #: How a case fails: by a check of its own, or by a store that refuses what it should accept. Anything else would mean

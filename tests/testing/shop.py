@@ -59,6 +59,26 @@ def remind(name: str) -> None:
     ledger().append(f"remind {name}")
 
 
+@engine.task
+def numbers() -> list[int]:
+    return [1, 2]
+
+
+@engine.task
+def total(rows: Stream[int]) -> tuple[int, list[str]]:
+    return sum(rows), [each.failure.text for each in rows.failures]
+
+
+@engine.task
+def mixed(first: int, rows: Stream[int], last: int) -> list[int]:
+    return [first, *rows, last]
+
+
+@engine.task
+def two(left: Stream[int], right: Stream[int]) -> list[list[int]]:
+    return [list(left), list(right)]
+
+
 @engine.task(retries=2, backoff=Backoff(first=60))
 def print_bill(name: str) -> None:
     ledger().append(f"try {name}")

@@ -9,7 +9,7 @@ from typing import Any, assert_type
 
 import pytest
 
-from ramify import BadPayload, ConfigError, Fatal, OverwriteError, TaskError
+from ramify import BadPayload, ConfigError, Fatal, OverwriteError, Stream, TaskError
 from ramify.model.event import Status
 from ramify.model.outcome import Failure
 from ramify.testing import aattempt, attempt
@@ -73,6 +73,68 @@ def test_a_continuation_that_the_engine_would_skip_is_not_attempted() -> None:
     for wrong in wrongs:
         with pytest.raises(ConfigError, match="how many members broke, or a list"):
             attempt(shop.review.of("all").always(), broken=wrong)
+
+
+def test_a_task_that_takes_a_stream_is_called_with_one_that_the_test_makes() -> None:
+    assert_type(Stream.of([1, 2]), Stream[int])
+    assert shop.total(Stream.of([1, 2], failures=[ValueError("too big")])) == (3, ["too big"])
+    made = Stream.of(range(3))
+    assert (len(made), list(made), list(made), made.broken) == (3, [0, 1, 2], [0, 1, 2], 0)
+    assert not Stream.of([])
+    gone = TaskError(7, "double", "k", Status.CANCELLED, (3,), Failure("Cancelled", "not wanted"))
+    assert list(Stream.of([], failures=[gone]).failures) == [gone]
+    with pytest.raises(BadPayload, match=r"failures: expected exceptions, got 3\. Give what each member raised"):
+        Stream.of([1], failures=[3])  # type: ignore[list-item]
+    with pytest.raises(BadPayload, match=r"Stream\(\): expected no argument, got \[1, 2\]\. Write Stream\.of"):
+        Stream([1, 2])  # type: ignore[arg-type]
+
+
+def test_an_attempt_takes_such_a_stream_among_its_arguments() -> None:
+    assert attempt(shop.total.of(Stream.of([1, 2], failures=[ValueError("too big")]))).result == (3, ["too big"])
+    assert attempt(shop.total.of(Stream.of([]))).result == (0, [])
+    with pytest.raises(BadPayload, match=r"`rows` is a Stream and was given .*in a test, pass Stream\.of"):
+        shop.total.of(Stream())
+    # Results take the way through the store, as a dataclass would.
+    with pytest.raises(BadPayload, match=r"results: `each` is a str and does not fit its annotation int"):
+        attempt(shop.total.of(Stream.of(["x"])))  # type: ignore[list-item]
+    assert attempt(shop.add_up.of("sum", Stream.of([4, 5]))).result == ("sum", 9)
+    assert attempt(shop.add_up.of("sum", numbers=Stream.of([4, 5]))).result == ("sum", 9)
+
+
+def test_a_stream_of_a_test_is_for_tests_alone() -> None:
+    dag = shop.engine.dag("d")
+    with pytest.raises(
+        ConfigError, match=r"total takes the <results of <Stream of 1 results, 0 broken>>, which is no node"
+    ):
+        dag.add(shop.total.of(Stream.of([1])))
+    with pytest.raises(ConfigError, match="which nothing here supplies"):
+        shop.engine.start(shop.total.of(Stream.of([1])))
+
+
+def test_a_node_of_a_dag_is_attempted_with_the_results_that_it_takes() -> None:
+    dag = shop.engine.dag("d")
+    one = dag.add(shop.double.of(1))
+    many = dag.map(shop.double.of(dag.add(shop.numbers.of()).each))
+    more = dag.map(shop.double.of(dag.add(shop.numbers.of()).each))
+    assert attempt(shop.total.of(many.out), results=[1, 2]).result == (3, [])
+    assert attempt(shop.total.of(many.out), results=[]).result == (0, [])
+    assert attempt(shop.total.of(many.out), results=[1], broken=[ValueError("no")]).result == (1, ["no"])
+    # A reference that is named twice takes its result once; the stream takes the rest.
+    assert attempt(shop.mixed.of(one.out, many.out, one.out), results=[7, 1, 2]).result == [7, 1, 2, 7]
+    assert attempt(shop.mixed.of(1, many.out, one.out), results=[7, 1, 2]).result == [1, 1, 2, 7]
+    assert attempt(shop.two.of(many.out, more.out), results=[[1, 2], [3]]).result == [[1, 2], [3]]
+    assert attempt(shop.two.of(many.out, Stream.of([3])), results=[1, 2]).result == [[1, 2], [3]]
+    for wrong in (
+        lambda: attempt(shop.total.of(many.out)),
+        lambda: attempt(shop.double.of(one.out), results=[1, 2]),
+        lambda: attempt(shop.double.of(one.out), results=[1], broken=1),
+        lambda: attempt(shop.mixed.of(one.out, many.out, 1), results=[]),
+        lambda: attempt(shop.total.of(Stream.of([1])), results=[1]),
+        lambda: attempt(shop.two.of(many.out, more.out), results=[[1]]),
+        lambda: attempt(shop.two.of(many.out, more.out), results=[1, 2]),
+    ):
+        with pytest.raises(ConfigError, match=r"takes results of others; tell it them, with results=\[…\]"):
+            wrong()
 
 
 def test_a_handler_gets_the_resources_that_the_test_gives() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from ramify import Backoff, Engine, RunState, current
+from ramify import Backoff, Engine, RunState, Stream, current
 from ramify.testing import attempt, using
 
 # ---- the program ----
@@ -40,6 +40,11 @@ def remind(name: str) -> None:
     sent.append(f"we miss you, {name}")
 
 
+@engine.task
+def report(letters: Stream[int]) -> str:
+    return f"{sum(letters)} letters, {letters.broken} lost"
+
+
 # ---- its tests ----
 
 
@@ -49,6 +54,12 @@ def test_one_attempt_by_itself() -> None:
     assert done.children == [welcome.of("ann"), remind.of("ann").delay(7 * 24 * 3600)]
     assert done.texts == ["hello ann"]
     assert not sent, "children are not run"
+
+
+def test_a_task_that_collects_results() -> None:
+    assert report(Stream.of([1, 2])) == "3 letters, 0 lost"  # a stream as the test wants it, and the function itself
+    lost = Stream.of([1, 2], failures=[PostOfficeClosed("zoë")])
+    assert attempt(report.of(lost)).result == "3 letters, 1 lost"
 
 
 def test_what_it_raises_is_raised() -> None:

@@ -141,7 +141,7 @@ steps(receive).gate("ok", bool).chain(count)  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": count})  # wrong
 steps(receive).gate("ok", str).chain(decide)  # wrong
 steps(receive).gate("ok", bool, timeout=DAY, otherwise="yes").chain(decide)  # wrong
-steps(receive).gate("ok", bool, timeout=3)  # wrong
+steps(receive).gate("ok", bool, timeout="3")  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": add}, otherwise=count)  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": count}, otherwise=add)  # wrong
 steps(receive).gate("ok", bool).chain(decide).divert({"a": count}, otherwise=count).converge(receive)  # wrong
@@ -150,7 +150,7 @@ steps(count).run(receive)  # wrong
 steps(receive).run(engine.pipeline("fits", steps(receive)).of("x"))  # wrong
 steps(receive).divert({"a": count}, otherwise=count).collapse(ship)  # wrong
 steps(receive).divide([steps(receive).gate("ok", str)]).combine(merge)  # wrong
-steps(receive).sleep(3)  # wrong
+steps(receive).sleep("3")  # wrong
 """
 
 # What both must know of `measure`: it takes a str, and an int comes of it in the end.

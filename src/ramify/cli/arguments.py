@@ -1,4 +1,6 @@
-"""Arguments of a task from text: what was typed, read by the annotation of the parameter it is for.
+"""What to run, from text: a task with its arguments, or a DAG or a pipeline with its params.
+
+What was typed is read by the annotation of the parameter it is for.
 
 `3` is a number for an `int` and a text for a `str`; lists and objects are typed as JSON. What was given as JSON as a
 whole (`--args`) is read just as kindly. Whether the arguments fit the function is decided where every call is made.
@@ -6,40 +8,102 @@ whole (`--args`) is read just as kindly. Whether the arguments fit the function 
 
 from __future__ import annotations
 
+import difflib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ramify.cli.visit import Wrong
+from ramify.engine.engine import Engine
 from ramify.engine.task import Task
-from ramify.model.call import Call
+from ramify.errors import BadPayload, ConfigError
+from ramify.model.call import Call, whole
 from ramify.model.codec import annotations_of
 from ramify.model.decoder import converter
+from ramify.shapes.dag.dag import Dag
+from ramify.shapes.plan import Plan
+
+if TYPE_CHECKING:
+    from ramify.engine.address import Startable
 
 AnyTask = Task[..., Any, Any]
 
 
+def root_of(address: str, found: Startable, words: Sequence[str], given: str | None) -> Call[Any] | Plan[Any]:
+    """What these words mean behind an address: of an engine, a task and its arguments; else params as NAME=VALUE."""
+    try:
+        if isinstance(found, Engine):
+            if not words:
+                raise Wrong(f"{address} is an engine; name a task of it, and its arguments")
+            return call_of(_task(found, address, words[0]), words[1:], given)
+        if isinstance(found, Dag):
+            hints = {name: param.annotation for name, param in found._params.items()}
+        else:
+            first: object = found._first.task
+            hints = dict(annotations_of(first.fn)) if isinstance(first, Task) else {}
+        return found.of(**_params(found.name, hints, words, given))
+    except (BadPayload, ConfigError) as error:
+        raise Wrong(str(error)) from error
+
+
+def _task(engine: Engine, address: str, wanted: str) -> AnyTask:
+    table: Mapping[str, AnyTask] = engine._inside.table()
+    if wanted in table:
+        return table[wanted]
+    names = sorted(table)
+    close = difflib.get_close_matches(wanted, names, n=3) or names
+    if not names:
+        raise Wrong(f"no task {wanted!a} in {address}; it has no tasks at all")
+    rest = f", and {len(names) - len(close)} more" if len(close) < len(names) else ""
+    raise Wrong(f"no task {wanted!a} in {address}; there {'is' if len(close) == 1 else 'are'} {', '.join(close)}{rest}")
+
+
+def _params(what: str, hints: Mapping[str, Any], typed: Sequence[str], given: str | None) -> dict[str, Any]:
+    """Values by name; whether they are all there, and no others, is decided by whoever takes them."""
+    if given is not None:
+        tree = _json(typed, given)
+        if not isinstance(tree, dict):
+            raise Wrong(f"--args of {what} must be a JSON object, with its params by name")
+        return {name: _converted(what, part, name, hints.get(name, Any)) for name, part in tree.items()}
+    found: dict[str, Any] = {}
+    for each in typed:
+        name, sign, text = each.partition("=")
+        if not sign:
+            known = next(iter(hints), "name")
+            raise Wrong(f"{what}: {each!a} is no param; give each as NAME=VALUE, such as {known}={each}")
+        if name in found:
+            raise Wrong(f"{what}: {name} is given twice")
+        found[name] = _from_text(what, text, name, hints.get(name, Any))
+    return found
+
+
 def call_of(task: AnyTask, typed: Sequence[str], given: str | None) -> Call[Any]:
     """The call that was typed, or given as JSON: a list by position, an object by name."""
+    what = f"{task.kind}()"
     if given is None:
         places = _places(task)
-        return task.of(*[_from_text(task, text, *next(places)) for text in typed])
+        return whole(task.of(*[_from_text(what, text, *next(places)) for text in typed]))
+    tree = _json(typed, given)
+    if isinstance(tree, list):
+        places = _places(task)
+        return whole(task.of(*[_converted(what, part, *next(places)) for part in tree]))
+    if isinstance(tree, dict):
+        hints = annotations_of(task.fn)
+        named = {name: _converted(what, part, name, hints.get(name, Any)) for name, part in tree.items()}
+        return whole(task.of(**named))
+    raise Wrong("--args must be a JSON list (by position) or object (by name)")
+
+
+def _json(typed: Sequence[str], given: str) -> object:
     if typed:
         raise Wrong("give the arguments as text or with --args, not both")
     try:
-        tree = msgspec.json.decode(given)
+        return msgspec.json.decode(given)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise Wrong(f"--args is not JSON ({error}); give a list by position or an object by name") from error
-    if isinstance(tree, list):
-        places = _places(task)
-        return task.of(*[_converted(task, part, *next(places)) for part in tree])
-    if isinstance(tree, dict):
-        hints = annotations_of(task.fn)
-        return task.of(**{name: _converted(task, part, name, hints.get(name, Any)) for name, part in tree.items()})
-    raise Wrong("--args must be a JSON list (by position) or object (by name)")
 
 
 def _places(task: AnyTask) -> Iterator[tuple[str, Any]]:
@@ -60,21 +124,21 @@ def _places(task: AnyTask) -> Iterator[tuple[str, Any]]:
         yield "one too many", Any
 
 
-def _from_text(task: AnyTask, text: str, name: str, annotation: Any) -> Any:
+def _from_text(what: str, text: str, name: str, annotation: Any) -> Any:
     try:
         return _lax(text, annotation)
     except msgspec.ValidationError as error:
         try:
             return _lax(msgspec.json.decode(text), annotation)
         except (msgspec.DecodeError, UnicodeEncodeError):
-            raise _misfit(task, text, name, annotation, error) from error
+            raise _misfit(what, text, name, annotation, error) from error
 
 
-def _converted(task: AnyTask, tree: object, name: str, annotation: Any) -> Any:
+def _converted(what: str, tree: object, name: str, annotation: Any) -> Any:
     try:
         return _lax(tree, annotation)
     except msgspec.ValidationError as error:
-        raise _misfit(task, tree, name, annotation, error) from error
+        raise _misfit(what, tree, name, annotation, error) from error
 
 
 def _lax(tree: object, annotation: Any) -> Any:
@@ -95,6 +159,6 @@ def _rebuild(annotation: Any, tree: object) -> object:
     raise msgspec.ValidationError(f"`{annotation}` cannot be made from text")
 
 
-def _misfit(task: AnyTask, tree: object, name: str, annotation: Any, error: Exception) -> Wrong:
+def _misfit(what: str, tree: object, name: str, annotation: Any, error: Exception) -> Wrong:
     wanted = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    return Wrong(f"{task.kind}(): {name} is {wanted}, and {tree!a} is not ({error})")
+    return Wrong(f"{what}: {name} is {wanted}, and {tree!a} is not ({error})")

@@ -1,36 +1,48 @@
-"""From `walk.py:engine` to the engine, and from `etl.py:etl` to the DAG, for the commands that import user code."""
+"""From `walk.py:engine` to the engine, and from `etl.py:etl` to the DAG or pipeline, for commands that import them."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from ramify.cli.main import TROUBLE
 from ramify.cli.out import tell
-from ramify.engine.address import load_dag, load_engine
+from ramify.engine.address import load_dag, load_engine, load_startable
 from ramify.engine.engine import Engine
 from ramify.engine.importing import importing
 from ramify.errors import RamifyError
 from ramify.shapes.dag.dag import Dag
+
+if TYPE_CHECKING:
+    from ramify.engine.address import Startable
 
 T = TypeVar("T")
 
 
 def engine_at(address: str, url: str | None) -> Engine:
     """The engine at a place, on another store if one is given; what the user's module raises is shown in full."""
-    engine = _imported(address, load_engine)
-    engine._inside.say = tell
-    if url is not None:
-        engine._inside.url = url
-    return engine
+    return _on(_imported(address, load_engine), url)
+
+
+def startable_at(address: str, url: str | None) -> tuple[Startable, Engine, str]:
+    """What is at a place, an engine, DAG or pipeline; the engine that runs it; and the address of that."""
+    found, engine, where = _imported(address, load_startable)
+    return found, _on(engine, url), where
 
 
 def dag_at(address: str) -> Dag:
     """The DAG at a place."""
     return _imported(address, load_dag)
+
+
+def _on(engine: Engine, url: str | None) -> Engine:
+    engine._inside.say = tell
+    if url is not None:
+        engine._inside.url = url
+    return engine
 
 
 def _imported(address: str, load: Callable[[str], T]) -> T:

@@ -32,6 +32,6 @@ def log_options(command: F) -> F:
 
 
 def begin_log(inside: Inside, log: Form | None, log_level: str) -> None:
-    """Let an engine, and its worker processes, write a log, if one is wanted."""
+    """Let an engine, and its worker processes, write a log until the command is over, if one is wanted."""
     if log is not None:
-        inside.write_log(log, _LEVELS[log_level])
+        click.get_current_context().call_on_close(inside.write_log(log, _LEVELS[log_level]))

@@ -1,14 +1,13 @@
 """`ramify`: the commands and the exit codes.
 
     0    done
-    1    some tasks failed, the doctor found something wrong, or a gate was not open
+    1    some tasks failed, the store is not healthy (`health`, `doctor`), or a gate was not open
     2    the command line was wrong
     3    the store or the configuration was
-    130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on
+    130  interrupted by Ctrl-C or SIGTERM; what was committed stays, and the same command goes on. A worker that
+         finished and saved all that it ran after SIGTERM ends with 0
     141  whoever read the output went away, as with `ramify tasks | head`
     143  SIGTERM came again and ended it at once; for Ctrl-C, that is 130 as well
-
-`ramify health` instead ends with the number of unhealthy processes, at most 100.
 
 Commands are imported when they are asked for, so that help comes at once.
 """
@@ -28,14 +27,15 @@ FAILED, USAGE, TROUBLE, INTERRUPTED, UNREAD = 1, 2, 3, 130, 141
 #: Each command with the line that `ramify --help` shows, in the order people meet them.
 COMMANDS = {
     "demo": "Grow a million tasks, be killed twice, lose nothing.",
-    "run": "Run a task of yours and all it grows into.",
+    "run": "Run a task of yours, a DAG or a pipeline, to the end.",
+    "start": "Start such a run, and leave the work to workers.",
     "worker": "Work on whatever is in the store, until stopped.",
     "status": "How a run is doing; --watch stays with it.",
     "show": "The graph of a DAG, or of a run of one.",
     "runs": "All runs of the store.",
     "tasks": "Tasks of a run.",
     "jobs": "Jobs of the queues, from the newest back.",
-    "errors": "What failed in a run, in groups.",
+    "errors": "What failed, in groups; in one run or in all.",
     "events": "What became of a task, or of a run as it happens.",
     "why": "Why a task is not running.",
     "logs": "What tasks of a run logged.",
@@ -49,7 +49,7 @@ COMMANDS = {
     "drain": "Ask a process to finish what it runs and leave.",
     "backup": "Copy the store while others work on it.",
     "doctor": "Look the store over.",
-    "health": "Who works, what is stuck or late; for monitors.",
+    "health": "Is the store healthy, and if not, why? For monitors.",
     "forget": "Remove ended runs for good.",
     "vacuum": "Remove what nobody can reach any more.",
 }

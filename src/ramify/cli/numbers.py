@@ -49,5 +49,7 @@ TASK = click.IntRange(0, MAX_ID)
 SEQUENCE = click.IntRange(0, MAX_ID)
 #: How many of something are wanted.
 COUNT = click.IntRange(1, MAX_ID)
+#: How many live workers are wanted.
+WORKERS = click.IntRange(0)
 PROCESSES = click.IntRange(0, MOST_PROCESSES)
 THREADS = click.IntRange(0, MOST_THREADS)

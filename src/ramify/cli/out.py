@@ -45,6 +45,11 @@ class Out:
         """One line. Whatever is in it, it stays one line."""
         self._write("".join(map(self._styled, pieces)).rstrip())
 
+    def block(self, text: str, indent: str) -> None:
+        """Say a text of several lines, each of them indented."""
+        for line in text.splitlines():
+            self.say(indent, line)
+
     def json(self, value: Mapping[str, Any]) -> None:
         """One object on one line."""
         self._write(json.dumps(plain(value), ensure_ascii=True, default=str))

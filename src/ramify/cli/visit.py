@@ -12,20 +12,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from ramify.cli import config
 from ramify.cli.out import Out, tell
 from ramify.errors import ConfigError, UnknownRun
-from ramify.inspect.find import find_run, newest_run, open_runs, title, typed
+from ramify.inspect.find import find_run, id_in, newest_run, open_runs, title, typed
 from ramify.inspect.history import UnknownTask, task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import StoredRun
-from ramify.model.task import MAX_ID, Row
+from ramify.model.task import Row
 from ramify.store import here
 from ramify.store.contract import Store
+from ramify.store.reads import Reads
 
 #: Seconds without a beat after which a process that still has its lock counts as dead.
 DEAD_AFTER = 60.0
@@ -41,6 +42,17 @@ class Wrong(click.ClickException):
         tell(f"ramify: {self.message}")
 
 
+#: From a run and a key to the tasks that a command means by it; UnknownTask when there are none.
+Meaning = Callable[[Reads, int, str], list[int]]
+
+
+class Named(NamedTuple):
+    """A run, and the task of it, if one was named."""
+
+    run: StoredRun
+    task: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Visit:
     """An open store, and where the answer goes."""
@@ -48,27 +60,64 @@ class Visit:
     store: Store
     out: Out
 
-    def run(self, wanted: str | None, verb: str = "") -> StoredRun:
-        """The run that an argument means, or without one the present run; `Wrong` names what there is.
+    def run(self, wanted: str | None) -> StoredRun:
+        """The run that an argument means, or without one the present run; `Wrong` names what there is."""
+        run, task = self.named(wanted)
+        if task is not None:
+            raise Wrong(f"{wanted} is no run, but a task of {title(run)}")
+        return run
 
-        `verb` is the command, if it takes a task behind the run.
+    def named(self, wanted: str | None, node: str | None = None, meaning: Meaning | None = None) -> Named:
+        """The run that arguments name, and the task: RUN, RUN NODE, RUN TASK, or the id of a task without its run.
+
+        Runs and tasks never share an id. `meaning` is that of `tasks`.
         """
-        if wanted is None:
-            return self._present()
+        if wanted is None and node is not None and (row := self._row(node)) is not None:
+            return Named(self.store.reads.run(row.run), row.id)
         try:
-            return find_run(self.store.reads, wanted)
+            run = self._present() if wanted is None else find_run(self.store.reads, wanted)
         except UnknownRun as error:
-            raise Wrong(self._as_task(wanted, verb) or str(error)) from error
+            row = self._row(wanted or "")
+            if row is None:
+                no_task = f"no task {wanted}, and " if id_in(wanted or "") else ""
+                raise Wrong(f"{no_task}{error}") from error
+            run = self.store.reads.run(row.run)
+            if node is not None:
+                raise Wrong(
+                    f"{wanted} is a task of {title(run)}; name the run before {node!a}: {typed(run)}"
+                ) from error
+            return Named(run, row.id)
+        return Named(run, None if node is None else self.tasks(run, node, meaning)[0])
 
-    def _as_task(self, wanted: str, verb: str) -> str | None:
-        """What to say when the id of a task was given for a run; None when it is none."""
-        is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 20
-        row = self.store.reads.task(int(wanted)) if is_id and int(wanted) < MAX_ID else None
-        if row is None:
-            return None
-        run = self.store.reads.run(row.run)
-        write = f": write `ramify {verb} {typed(run)} {row.id}`" if verb else ""
-        return f"{wanted} is no run, but a task of {title(run)}{write}"
+    def one(self, verb: str, wanted: str, node: str | None, meaning: Meaning | None = None) -> int:
+        """The task that arguments name, for a command that is about one."""
+        run, task = self.named(wanted, node, meaning)
+        if task is None:
+            raise Wrong(f"{title(run)} is a run; name a task of it: `ramify {verb} {typed(run)} NODE`, or its id")
+        return task
+
+    def tasks(self, run: StoredRun, node: str, meaning: Meaning | None = None) -> list[int]:
+        """The tasks of a run that an argument means: by their key, which a node of a DAG has as its id, or by an id.
+
+        A key wins over an id that looks the same. Without a `meaning` it is the one task that has the key.
+        """
+        from ramify.engine.keyed import task_with
+
+        reads = self.store.reads
+        try:
+            return [task_with(reads, run.id, node)] if meaning is None else meaning(reads, run.id, node)
+        except ConfigError as several:
+            raise Wrong(str(several)) from several
+        except UnknownTask as error:
+            if not node.isascii() or not node.isdigit():
+                raise Wrong(str(error)) from error
+        if (task := id_in(node)) is None or self.task(task).run != run.id:
+            raise Wrong(f"task {node} is not a task of {title(run)}")
+        return [task]
+
+    def _row(self, wanted: str) -> Row | None:
+        id = id_in(wanted)
+        return None if id is None else self.store.reads.task(id)
 
     def _present(self) -> StoredRun:
         """The run that is open, or the newest one if none is; it is said which."""

@@ -1,10 +1,10 @@
-"""Metrics for Prometheus: what the workers of an engine do, counted from their signals, and how its store is.
+"""Metrics for Prometheus: what ever happened in a store, how it is now, and how long the work takes.
 
-Promises: one port is enough, that of the program that started the workers, because what worker processes did reaches it
-with their beats. Counters cost memory by kind and queue. A scrape reads the store in bounds (`health`), and while the
-store is away it tells what it knows.
-
-Does not know other programs that work on the same store: each counts its own work. What `health` tells is of all.
+Promises: totals come from the store, which counts them in the commits that make them happen. So they never fall, no
+process that dies takes any of them along, and every program that serves them tells the same. How long attempts and
+commits took is told by the workers of this program, with their beats, since it started: one port is enough for all of
+its worker processes, and one that dies takes the times since its last beat along. A scrape reads the store in bounds
+(`totals`, `health`); while the store is away, only the times are told.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from __future__ import annotations
 import socket
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from errno import EADDRNOTAVAIL
 from itertools import accumulate
 
 from ramify.engine.engine import Engine
 from ramify.errors import ConfigError, NotInstalled, RamifyError
-from ramify.inspect.health import ProcessState
-from ramify.inspect.status import Counts
-from ramify.signals import BOUNDS, Attempts, Buried, Signal, Worked
+from ramify.inspect.health import ProcessState, QueueHealth
+from ramify.model.event import ENDS, Status, Tally
+from ramify.signals import BOUNDS, Attempts, Signal, Worked
+from ramify.store.reads import KindTotals
 
 try:
     from prometheus_client import CollectorRegistry, Metric, start_http_server
@@ -34,8 +35,14 @@ try:
 except ImportError as error:
     raise NotInstalled("metrics need the package prometheus-client: pip install 'ramify[prometheus]'") from error
 
-#: Outcomes after which a task is tried again; they are counted apart from ends.
-_AGAIN = {"retrying": "retries", "deferred": "deferrals"}
+#: What is counted besides ends, by its name in the metrics.
+_COUNTED = {
+    Tally.ADDED: ("added_tasks", "Tasks that were added."),
+    Tally.DUPLICATE: ("duplicate_tasks", "Tasks that were not added because their key was taken."),
+    Status.RETRYING: ("retries", "Attempts that failed and are tried again."),
+    Status.DEFERRED: ("deferrals", "Attempts that put their task off."),
+    Status.REOPENED: ("revivals", "Ended tasks that were begun anew."),
+}
 
 
 class _Times:
@@ -55,18 +62,17 @@ class _Times:
 
 
 class Metrics:
-    """What the workers did that `engine` starts from now on, and how its store is: a collector for a registry.
+    """The totals and the health of the store of `engine`, and the times of the workers that it starts from now on.
 
-    `with metrics.serve(port):` gives it a port of its own; or add it to a registry that is served already:
-    `REGISTRY.register(Metrics(engine))`.
+    A collector for a registry. `with metrics.serve(port):` gives it a port of its own; or add it to a registry that is
+    served already: `REGISTRY.register(Metrics(engine))`.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._claimed = self._commits = self._refused = self._redelivered = 0
+        self._commits = 0
         self._commit_seconds = 0.0
-        self._outcomes: Counter[tuple[str, str, str]] = Counter()
         self._times: dict[tuple[str, str], _Times] = {}
         engine.listen(self._hear)
 
@@ -96,9 +102,9 @@ class Metrics:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """What it knows, and what the store tells now."""
+        """The times of this program, and what the store tells now."""
         with self._lock:
-            told = list(self._counted())
+            told = list(self._timed())
         try:
             told += self._read()
         except RamifyError:
@@ -106,69 +112,80 @@ class Metrics:
         return iter(told)
 
     def _hear(self, signal: Signal) -> None:
-        with self._lock:
-            match signal:
-                case Worked():
-                    self._claimed += signal.claimed
-                    self._commits += signal.commits
-                    self._commit_seconds += signal.seconds
-                    self._refused += signal.refused
-                    for told in signal.attempts:
-                        for outcome, count in told.outcomes:
-                            self._outcomes[told.queue, told.kind, outcome] += count
-                        self._times.setdefault((told.queue, told.kind), _Times()).add(told)
-                case Buried():
-                    self._redelivered += signal.tasks
-                case _:
-                    pass
+        if isinstance(signal, Worked):
+            with self._lock:
+                self._commits += signal.commits
+                self._commit_seconds += signal.seconds
+                for told in signal.attempts:
+                    self._times.setdefault((told.queue, told.kind), _Times()).add(told)
 
-    def _counted(self) -> Iterator[Metric]:
-        tasks = CounterMetricFamily("ramify_tasks", "Tasks that ended.", labels=["queue", "task", "outcome"])
-        again = {
-            outcome: CounterMetricFamily(
-                f"ramify_{name}", f"Attempts that ended as {outcome}.", labels=["queue", "task"]
-            )
-            for outcome, name in _AGAIN.items()
-        }
-        for (queue, kind, outcome), count in self._outcomes.items():
-            if outcome in again:
-                again[outcome].add_metric([queue, kind], count)
-            else:
-                tasks.add_metric([queue, kind, outcome], count)
+    def _timed(self) -> Iterator[Metric]:
         times = HistogramMetricFamily(
-            "ramify_task_duration_seconds", "How long attempts took.", labels=["queue", "task"]
+            "ramify_task_duration_seconds", "How long attempts of this program took.", labels=["queue", "task"]
         )
         for (queue, kind), each in self._times.items():
             times.add_metric([queue, kind], each.buckets(), each.seconds)
-        yield from (tasks, *again.values(), times)
-        yield CounterMetricFamily("ramify_claimed_tasks", "Tasks that were claimed.", value=self._claimed)
+        yield times
         yield SummaryMetricFamily(
-            "ramify_commit_duration_seconds", "Commits and how long they took.", self._commits, self._commit_seconds
-        )
-        yield CounterMetricFamily("ramify_fenced_writes", "Parts of commits that were refused.", value=self._refused)
-        yield CounterMetricFamily(
-            "ramify_redelivered", "Tasks that were offered again because a process died.", value=self._redelivered
+            "ramify_commit_duration_seconds",
+            "Commits of this program and how long they took.",
+            self._commits,
+            self._commit_seconds,
         )
 
     def _read(self) -> Iterator[Metric]:
+        totals = self._engine._inside.store.reads.totals()
         found = self._engine.health()
-        pending = GaugeMetricFamily("ramify_pending_tasks", "Tasks that have not ended.", labels=["task"])
-        for kind, counters in self._engine._inside.store.reads.counts(None).items():
-            pending.add_metric([kind], Counts.of(counters).pending)
+        yield _gauge("ramify_store_up", "Whether the store answers.", 1)
+        yield from _tasks(totals.kinds)
+        for name, about, value in (
+            ("worker_starts", "Worker processes that began, restarts included.", totals.starts),
+            ("worker_deaths", "Worker processes that died.", totals.deaths),
+            ("redelivered_tasks", "Tasks that were offered again because a process died.", totals.redelivered),
+            ("refusals", "Parts of commits that came too late and were refused.", totals.refused),
+        ):
+            yield CounterMetricFamily(f"ramify_{name}", about, value=value)
+        yield from _queues(totals.kinds, found.queues)
         workers = GaugeMetricFamily("ramify_workers", "Processes on the store.", labels=["state"])
         states = Counter(each.state for each in found.processes)
         for state in ProcessState:
             workers.add_metric([state.value], states[state])
-        running = sum(each.tasks for each in found.processes)
-        yield from (pending, workers)
-        yield _gauge("ramify_store_up", "Whether the store answers.", 1)
-        yield _gauge("ramify_held_tasks", "Tasks that processes hold, to run them.", running)
-        age = 0.0 if found.oldest is None else found.oldest.seconds
-        yield _gauge("ramify_oldest_ready_age_seconds", "How long the oldest ready task has been there.", age)
+        yield workers
         yield _gauge("ramify_late_tasks", "Tasks that are due and were not begun, at least.", found.late.tasks)
-        yield _gauge("ramify_stuck_runs", "Runs that do not go on by themselves, at least.", len(found.stuck))
+        yield _gauge("ramify_stuck_runs", "Runs that do not continue by themselves, at least.", len(found.stuck))
         if found.store.bytes is not None:
             yield _gauge("ramify_store_bytes", "The size of the store's file.", found.store.bytes)
+
+
+def _tasks(kinds: Sequence[KindTotals]) -> Iterator[Metric]:
+    """All that ever happened to tasks, and how many have not ended."""
+    ends = CounterMetricFamily("ramify_tasks", "Tasks that ended.", labels=["queue", "task", "outcome"])
+    pending = GaugeMetricFamily("ramify_pending_tasks", "Tasks that have not ended.", labels=["queue", "task"])
+    for each in kinds:
+        for status in ENDS:
+            if status in each.ever:
+                ends.add_metric([each.queue, each.kind, status.name.lower()], each.ever[status])
+        pending.add_metric([each.queue, each.kind], each.pending)
+    yield from (ends, pending)
+    for what, (name, about) in _COUNTED.items():
+        counted = CounterMetricFamily(f"ramify_{name}", about, labels=["queue", "task"])
+        for each in kinds:
+            counted.add_metric([each.queue, each.kind], each.ever.get(what, 0))
+        yield counted
+
+
+def _queues(kinds: Sequence[KindTotals], busy: Sequence[QueueHealth]) -> Iterator[Metric]:
+    """What goes on in each queue that ever had a task."""
+    running = GaugeMetricFamily("ramify_running_tasks", "Tasks that processes hold, to run them.", labels=["queue"])
+    oldest = GaugeMetricFamily(
+        "ramify_oldest_ready_age_seconds", "How long the oldest ready task has been there.", labels=["queue"]
+    )
+    found = {each.queue: each for each in busy}
+    for queue in sorted({each.queue for each in kinds}):
+        now = found.get(queue, QueueHealth(queue))
+        running.add_metric([queue], now.running)
+        oldest.add_metric([queue], 0.0 if now.oldest is None else now.oldest.seconds)
+    yield from (running, oldest)
 
 
 def _gauge(name: str, about: str, value: float) -> Metric:

@@ -1,4 +1,4 @@
-"""The address of an engine or a DAG: `package.module:engine` or `walk.py:engine`, so that others can find the same one.
+"""The address of an engine, a DAG or a pipeline: `package.module:engine` or `walk.py:engine`, for others to find it.
 
 Processes are started afresh and import the user's module by themselves. A file is loaded the way Python loads a script,
 with its folder first on the path, but under a name of its own, so that its `if __name__ == "__main__":` part does not
@@ -14,13 +14,16 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ramify.errors import ConfigError
 
 if TYPE_CHECKING:
     from ramify.engine.engine import Engine
     from ramify.shapes.dag.dag import Dag
+    from ramify.shapes.pipeline.pipeline import Pipeline
+
+    Startable: TypeAlias = Engine | Dag | Pipeline[..., Any]
 
 
 def folder_now() -> str | None:
@@ -80,20 +83,44 @@ def load_dag(address: str) -> Dag:
     return found._dag if isinstance(found, Pipeline) else found
 
 
+def load_startable(address: str) -> tuple[Startable, Engine, str]:
+    """Import an engine, or a DAG or pipeline with the engine of its module that knows it; and the engine's address."""
+    from ramify.engine.engine import Engine
+    from ramify.engine.tasks import definitions_of
+    from ramify.shapes.dag.dag import Dag
+    from ramify.shapes.pipeline.pipeline import Pipeline
+
+    found: Startable = _load(address, Engine, Dag, Pipeline)
+    if isinstance(found, Engine):
+        return found, found, address
+    where = address.rpartition(":")[0]
+    for name, value in vars(_module_at(where)).items():
+        if isinstance(value, Engine) and any(each is found for each in definitions_of(value)):
+            return found, value, f"{where}:{name}"
+    raise ConfigError(
+        f"{address}: no engine in {where} knows {found.name!r}; import it where the engine is, and name that"
+    )
+
+
 def _load(address: str, *wanted: type[Any]) -> Any:
     what = wanted[0].__name__
     where, colon, name = address.rpartition(":")
     if not colon or not where or not name:
         example = f"walk.py:{what.lower()}"
         raise ConfigError(f"{address!r}: write MODULE:{what.upper()} or FILE.py:{what.upper()}, such as {example}")
-    module = _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
+    module = _module_at(where)
     found = getattr(module, name, None)
     if isinstance(found, wanted):
         return found
     known = sorted(each for each, value in vars(module).items() if isinstance(value, wanted))
-    there = f"there is {', '.join(known)}" if known else f"there is no {what} in it at all"
+    words = " or ".join(each.__name__.lower() for each in wanted)
+    there = f"there is {', '.join(known)}" if known else f"there is no {words} in it at all"
     other = "" if found is None else f", where that is of type {type(found).__name__}"
-    raise ConfigError(f"no {what.lower()} {name!r} in {where}{other}; {there}")
+    raise ConfigError(f"no {words} {name!r} in {where}{other}; {there}")
+
+
+def _module_at(where: str) -> ModuleType:
+    return _load_file(Path(where)) if where.endswith(".py") else _load_module(where)
 
 
 def _load_module(name: str) -> ModuleType:

@@ -11,6 +11,7 @@ from ramify.errors import BadPayload, ConfigError, GateClosed
 from ramify.inspect.gates import how_answered, is_open, open_gates
 from ramify.inspect.history import UnknownTask
 from ramify.inspect.show import because
+from ramify.kernel.current import current_or_none
 from ramify.model.codec.limits import first_fault
 from ramify.model.codec.wire import tree_in, write
 from ramify.model.decision import Said
@@ -39,6 +40,12 @@ def answer(store: Store, run: int, gate: str, value: object, reason: str = "", b
     segment = store.reads.segment(task)
     if not is_open(segment) and (segment is None or segment.owner is None):
         raise GateClosed(f"the gate {gate!r} of run {run} is not open yet; {_open_ones(store, run)}")
+    attempt = current_or_none()
+    if attempt is not None and segment is not None and segment.owner is not None and attempt._holds_up(segment.owner):
+        raise GateClosed(
+            f"the worker that runs this task has taken the gate {gate!r} of run {run}, to open it or because its time"
+            " is up, and goes on when the task has ended; answer from outside of it, or work with threads"
+        )
     said = Said(reason, person() if by is None else by, life=before.life)
     settled = until_answered(lambda: store.settle(run, task, Status.DONE, given, said))
     if settled is not Settled.CERTAIN and not _stands(store, task, given, said):

@@ -329,7 +329,8 @@ class Crew:
             self._fail(member, "start" if code == NOT_STARTED else "go on")
             return
         if not is_put_off:
-            self.signals.send(Replaced("process", why(member, code)))
+            planned = code == 0 and member.recycled_for is not None
+            self.signals.send(Replaced("process", why(member, code), planned))
         was_well = self._clock() - member.entered >= SHORT_LIFE
         if was_well or code == REPLACE_ME or member.recycled_for is not None:
             self._pauses = 0

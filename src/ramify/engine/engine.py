@@ -10,42 +10,54 @@ run in `run.py`.
 from __future__ import annotations
 
 import inspect
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, TypeVar, overload
 
 from msgspec import UNSET, UnsetType
 
 from ramify.engine.busy import Busy
-from ramify.engine.given import bound_of, check_count, check_state, check_task, job_filter, level_of
+from ramify.engine.doing import Doing
+from ramify.engine.given import (
+    bound_of,
+    check_count,
+    check_state,
+    check_task,
+    job_filter,
+    level_of,
+    order_of,
+    seconds_of,
+)
 from ramify.engine.importing import check_not_importing
 from ramify.engine.inside import Inside
 from ramify.engine.job import Job
-from ramify.engine.others import IN_ORDER, launched_by
+from ramify.engine.lacking import failure_of
+from ramify.engine.leading import Leading, followed
+from ramify.engine.others import IN_ORDER
 from ramify.engine.queue import Queue
 from ramify.engine.room import OnFull
 from ramify.engine.run import Run
-from ramify.engine.stopping import stopping_well
 from ramify.engine.task import Task, kind_name
 from ramify.engine.tasks import Tasks
-from ramify.engine.telling import StopTeller
 from ramify.engine.working import Working
-from ramify.errors import ConfigError, UnknownRun
+from ramify.errors import ConfigError
 from ramify.inspect.find import every_run, named_run
 from ramify.inspect.health import Health, health_of
 from ramify.inspect.jobs import Standings, jobs
 from ramify.kernel.queues import Queues
-from ramify.kernel.settings import MOST_PROCESSES, MOST_THREADS, Settings
+from ramify.kernel.settings import GRACE, MOST_PROCESSES, MOST_THREADS, Settings
 from ramify.kernel.signals import Listener
 from ramify.model.call import Call
 from ramify.model.job import JobState
-from ramify.model.run import Follows, Order, RunState
+from ramify.model.policy import Duration
+from ramify.model.run import RunState
 from ramify.model.task import MAX_ID, check_name
 from ramify.shapes.bounds import Bounds
 from ramify.shapes.plan import Plan
-from ramify.shapes.start import Ask, Begun, How, begin, chain
+from ramify.shapes.start import Ask, Begun, How, begin
 from ramify.shapes.table import plan_of
 from ramify.store.open import Durability
 
@@ -53,8 +65,6 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 OrderName = Literal["rounds", "any", "depth-first"]
-#: A run to follow: its handle, its name or its id.
-Leading = Run[Any] | str | int
 
 _busy = Busy()
 
@@ -97,9 +107,16 @@ class Engine(Tasks):
         """Hear every signal of the workers that this engine starts from now on, in their threads."""
         self._inside.listen(listener)
 
-    def health(self) -> Health:
-        """How the store and all processes on it are: who works, what is stuck and why, what is late."""
-        return health_of(self._inside.store)
+    def health(self, *, max_age: Duration | None = None, min_workers: int = 0) -> Health:
+        """How the store and all processes on it are: `healthy` or not, and why (`problems`).
+
+        It is not healthy when a process is dead, silent or cannot write, when the disk is full, or when a run is stuck:
+        paused, say, or with work that is ready and that no live process takes. Nor is it when a task has been ready for
+        longer than `max_age` (seconds or a timedelta), or when fewer than `min_workers` processes take work.
+        """
+        age = None if max_age is None else seconds_of("health(max_age={!r})", max_age)
+        check_count("min_workers", min_workers)
+        return health_of(self._inside.store, max_age=age, min_workers=min_workers)
 
     # runs
 
@@ -116,8 +133,9 @@ class Engine(Tasks):
         follows: Leading | tuple[Leading, int] | None = None,
         max_running: int | None = None,
         max_tasks: int | None = None,
-        deadline: timedelta | datetime | None = None,
+        deadline: Duration | datetime | None = None,
         progress: bool = False,
+        check: bool = False,
     ) -> Run[R]:
         """Run a call and everything that grows out of it, to the end, and return the handle of the run.
 
@@ -125,13 +143,14 @@ class Engine(Tasks):
         its handle is returned and nothing runs; `again=True` starts the next generation. Without a name, the line
         continues the unfinished run of the same roots, if the program that began it is gone.
 
-        When it has ended, the runs that it started (`dag.trigger`) are worked on as well.
+        When it has ended, the runs that it started (`dag.trigger`) are worked on as well. With `check=True`, a run that
+        did not end as done raises RunFailed, or RunCancelled; without it, an error in the log says so.
 
         An expanding run has `order="rounds"` unless you say otherwise; a DAG has none but its own.
 
         At most `max_running` tasks of the run are at work at a time, in all processes together. A run with more than
-        `max_tasks` tasks is halted. A run that has not ended at its `deadline` (a datetime with a time zone, or a
-        `timedelta` from its beginning) fails; tasks that run at that moment finish or are cancelled.
+        `max_tasks` tasks is halted. A run that has not ended at its `deadline` (a datetime with a time zone, or
+        seconds or a `timedelta` from its beginning) fails; tasks that run at that moment finish or are cancelled.
 
         `threads=None` lets the engine choose how many threads; `threads=0` runs everything in this thread, one task
         after the other. `progress=True` shows progress: in place on a terminal (standard error), otherwise as a line in
@@ -152,12 +171,17 @@ class Engine(Tasks):
             _busy.add(self._inside.identity, [begun.run.id])
         try:
             run: Run[R] = Run(self._inside, begun.run.id, begun.how, begun.roots)
+            doing = Doing(self._inside, _busy, threads, processes)
             if self._inside.on_begun is not None:
                 self._inside.on_begun(run)
             if begun.how is not How.FINISHED:
                 with self._showing(run, progress, in_place=threads != 0):
-                    self._work_on(run, threads, processes)
-            self._work_on_launched(run, threads, processes)
+                    doing.work_on(run)
+            doing.work_on_launched(run)
+            if (failure := failure_of(self._inside.store.reads, run._stored)) is not None:
+                if check:
+                    raise failure
+                self._inside.complain(str(failure), logging.ERROR)
             return run
         finally:
             _busy.remove(self._inside.identity, [begun.run.id])
@@ -173,7 +197,7 @@ class Engine(Tasks):
         follows: Leading | tuple[Leading, int] | None = None,
         max_running: int | None = None,
         max_tasks: int | None = None,
-        deadline: timedelta | datetime | None = None,
+        deadline: Duration | datetime | None = None,
     ) -> Run[R]:
         """Register a run and leave the work to others: `engine.working()` here, or `ramify worker` elsewhere."""
         check_not_importing("start")
@@ -182,11 +206,12 @@ class Engine(Tasks):
         begun = self._begin(ask)
         return Run(self._inside, begun.run.id, begun.how, begun.roots)
 
-    def find(self, name: str) -> Run[Any] | None:
-        """The newest run of that name; None when there is none."""
-        if not isinstance(name, str):
-            raise ConfigError(f"find({name!r}): give the name of a run")
-        found = named_run(self._inside.store.reads, name)
+    def find(self, name: str | int) -> Run[Any] | None:
+        """The newest run of that name, one of its generations (`find("name#1")`), or a run by its id; None for none."""
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise ConfigError(f"find(): expected the name of a run or its id, got {name!r}.")
+        reads = self._inside.store.reads
+        found = named_run(reads, name) if isinstance(name, str) else reads.runs_at([name]).get(name)
         return None if found is None else Run(self._inside, found.id)
 
     def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
@@ -215,8 +240,8 @@ class Engine(Tasks):
     def enqueue_many(self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None) -> Any:
         """Add many jobs, all of them in one transaction.
 
-        With `then`, also a job that begins when all of them were done; a parameter of it that is a `Stream` gets their
-        results. It comes beside the others: `parts, total = engine.enqueue_many(calls, then=add_up.of())`.
+        With `then`, also a job that begins when all of them were done; the argument it was made without is a `Stream`
+        of their results, or the result of one call: `parts, total = engine.enqueue_many(calls, then=add_up.of())`.
         """
         check_not_importing("enqueue_many")
         jobs = self._inside.enqueuing.enqueue(calls, again=again, then=then)
@@ -255,8 +280,8 @@ class Engine(Tasks):
         queue: str | None = None,
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        older: timedelta | None = None,
-        newer: timedelta | None = None,
+        older: Duration | None = None,
+        newer: Duration | None = None,
         before: int = 0,
     ) -> Iterator[Job[Any]]:
         """The jobs that fit all that is given, the newest first; read page by page.
@@ -267,7 +292,7 @@ class Engine(Tasks):
         check_task("jobs(before={})", before)
         store = self._inside.store
         wanted = job_filter(store.now(), kind_name(kind, "jobs(kind={})"), state, queue, key, headers, older, newer)
-        found = jobs(store.reads, wanted, before if before < MAX_ID else 0)
+        found = jobs(store.reads, wanted, store.now(), before if before < MAX_ID else 0)
         return (Job(self._inside, each.row.id) for each in found if each.row is not None)
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
@@ -275,7 +300,8 @@ class Engine(Tasks):
         asked = list(ids)
         for id in asked:
             check_task("job_states([{}])", id)
-        return {id: found.state for id, found in Standings(self._inside.store.reads).of(asked).items()}
+        store = self._inside.store
+        return {id: found.state for id, found in Standings(store.reads, store.now()).of(asked).items()}
 
     def queue(self, name: str, *, max_pending: int | UnsetType | None = UNSET, on_full: OnFull | None = None) -> Queue:
         """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended; None lifts that.
@@ -284,6 +310,7 @@ class Engine(Tasks):
         so several that enqueue at the same moment may add a few more.
         """
         queue = Queue(self._inside, check_name("queue", name))
+        self._inside.queues.add(name)
         if max_pending is not UNSET or on_full is not None:
             self._inside.enqueuing.room.bound(name, bound_of(max_pending, on_full))
         return queue
@@ -294,12 +321,17 @@ class Engine(Tasks):
         queues: Iterable[str] | Mapping[str, int] | None = None,
         threads: int | None = None,
         processes: int = 0,
+        grace: Duration = GRACE,
     ) -> Working:
         """Workers inside your own program: `with engine.working():` or `async with engine.working():`.
 
         They serve every run of the store, in threads of this process, or in so many processes of their own. A list of
         `queues` is served in its order, so a later one only while the earlier ones are empty; `{"high": 3, "low": 1}`
         shares the tasks that are taken by weight, and a set of names is served without an order.
+
+        When the block is left, tasks that run get `grace` to finish (seconds or a timedelta). What has not finished
+        then runs again with the next start. SIGTERM or Ctrl-C ends the wait, unless the block is in another thread than
+        the main one, which hears signals.
         """
         check_not_importing("working")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
@@ -307,7 +339,8 @@ class Engine(Tasks):
         if threads == 0:
             raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
         chosen = None if queues is None else Queues.of(queues)
-        return Working(self._inside, Settings(queues=chosen, threads=threads), processes)
+        patience = seconds_of("working(grace={!r})", grace)
+        return Working(self._inside, Settings(queues=chosen, threads=threads, grace=patience), processes)
 
     def _ask(
         self, root: object, order: OrderName | None, follows: Leading | tuple[Leading, int] | None, **asked: Any
@@ -316,30 +349,12 @@ class Engine(Tasks):
         tasks = table.values() if inspect.isgenerator(root) else ()
         shape, plan = plan_of(root, {inspect.unwrap(task.fn).__code__ for task in tasks})
         self._inside.check_known(plan.calls, table)
-        try:
-            chosen = plan.order if order is None else Order(order)
-        except ValueError:
-            raise ConfigError(f'order={order!r}: give "rounds", "any" or "depth-first"') from None
+        chosen = plan.order if order is None else order_of(order)
         older = {task.kind: task.aliases for task in table.values()}
         busy = _busy.runs(self._inside.identity)
-        followed = None if follows is None else self._follows(follows)
-        return Ask(shape, plan, order=chosen, follows=followed, older=older, busy=busy, **asked)
-
-    def _follows(self, follows: Leading | tuple[Leading, int]) -> Follows:
-        leader, lead = follows if isinstance(follows, tuple) else (follows, 1)
-        if isinstance(lead, bool) or not isinstance(lead, int) or lead < 0:
-            raise ConfigError(f"follows=(…, {lead!r}): the lead is a whole number of rounds, 0 or more")
-        match leader:
-            case Run():
-                return Follows(leader.id, lead)
-            case str():
-                found = named_run(self._inside.store.reads, leader)
-                if found is None:
-                    raise UnknownRun(f"follows={leader!r}: no run has that name; start it first")
-                return Follows(found.id, lead)
-            case int():
-                return Follows(self._inside.store.reads.run(leader).id, lead)
-        raise ConfigError(f"follows={follows!r}: give a run, its name or its id, alone or with a lead: (other, 1)")
+        leader = None if follows is None else followed(self._inside.store.reads, follows)
+        headers = self._inside.headers_here()
+        return Ask(shape, plan, order=chosen, follows=leader, older=older, busy=busy, headers=headers, **asked)
 
     def _begin(self, ask: Ask) -> Begun:
         store = self._inside.store
@@ -347,46 +362,6 @@ class Engine(Tasks):
         about = store.describe()
         self._inside.say(f"{begun.said} [{about.name} {about.location}: keeps {about.keeps}; lacks {about.lacks}]")
         return begun
-
-    def _work_on(self, run: Run[Any], threads: int | None, processes: int) -> None:
-        # Those it follows are worked on too, or it would wait for ever.
-        together = [each.id for each in chain(self._inside.store, run._stored) if not each.state.is_end]
-        if self._inside.work_on is not None:
-            self._inside.work_on(together)
-            return
-        _busy.add(self._inside.identity, together)
-        try:
-            if processes:
-                from ramify.engine.supervise import supervise
-
-                stopped = supervise(self._inside, together, processes, threads)
-                if not run.ended:
-                    stopped.raise_it()
-                return
-            settings = Settings(runs=frozenset(together), until_ended=True, threads=threads)
-            with self._inside.using_resources():
-                kernel = self._inside.kernel(settings)
-                if threads == 0:
-                    # Everything happens in this thread, so a signal interrupts it where it is, as in any program.
-                    kernel.run()
-                    return
-                with stopping_well(kernel.stop, self._inside.say) as stopped:
-                    kernel.signals.listen(StopTeller(self._inside.say, stopped.was_asked))
-                    # Beside this thread, which hears signals and must not be caught in a task.
-                    kernel.start()
-                    kernel.join()
-            if not run.ended:
-                stopped.raise_it()
-        finally:
-            _busy.remove(self._inside.identity, together)
-
-    def _work_on_launched(self, run: Run[Any], threads: int | None, processes: int) -> None:
-        """What a run has started grows out of it as well, and perhaps nobody else works on it."""
-        for id in launched_by(self._inside.store.reads, run.id):
-            launched: Run[Any] = Run(self._inside, id)
-            if not launched.ended:
-                self._work_on(launched, threads, processes)
-            self._work_on_launched(launched, threads, processes)
 
     def _showing(self, run: Run[Any], progress: bool, *, in_place: bool) -> AbstractContextManager[object]:
         if not progress:

@@ -15,8 +15,8 @@ import asyncio
 import threading
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from ramify.engine.tasks import AnyTask
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
 from ramify.kernel.tuning import GATHER
-from ramify.model.call import Call
+from ramify.model.call import Call, OpenCall, inheriting, shared_headers
 from ramify.model.policy import SECOND
 from ramify.model.stray import instead_of_call
 from ramify.shapes.jobs import JobQueues, NewJobs, kept
@@ -75,6 +75,8 @@ class Enqueuing:
         #: The last write: when it was over, how long it took, and whether it was for several.
         self._wrote = self._took = 0.0
         self._were_several = False
+        #: What is around each adding of jobs; it may give the calls headers, and is told of what goes wrong.
+        self.sending: Callable[[list[Call[Any]]], AbstractContextManager[list[Call[Any]]]] = nullcontext
         self.orphan()
 
     def orphan(self) -> None:
@@ -103,8 +105,9 @@ class Enqueuing:
         try:
             new = next(adding)
             while True:
-                while isinstance(answer := await self._put_async(new), NoRoom):
-                    await self._inside.watcher.until(partial(self._has_room, answer))
+                with _told(adding):
+                    while isinstance(answer := await self._put_async(new), NoRoom):
+                        await self._inside.watcher.until(partial(self._has_room, answer))
                 new = adding.send(answer)
         except StopIteration as end:
             return _jobs_of(end)
@@ -118,8 +121,9 @@ class Enqueuing:
         try:
             new = next(adding)
             while True:
-                while isinstance(answer := self._put(new), NoRoom):
-                    Waiting(self._inside).until(partial(self.room.is_there_for, answer), None)
+                with _told(adding):
+                    while isinstance(answer := self._put(new), NoRoom):
+                        Waiting(self._inside).until(partial(self.room.is_there_for, answer), None)
                 new = adding.send(answer)
         except StopIteration as end:
             return _jobs_of(end)
@@ -135,23 +139,41 @@ class Enqueuing:
         if isinstance(calls, Call) or not isinstance(calls, Iterable):
             raise ConfigError(f"calls are enqueued as a list, and was given {calls!r}; put it into [...]")
         given = list(calls)
-        both = given if then is None else [*given, then]
-        for call in both:
+        for call in given if then is None or isinstance(then, OpenCall) else [*given, then]:
             if type(call) is not Call:
                 raise ConfigError(f"what is enqueued is a call, and was given {instead_of_call(call)}")
+        if isinstance(then, OpenCall):
+            then = self._closed(then, given, after)
+        both = given if then is None else [*given, then]
         self._inside.check_known(both, table)
         if not both:
             return []
-        both = [kept(call, _keep_of(table[call.kind])) for call in both]
-        chosen, then = both[: len(given)], None if then is None else both[-1]
-        found: list[Job[Any]] = []
-        for at, one in enumerate((yield NewJobs(chosen, again, then, after))):
-            while one.task is None:
-                # Its key was another job's, which has given it up since.
-                members = [*after, *(job.id for job in found)]
-                (one,) = yield NewJobs((both[at],), again) if at < len(chosen) else NewJobs((), again, then, members)
-            found.append(self._job(one))
-        return found
+        if then is not None:
+            both[-1:] = inheriting([then], self._shared_headers(given, after))
+        with self.sending([kept(call, _keep_of(table[call.kind])) for call in both]) as both:
+            chosen, then = both[: len(given)], None if then is None else both[-1]
+            found: list[Job[Any]] = []
+            for at, one in enumerate((yield NewJobs(chosen, again, then, after))):
+                while one.task is None:
+                    # Its key was another job's, which has given it up since.
+                    members = [*after, *(job.id for job in found)]
+                    alone = NewJobs((both[at],), again) if at < len(chosen) else NewJobs((), again, then, members)
+                    (one,) = yield alone
+                found.append(self._job(one))
+            return found
+
+    def _shared_headers(self, calls: Iterable[Call[Any]], after: Sequence[int]) -> dict[str, str]:
+        """The headers that all of the jobs have which another one waits for."""
+        found = self._inside.store.reads.standings(after) if after else {}
+        return shared_headers([*(call.extra for call in calls), *(each.row.more for each in found.values())])
+
+    def _closed(self, then: OpenCall[Any], calls: Sequence[Call[Any]], after: Sequence[int]) -> Call[Any]:
+        """What follows, with the results of these as the argument that it lacks."""
+        if len(calls) + len(after) != 1:
+            return then.closed(len(calls) + len(after))
+        kind = calls[0].kind if calls else Job[Any](self._inside, after[0]).kind
+        handler = None if kind is None else self._inside.handlers().get(kind)
+        return then.closed(1, Any if handler is None else handler.signature.result)
 
     def _job(self, added: Added) -> Job[Any]:
         assert added.task is not None
@@ -282,6 +304,16 @@ class Enqueuing:
 
     def _reserve(self, many: int, above: int) -> int:
         return self._inside.reserve_ids(many, above, younger=IN_ORDER)
+
+
+@contextmanager
+def _told(adding: Generator[Any, Any, Any]) -> Iterator[None]:
+    """Tell what is around an adding of jobs of what goes wrong with it."""
+    try:
+        yield
+    except BaseException as error:
+        adding.throw(error)
+        raise
 
 
 def _beside(write: Callable[[], object]) -> None:

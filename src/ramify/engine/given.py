@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping
-from datetime import timedelta
 
 from msgspec import UnsetType
 
@@ -12,7 +12,8 @@ from ramify.engine.room import Bound, OnFull
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import JobFilter
 from ramify.model.job import JobState
-from ramify.model.run import RunState
+from ramify.model.policy import Duration, microseconds_in, seconds_in
+from ramify.model.run import Order, RunState
 
 
 def level_of(given: object) -> int:
@@ -21,6 +22,14 @@ def level_of(given: object) -> int:
     if isinstance(level, bool) or not isinstance(level, int):
         raise ConfigError(f'log_level={given!r}: give the name of a level, such as "DEBUG", or its number')
     return level
+
+
+def order_of(given: str) -> Order:
+    """The order of a run by its name."""
+    try:
+        return Order(given)
+    except ValueError:
+        raise ConfigError(f'order={given!r}: give "rounds", "any" or "depth-first"') from None
 
 
 def check_state(given: object) -> None:
@@ -36,13 +45,13 @@ def job_filter(
     queue: str | None,
     key: str | None,
     headers: Mapping[str, str] | None,
-    older: timedelta | None,
-    newer: timedelta | None,
+    older: Duration | None,
+    newer: Duration | None,
 ) -> JobFilter:
     """Which jobs somebody asked for, `now` by the store's clock."""
     for option, age in (("older", older), ("newer", newer)):
-        if age is not None and (not isinstance(age, timedelta) or age < timedelta(0)):
-            raise ConfigError(f"jobs({option}={age!r}): give a timedelta, such as timedelta(hours=1)")
+        if age is not None and microseconds_in(age) is None:
+            raise ConfigError(f"jobs({option}={age!r}): give seconds or a timedelta, such as timedelta(hours=1)")
     for option, text in (("queue", queue), ("key", key)):
         if text is not None and not isinstance(text, str):
             raise ConfigError(f"jobs({option}={text!r}): give a text")
@@ -58,8 +67,8 @@ def job_filter(
         queue,
         key,
         headers or {},
-        None if older is None else now - older // timedelta(microseconds=1),
-        None if newer is None else now - newer // timedelta(microseconds=1),
+        None if older is None else now - (microseconds_in(older) or 0),
+        None if newer is None else now - (microseconds_in(newer) or 0),
     )
 
 
@@ -89,3 +98,11 @@ def check_count(option: str, value: object, most: int | None = None) -> None:
         raise ConfigError(f"{option}={value!r}: give a whole number, 0 or more")
     if most is not None and value > most:
         raise ConfigError(f"{option}={value!r}: give at most {most:,}")
+
+
+def seconds_of(call: str, given: object) -> float:
+    """A length of time in seconds, from seconds or a timedelta; `call` is what was called, as it is written."""
+    seconds = seconds_in(given)
+    if seconds is None or not 0 <= seconds < math.inf:
+        raise ConfigError(f"{call.format(given)}: expected a time of 0 or more. Give seconds or a timedelta.")
+    return seconds

@@ -26,11 +26,13 @@ from ramify.engine.others import Others
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.retention import KEEP_DONE, Janitor
 from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
-from ramify.engine.telling import Form, Log, Teller, say
+from ramify.engine.telling import Form, Log, LogLines, Teller, say
 from ramify.engine.watcher import Watcher
 from ramify.errors import ConfigError
 from ramify.inspect.jobs import standing_of
 from ramify.inspect.text import tell
+from ramify.inspect.unknown import queues_in, unknown_queue_in_words
+from ramify.kernel.current import current_or_none
 from ramify.kernel.handler import Handler
 from ramify.kernel.ids import Ids
 from ramify.kernel.machine import HERE, Machine
@@ -81,14 +83,21 @@ class Inside:
         self.work_on_job: Callable[[int, int], None] | None = None
         #: For tests: what is called in place of the functions of tasks, by kind.
         self.stand_ins: Mapping[str, Callable[..., Any]] = {}
+        #: Makes a listener that teaches a kernel kinds which are not known when it begins.
+        self.teacher: Callable[[Kernel], Listener] | None = None
+        #: Queues that the program names besides those of its tasks.
+        self.queues: set[str] = set()
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
         self._ids: Ids | None = None
         #: Puts signals into words; a worker process hands them to its crew instead.
-        self.teller: Listener = Teller(lambda text: self.say(text), self._warn)
+        self.teller: Listener = Teller(lambda text: self.say(text), self.complain)
         #: How it writes a log on standard error, and from which level on; worker processes do the same.
         self.log: tuple[Form, int] | None = None
+        self._log_to: LogLines | None = None
+        #: The trace in which something is started here, as headers.
+        self.tracing: Callable[[], Mapping[str, str]] = dict
         self._listeners: list[Listener] = []
         self._lock = threading.RLock()
         self._users = 0
@@ -117,6 +126,11 @@ class Inside:
     def keeps(self) -> dict[str, float]:
         """How long results of jobs are kept, by kind, in seconds."""
         return {kind: KEEP_DONE if task.keep is None else task.keep for kind, task in self.table().items()}
+
+    def unknown_queues(self, named: Iterable[str]) -> list[str]:
+        """Those of some names that neither this program nor anything in its store uses for a queue, in words."""
+        known = {task.group.queue for task in self.table().values()} | self.queues | queues_in(self.store.reads)
+        return [unknown_queue_in_words(name, known) for name in named if name not in known]
 
     def resources(self) -> list[AnyResource]:
         """Every resource of its tasks."""
@@ -177,21 +191,36 @@ class Inside:
         """A kernel for this engine's tasks and store, ready to run or start; the caller looks after resources."""
         from ramify.kernel.kernel import Kernel
 
-        settings = replace(settings, version=self._version or "", log_level=self._log_level, log_lines=self._log_lines)
+        settings = replace(
+            settings, version=self._version or "", learns=self.teacher is not None, log_level=self._log_level,
+            log_lines=self._log_lines, log_to=self._log_to,
+        )  # fmt: skip
         handlers = self.handlers()
         library = StoreLibrary(self.store, handlers, self.resources(), Others(self, handlers, settings.launched))
         made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
-        for listener in (self.teller, *self._listeners):
+        taught = () if self.teacher is None else (self.teacher(made),)
+        for listener in (self.teller, *self._listeners, *taught):
             made.signals.listen(listener)
         made.signals.listen(Lookout(self.store, settings.runs, made.signals.send))
         if settings.runs is None:
             made.signals.listen(Janitor(self.store, self.keeps))
         return made
 
-    def write_log(self, form: Form, level: int) -> None:
-        """Write all that is told and said as lines of a log, instead of telling it to whoever waits."""
+    def write_log(self, form: Form, level: int) -> Callable[[], None]:
+        """Write all that is told, said and logged as lines of a log; the answer puts `logging` back."""
         log = Log(tell, form, level)
         self.say, self.teller, self.log = log.say, log, (form, level)
+        return self.log_with(log)
+
+    def log_with(self, log: Log) -> Callable[[], None]:
+        """Let a log have what the program and its tasks log; the answer puts `logging` back."""
+        self._log_to = LogLines(log)
+        return self._log_to.take_over()
+
+    def headers_here(self) -> Mapping[str, str]:
+        """The headers that a run inherits which is started here: those of the task that starts it, and the trace."""
+        attempt = current_or_none()
+        return {**({} if attempt is None else attempt._outgoing), **self.tracing()}
 
     def listen(self, listener: Listener) -> None:
         """Hear every signal of the kernels that this engine makes from now on, in their threads."""
@@ -227,13 +256,16 @@ class Inside:
         """The same for a job that has not ended."""
         if self.work_on_job is None or self._users:
             return
-        standing = standing_of(self.store.reads, task)
+        standing = standing_of(self.store.reads, task, self.store.now())
         if standing.row is not None and not standing.state.is_end:
             self.work_on_job(standing.row.run, task)
 
-    def _warn(self, text: str) -> None:
+    def complain(self, text: str, level: int = logging.WARNING) -> None:
+        """Say what somebody should look at, louder than the rest where that can be told."""
         if self.say is say:
-            say(text, logging.WARNING)
+            say(text, level)
+        elif isinstance(self.teller, Log):
+            self.teller.say(text, level)
         else:
             self.say(text)
 

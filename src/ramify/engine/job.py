@@ -10,24 +10,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from ramify.engine import deciding
+from ramify.engine.expiry import end_expired
 from ramify.engine.reading import Reading
 from ramify.engine.retrying import TasksToRetry, retry
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, JobCancelled, JobFailed
-from ramify.inspect.jobs import JobStanding, standing_of
+from ramify.inspect.jobs import JobStanding, Standings, standing_of
+from ramify.inspect.lives import Commits, Life, life_of
+from ramify.inspect.words import instant
 from ramify.kernel.notes import PROGRESS
 from ramify.model.call import Call, Extra
 from ramify.model.event import Status
 from ramify.model.job import JobState
 from ramify.model.key import key_text
 from ramify.model.mark import Settled
-from ramify.model.outcome import TaskError
-from ramify.model.task import Row
+from ramify.model.outcome import Failure, TaskError, TaskTraceback
+from ramify.model.policy import Duration, seconds_in
+from ramify.model.task import MAX_ID, Row
 from ramify.store.reads import PAGE_LIMIT
 
 if TYPE_CHECKING:
@@ -84,6 +89,51 @@ class Job(Generic[R_co]):
         return self._reading().error(standing.row, standing.ended or Status.FAILED, standing.value)
 
     @property
+    def traceback(self) -> str | None:
+        """The whole traceback of its last attempt, if that failed, also while another one is to follow."""
+        life = self._life
+        failed = life.last in (Status.FAILED, Status.RETRYING, Status.QUARANTINED)
+        return Failure.decode(life.value).traceback if failed else None
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts of it have come to an end; those before a retry by hand do not count."""
+        return self._life.attempts
+
+    @property
+    def enqueued_at(self) -> datetime | None:
+        """When it was added; a `delay` begins there."""
+        return None if (row := self._row) is None else instant(row.added)
+
+    @property
+    def started_at(self) -> datetime | None:
+        """When its first attempt began; known once that has come to an end."""
+        life, commits = self._life, Commits(self._inside.store.reads)
+        if not life.tries:
+            return None
+        _, seq, took = life.tries[0]
+        at = commits.when(seq)
+        return None if at is None else instant(at - took)
+
+    @property
+    def ended_at(self) -> datetime | None:
+        """When it ended; None while it has not."""
+        store = self._inside.store
+        standings = Standings(store.reads, store.now())
+        standing = standings.of([self.id])[self.id]
+        at = None if standing.ended is None else standings.when(standing)
+        return None if at is None else instant(at)
+
+    @property
+    def worker(self) -> str | None:
+        """The process that holds it, or else that made its last attempt, as `ramify health` names it."""
+        process = self._standing.holder
+        if process is None and (life := self._life).tries:
+            commit = Commits(self._inside.store.reads).at(life.tries[-1][1])
+            process = None if commit is None else commit.process
+        return None if process is None else f"{process:x}"
+
+    @property
     def kind(self) -> str | None:
         """What it is called; None, here and below, when it is not there."""
         return None if (row := self._row) is None else row.kind
@@ -121,7 +171,12 @@ class Job(Generic[R_co]):
 
     @property
     def _standing(self) -> JobStanding:
-        return standing_of(self._inside.store.reads, self.id)
+        return standing_of(self._inside.store.reads, self.id, self._inside.store.now())
+
+    @property
+    def _life(self) -> Life:
+        is_id = 0 < self.id < MAX_ID
+        return life_of(self._inside.store.reads.events(self.id, self.id) if is_id else ())
 
     @property
     def _row(self) -> Row | None:
@@ -132,18 +187,18 @@ class Job(Generic[R_co]):
 
     # waiting
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until it has ended, at most `timeout` seconds; whether it has."""
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Sleep until it has ended, at most so long; whether it has."""
         self._inside.lend_a_hand_to_job(self.id)
         return Waiting(self._inside).until(lambda: self.ended, timeout)
 
-    def result(self, timeout: float | None = None) -> R_co:
-        """What it returned, waiting for it at most `timeout` seconds: TimeoutError.
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """What it returned, waiting for it at most so long: TimeoutError.
 
         JobFailed when it failed, JobCancelled when it was cancelled; LookupError when it is not there.
         """
         if not self.wait(timeout):
-            raise TimeoutError(f"job {self.id} has not ended after {timeout:g} seconds; it goes on")
+            raise TimeoutError(f"job {self.id} has not ended after {seconds_in(timeout):g} seconds; it goes on")
         return self._outcome(self._standing)
 
     def __await__(self) -> Generator[Any, None, R_co]:
@@ -172,7 +227,7 @@ class Job(Generic[R_co]):
                 raise JobCancelled(f"job {self.id} was cancelled: {error}", error)
             case _:
                 error = self._error(standing)
-                raise JobFailed(f"job {self.id} failed: {error}", error)
+                raise JobFailed(f"job {self.id} failed: {error}", error) from _raised(error)
 
     # steering
 
@@ -188,6 +243,7 @@ class Job(Generic[R_co]):
         row = self._row
         if row is None or not self.ended:
             return False
+        end_expired(self._inside.store, [self.id])
         done = retry(self._inside.store, self._reading(), row.run, TasksToRetry((self.id,)), reason, by)
         if done.superseded:
             raise ConfigError(f"job {self.id} cannot run again: job {done.superseded[0][1]} has its key now")
@@ -196,6 +252,12 @@ class Job(Generic[R_co]):
     def then(self, call: Call[S]) -> Job[S]:
         """Enqueue what follows it: a job that begins when this one is done, and is cancelled when it is not.
 
-        A parameter that is a `Stream` gets its result. `.always()` on the call: it follows however this one ended.
+        The one argument that the call was made without is its result, or a `Stream` of it where the parameter is one:
+        `job.then(send.of(to="ann"))`. `.always()` on the call: it follows however this one ended.
         """
         return self._inside.enqueuing.follow(call, [self.id])
+
+
+def _raised(error: TaskError | None) -> TaskTraceback | None:
+    """What the job raised, for people to see below the exception that tells of it."""
+    return TaskTraceback(error.traceback) if error is not None and error.traceback else None

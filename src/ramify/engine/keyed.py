@@ -29,7 +29,7 @@ from ramify.shapes.dag.own import MAPS
 from ramify.shapes.pipeline.own import BRANCH, SLEEP
 from ramify.store.reads import PAGE_LIMIT, Reads
 
-_ITEM = re.compile(r"(.+)\[(\d+)\]", re.DOTALL)
+_ITEM = re.compile(r"(.+)\[(.*)\]", re.DOTALL)
 #: How many keys are looked at for one that is like an unknown one.
 _LOOKED_AT = 1_000
 
@@ -64,7 +64,7 @@ def task_with(reads: Reads, run: int, key: object) -> int:
     if not isinstance(key, str) or not key:
         raise ConfigError(f"run[{key!r}]: give the key of a task: of a DAG, the id of a node")
     found, item = _with_key(reads, run, key), _ITEM.fullmatch(key)
-    if not found and item is not None:
+    if not found and item is not None and item[2].isascii() and item[2].isdigit():
         found = _items(reads, run, item[1], int(item[2]))
     if not found:
         hint = None if item is None else _item_hint(reads, run, item[1])
@@ -142,6 +142,11 @@ def _not_done(reads: Reads, made_by: Row) -> Iterator[int]:
                 after, more = page.after, page.more
 
 
+def standing_tasks(reads: Reads, run: int, key: str) -> list[int]:
+    """The task that tells where the one with this key stands: of a map, what gathers it, once its items are known."""
+    return _with_key(reads, run, f"{key}[]")[-1:] or [task_with(reads, run, key)]
+
+
 def state_of(reading: Reading, run: int, key: str) -> TaskState:
     """Where the task with this key stands. A map stands where what gathers it does, once its items are known."""
     reads = reading.reads
@@ -195,13 +200,17 @@ def _items(reads: Reads, run: int, of: str, at: int) -> list[int]:
 
 
 def _item_hint(reads: Reads, run: int, of: str) -> str | None:
-    """How many items a map has; None when there is no such map."""
+    """How many items a map has, and which to give; None when there is no such task."""
     gathering = _with_key(reads, run, f"{of}[]")
     if not gathering:
         maps = [task for kind in MAPS for task in reads.find_tasks(run, kind, key_bytes(of))]
-        return f"{of} has made no items" if maps else None
+        if maps:
+            return f"{of} has made no items. Ask for {of!r} to see how it is"
+        return f"{of} is no map and has no items. Give {of!r}" if _with_key(reads, run, of) else None
     join = reads.joins(run, after=gathering[-1] - 1, limit=1).rows[0]
-    return f"{of} has {join.needs:,} items, {of}[0] to {of}[{join.needs - 1}]" if join.needs else f"{of} has no items"
+    if not join.needs:
+        return f"{of} has no items. Give {of!r}, the map itself"
+    return f"{of} has {join.needs:,} items. Give {of}[0]" + (f" to {of}[{join.needs - 1}]" if join.needs > 1 else "")
 
 
 def _nearest(reads: Reads, run: int, key: str) -> str:

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from ramify.errors import RunCancelled, RunFailed
-from ramify.inspect.status import Counts
-from ramify.model.run import RunState, StoredRun
+from ramify.inspect.status import Counts, counts_of
+from ramify.model.run import RunState, StoredRun, Tolerance
 from ramify.store.error_groups import ErrorGroup, ErrorSummary
+from ramify.store.reads import Reads
 
 #: How many groups of errors stand in the text of RunFailed.
 _GROUPS = 3
+
+
+def failure_of(reads: Reads, run: StoredRun) -> RunFailed | None:
+    """What to raise for a run that ended otherwise than as done; None for one that was, or that has not ended."""
+    if run.state not in (RunState.FAILED, RunState.CANCELLED, RunState.HALTED):
+        return None
+    return not_whole(run, _counts(reads, run), reads.errors(run.id))
+
+
+def check_whole(reads: Reads, run: StoredRun) -> None:
+    """Raise for a run that did not come to all of its results. One that was halted without failures did."""
+    counts = _counts(reads, run)
+    is_lacking = counts.failures and run.tolerates is Tolerance.NONE
+    if is_lacking or run.state in (RunState.FAILED, RunState.CANCELLED):
+        raise not_whole(run, counts, reads.errors(run.id))
+
+
+def _counts(reads: Reads, run: StoredRun) -> Counts:
+    return sum(counts_of(reads, run.id).values(), Counts())
 
 
 def not_whole(run: StoredRun, counts: Counts, errors: ErrorSummary) -> RunFailed:
@@ -28,8 +48,10 @@ def not_whole(run: StoredRun, counts: Counts, errors: ErrorSummary) -> RunFailed
             groups,
             errors.complete,
         )
-    why = failed if counts.failures else run.reason
-    return RunFailed(f"{what}: {why}. {partial}, retry() tries them again", groups, errors.complete)
+    if counts.failures:
+        return RunFailed(f"{what}: {failed}. {partial}, retry() tries them again", groups, errors.complete)
+    advice = f"{partial}, retry(cancelled=True) takes up what was cancelled"
+    return RunFailed(f"{what} {run.state.value}: {run.reason}. {advice}", groups, errors.complete)
 
 
 def _in_words(group: ErrorGroup) -> str:

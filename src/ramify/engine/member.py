@@ -21,6 +21,7 @@ from ramify.engine.obituary import Obituary
 from ramify.engine.telling import Form
 from ramify.errors import ConfigError, RamifyError, StoreBroken, StoreUnavailable
 from ramify.kernel.queues import Queues
+from ramify.kernel.settings import GRACE
 from ramify.kernel.steps import REPLACE_ME
 from ramify.model.decoder import decoder
 from ramify.store.open import Durability
@@ -36,7 +37,8 @@ OTHER_TROUBLE = "trouble"
 
 class Service(msgspec.Struct, frozen=True):
     """When workers end although nobody stops them: in a `burst` once nothing is ready, and to be replaced after so many
-    tasks, or as soon as they use more than so many megabytes, but never in the middle of a task.
+    tasks, more than which none of them takes, or as soon as they use more than so many megabytes, but never in the
+    middle of a task.
     """
 
     burst: bool = False
@@ -63,7 +65,7 @@ class Orders(msgspec.Struct, frozen=True):
     threads: int | None = None
     #: The form and the level of its log, if it writes one.
     log: tuple[Form, int] | None = None
-    grace: float = 25.0
+    grace: float = GRACE
     beat_every: float = 1.0
     dead_after: float = 60.0
     service: Service = NO_SERVICE

@@ -12,12 +12,11 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from datetime import timedelta
 from typing import Any, NoReturn
 
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.handler import Policy
-from ramify.model.policy import Backoff, Rate
+from ramify.model.policy import Backoff, Duration, Rate, seconds_in
 from ramify.model.task import OWN, check_name, is_own
 
 #: How a key or a lane is chosen: the name of a parameter, or a function of the arguments.
@@ -35,7 +34,7 @@ class Options:
     backoff: Backoff = Backoff()
     retry_on: type[BaseException] | tuple[type[BaseException], ...] = (Exception,)
     give_up_on: type[BaseException] | tuple[type[BaseException], ...] = ()
-    timeout: float | None = None
+    timeout: Duration | None = None
     key: Selector | None = None
     once: Selector | bool | None = None
     lane: Selector | None = None
@@ -43,7 +42,7 @@ class Options:
     rate: str | tuple[int, float] | Rate | None = None
     max_children: int | None = None
     max_crashes: int | None = 5
-    keep: float | timedelta | None = None
+    keep: Duration | None = None
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -94,13 +93,12 @@ class _Checking:
             max_children=None if given.max_children is None else self._whole("max_children", given.max_children, 0),
             max_crashes=None if given.max_crashes is None else self._whole("max_crashes", given.max_crashes, least=1),
         )
-        keep = given.keep.total_seconds() if isinstance(given.keep, timedelta) else given.keep
         return CheckedOptions(
             kind,
             self._aliases(kind, given.aliases),
             self._name("queue", given.queue),
             policy,
-            None if keep is None else self._seconds("keep", keep),
+            None if given.keep is None else self._seconds("keep", given.keep),
         )
 
     def _refuse(self, option: str, value: object, what_to_give: str) -> NoReturn:
@@ -132,9 +130,10 @@ class _Checking:
         return value
 
     def _seconds(self, option: str, value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value <= 0:
-            self._refuse(option, value, "give a number of seconds, more than 0")
-        return float(value)
+        seconds = seconds_in(value)
+        if seconds is None or not 0 < seconds < math.inf:
+            self._refuse(option, value, "give a number of seconds, or a timedelta, more than 0")
+        return seconds
 
     def _backoff(self, value: object) -> Backoff:
         if not isinstance(value, Backoff):

@@ -69,7 +69,8 @@ class Others:
         store = self._inside.store
         shape, plan = plan_of(root)
         launched = launch_digest(origin.place, origin.given)
-        ask = Ask(shape, plan, name=name, order=plan.order, stays=False, launched=launched)
+        headers = self._inside.headers_here()
+        ask = Ask(shape, plan, name=name, order=plan.order, stays=False, launched=launched, headers=headers)
         events = store.reads.events(origin.task, origin.task) if origin.life > 1 else ()
         succeeded, reopened = _reopenings(events)
         began = Commits(store.reads).when(reopened) or 0

@@ -1,12 +1,13 @@
-"""Retention: jobs that ended long ago are forgotten by whoever has nothing to do, a few at a time.
+"""Retention: jobs that ended long ago are forgotten by those who work, a few at a time, busy or idle.
 
     done        as long as their task says (`keep=`), else a day
     failed      14 days
     cancelled   a day
 
-Promises: nothing is forgotten sooner, and nothing of a kind that this program does not know. A step looks at some
-thousand jobs, comes when a kernel found nothing to do, and takes a small share of the time: it is heard in the thread
-that hands out work. A job whose key is kept, or whose result somebody may still ask for, stays with them.
+Promises: nothing is forgotten sooner, and nothing of a kind that this program does not know. All the workers of a store
+together spend 4 % of one worker's time on it, in steps of some milliseconds, because it is heard in the thread that
+hands out work and others wait for the store meanwhile. A job whose key is kept, or whose result somebody may still ask
+for, stays with them. Space that new work will not soon use goes back to the file system.
 
 Does not touch runs: those are forgotten by people.
 """
@@ -14,11 +15,11 @@ Does not touch runs: those are forgotten by people.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from ramify.errors import RamifyError
 from ramify.inspect.jobs import queues
-from ramify.kernel.signals import Signal, Took
+from ramify.kernel.signals import Saved, Signal, Took
 from ramify.model.forgetting import Cutoffs
 from ramify.model.policy import SECOND
 from ramify.model.task import MAX_ID
@@ -27,55 +28,79 @@ from ramify.store.contract import Store
 DAY = 86_400
 #: How long results of jobs are kept unless their task says so, and jobs that did not end well, in seconds.
 KEEP_DONE, KEEP_FAILED, KEEP_CANCELLED = float(DAY), 14 * DAY, DAY
-#: How many jobs one step looks at.
-STEP = 2_000
-#: Seconds between two steps, and from when all was looked at until the next time.
-BETWEEN, ROUND = 1.0, 3_600.0
-#: After a step, so many times as long as it took.
-REST = 100
+#: Seconds from when all was looked at until the next time.
+ROUND = 3_600.0
+#: Seconds until the first step: a program that ends sooner has better things to do.
+FIRST = 1.0
+#: The share of a worker's time that goes into it, and the most seconds of it that are made up for at once.
+SHARE, MOST = 0.04, 0.04
+#: Seconds that a step should take, and how many jobs it looks at. Fewer would cost as much: it is a transaction.
+STEP_SECONDS, SMALLEST, LARGEST = 0.01, 1_000, 8_000
+#: The share of the store's space that is left free for what comes next.
+SPARE = 0.25
 
 
 class Janitor:
     """A listener to a kernel's signals that forgets old jobs. `keeps` tells how many seconds results stay, by kind."""
 
     def __init__(
-        self, store: Store, keeps: Callable[[], Mapping[str, float]], clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        keeps: Callable[[], Mapping[str, float]],
+        clock: Callable[[], float] = time.monotonic,
+        busy: Callable[[], float] = time.thread_time,
     ) -> None:
         self._store = store
         self._keeps = keeps
         self._clock = clock
-        self._next = clock() + BETWEEN
-        #: The queues that are still to be looked at in this round, and the job after which the step goes on.
-        self._queues: list[int] = []
-        self._after = 0
+        self._busy = busy
+        #: Until when its share of the time is used up.
+        self._paid = clock() + FIRST
+        self._size = SMALLEST
+        self._workers = 1
+        self._round: Iterator[None] = self._steps()
 
     def __call__(self, signal: Signal) -> None:
-        """Hear a signal: a claim that found nothing may be a time for a step."""
-        if isinstance(signal, Took) and not signal.tasks and self._clock() >= self._next:
-            began = self._clock()
-            is_more = False
-            try:
-                is_more = self._step()
-            except RamifyError:
-                # The store is away, or the queue was forgotten: the next round tells.
-                self._queues, self._after = [], 0
-            took = self._clock() - began
-            self._next = began + max(BETWEEN if is_more else ROUND, REST * took)
+        """Hear a signal: after a claim or a commit is a time for steps, as far as its share of the time goes."""
+        if not isinstance(signal, Took | Saved) or (now := self._clock()) < self._paid:
+            return
+        self._paid = max(self._paid, now - MOST / SHARE * self._workers)
+        while self._paid <= now:
+            busy = self._busy()
+            if next(self._round, self) is self:
+                self._round, self._paid = self._steps(), self._clock() + ROUND
+                return
+            began, now = now, self._clock()
+            # Where it waits, for the interpreter or the disk, others go on: that counts half.
+            cost = (now - began + self._busy() - busy) / 2
+            self._paid += cost / SHARE * self._workers
+            size = self._size * 2 if cost < STEP_SECONDS / 2 else self._size // 2 if cost > STEP_SECONDS else self._size
+            self._size = min(max(size, SMALLEST), LARGEST)
 
-    def _step(self) -> bool:
-        """Look at some jobs; whether there are more in this round."""
-        if not self._queues:
-            self._queues = [run.id for run in queues(self._store.reads)]
-            self._after = 0
-        if not self._queues:
-            return False
+    def _steps(self) -> Iterator[None]:
+        """One round, step by step. An error of the store ends it: the next round tells."""
+        try:
+            # Each of them has a janitor.
+            self._workers = max(1, sum(process.is_alive for process in self._store.reads.processes()))
+            for run in queues(self._store.reads):
+                yield from self._forget(run.id)
+            yield from self._give_back()
+        except RamifyError:
+            # The store is away, or the queue was forgotten.
+            return
+
+    def _forget(self, queue: int) -> Iterator[None]:
         now = self._store.now()
         done = {kind: now - round(keep * SECOND) for kind, keep in self._keeps().items()}
         cutoffs = Cutoffs(done, now - KEEP_FAILED * SECOND, now - KEEP_CANCELLED * SECOND)
-        rest = range(self._after + 1, MAX_ID)
-        # CRASH: before it, nothing has changed; after it, these jobs are gone, and the next round finds the others.
-        page = self._store.forget(self._queues[0], rest, before=cutoffs, limit=STEP)
-        self._after = page.after
-        if not page.more:
-            self._queues, self._after = self._queues[1:], 0
-        return bool(self._queues)
+        after, more = 0, True
+        while more:
+            rest = range(after + 1, MAX_ID)
+            # CRASH: before it, nothing has changed; after it, these jobs are gone, and the next round finds the others.
+            page = self._store.forget(queue, rest, before=cutoffs, limit=self._size)
+            after, more = page.after, page.more
+            yield
+
+    def _give_back(self) -> Iterator[None]:
+        while self._store.vacuum(self._size, spare=SPARE).is_more:
+            yield

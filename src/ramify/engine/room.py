@@ -108,7 +108,7 @@ class Room:
             return False
         runs = [run for run in queues(reads) if group.hold is Hold.UNIQUE or run.name == QUEUES + group.queue]
         found = (reads.find_tasks(run.id, call.kind, call.label, limit=PAGE_LIMIT) for run in runs)
-        standings = Standings(reads)
+        standings = Standings(reads, self._inside.store.now())
         there = standings.of([task for tasks in found for task in tasks]).values()
         return any(group.hold is Hold.ONCE or self._holds(each, group.keep or 0, again, standings) for each in there)
 

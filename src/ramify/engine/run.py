@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
@@ -20,7 +19,7 @@ from ramify.engine.answering import answer, written
 from ramify.engine.deciding import Resolved
 from ramify.engine.forgetting import forget, forget_older
 from ramify.engine.keyed import TaskState, id_of, ids_to_retry, results_with, state_of
-from ramify.engine.lacking import not_whole
+from ramify.engine.lacking import check_whole, failure_of
 from ramify.engine.reading import Reading, context_of
 from ramify.engine.retrying import Retried, TasksToRetry, retry
 from ramify.engine.rows import ResultRow, Rows, position_of
@@ -37,7 +36,8 @@ from ramify.model.forgetting import check_remembered
 from ramify.model.gate import GATE
 from ramify.model.mark import Settled
 from ramify.model.outcome import TaskError
-from ramify.model.run import RunState, StoredRun, Tolerance
+from ramify.model.policy import Duration
+from ramify.model.run import RunState, StoredRun
 from ramify.shapes.plan import Added
 from ramify.shapes.start import How, add, decode_params
 from ramify.store.reads import Table
@@ -98,7 +98,7 @@ class Run(Generic[R_co]):
 
     @property
     def params(self) -> Any:
-        """What it was started with."""
+        """What it was started with: `engine.run(params=...)`, or the params of a DAG by name, as plain JSON values."""
         return decode_params(self._stored.params)
 
     @property
@@ -193,6 +193,17 @@ class Run(Generic[R_co]):
         """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
         return self._reading().errors(self.id)
 
+    def check(self) -> Run[R_co]:
+        """Return the run if it ended as done. Otherwise raise RunFailed, or RunCancelled, with the error groups."""
+        check_remembered(found := self._stored)
+        if not found.state.is_end:
+            raise ConfigError(
+                f"check(): expected a run that has ended, got one that is {found.state.value}. wait() first"
+            )
+        if (failure := failure_of(self._inside.store.reads, found)) is not None:
+            raise failure
+        return self
+
     def __getitem__(self, key: str) -> TaskState:
         """Where the task with this key stands: of a DAG, a node by its id, or an item of a map, `run["load[17]"]`."""
         return state_of(self._reading(), self.id, key)
@@ -228,14 +239,14 @@ class Run(Generic[R_co]):
 
             return self._follow(tail, self._stored.since, partial, longest_rest)
         if not partial:
-            self._check_whole()
+            check_whole(self._inside.store.reads, self._stored)
         return reading.results(self.id, kind)
 
     def _rows(self, kind: str | None, partial: bool, cursor: str | None) -> Iterator[list[ResultRow[Any]]]:
         since = self._stored.since
         position = (since, 0) if cursor is None else position_of(cursor)
         if self.ended and not partial:
-            self._check_whole()
+            check_whole(self._inside.store.reads, self._stored)
         # The commit of the cursor may hold more, so it is read again.
         return self._follow(Rows(self._reading(), self.id, kind, position).tail, max(since, position[0] - 1), partial)
 
@@ -264,21 +275,15 @@ class Run(Generic[R_co]):
                 waiting.rest(longest_rest)
             after = came
         if not partial:
-            self._check_whole()
-
-    def _check_whole(self) -> None:
-        found, counts = self._stored, self.counts
-        is_lacking = counts.failures and found.tolerates is Tolerance.NONE
-        if is_lacking or found.state in (RunState.FAILED, RunState.CANCELLED):
-            raise not_whole(found, counts, self._inside.store.reads.errors(self.id))
+            check_whole(self._inside.store.reads, self._stored)
 
     def _reading(self) -> Reading:
         return Reading(self._inside.store.reads, self._inside.handlers())
 
     # waiting
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Sleep until it has ended, at most `timeout` seconds; whether it has.
+    def wait(self, timeout: Duration | None = None) -> bool:
+        """Sleep until it has ended, at most so long; whether it has.
 
         Raises what broke the workers of this program (`working()`), because nobody might be left to end it.
         """
@@ -383,7 +388,7 @@ class Run(Generic[R_co]):
         chosen = TasksToRetry(named, failed, quarantined, cancelled)
         return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
 
-    def forget(self, reason: str = "", *, older: timedelta | None = None, by: str | None = None) -> int:
+    def forget(self, reason: str = "", *, older: Duration | None = None, by: str | None = None) -> int:
         """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.
 
         It must have ended, and no other run may work with its results: RunNeeded. What stays is its name, its counts

@@ -63,7 +63,7 @@ def supervise(inside: Inside, runs: Iterable[int], processes: int, threads: int 
 def attend(inside: Inside, crew: Crew) -> Stopped:
     """Look after a crew until it has ended by itself, or a signal stops it."""
     with stopping_well(crew.stop, inside.say, crew.kill) as stopped:
-        crew.signals.listen(StopTeller(inside.say, stopped.was_asked))
+        crew.signals.listen(StopTeller(inside.say, stopped))
         crew.start()
         crew.wait()
     return stopped

@@ -19,7 +19,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Collection,
     Coroutine,
     Generator,
     Iterator,
@@ -27,22 +26,17 @@ from collections.abc import (
     Sequence,
 )
 from dataclasses import replace
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, get_args, get_origin, overload
-from uuid import UUID
 
-import msgspec
-
-from ramify.engine.options import Options, Selector, settle
-from ramify.errors import BadPayload, ConfigError
+from ramify.engine.maker import maker
+from ramify.engine.options import Options, settle
+from ramify.errors import ConfigError
 from ramify.kernel.control import Return
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.stream import Stream
-from ramify.model.call import Call, Group, ReferringCall, arguments_key, label_of
-from ramify.model.codec import Refers, Signature, annotations_of
+from ramify.model.call import Call, Group
+from ramify.model.codec import Signature, annotations_of
 from ramify.model.key import Hold
-from ramify.model.reference import Reference
-from ramify.model.task import check_name
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,8 +66,6 @@ _CALLINGS: Mapping[Any, Calling] = {
     AsyncIterator: Calling.ASYNC_GENERATOR,
 }
 
-_Select = Callable[[tuple[Any, ...], dict[str, Any]], object]
-
 
 class Task(Generic[P, R_co, C_co]):
     """A task function: `measure.of("/usr")` is a call of it, `measure("/usr")` calls the plain function.
@@ -100,7 +92,7 @@ class Task(Generic[P, R_co, C_co]):
         self.group = Group(settled.kind, signature, settled.queue, hold=hold, handler=self.handler)
         if options.key is None and not options.once and options.lane is None:
             self.group = replace(self.group, plain=True, varied=self.group)
-        self._make = _maker(fn, self.group, options, streams)
+        self._make = maker(fn, self.group, options, streams)
         self._make.__signature__ = _signature_of_calls(fn, stream)  # type: ignore[attr-defined]  # for help() and editors
         self._make.__doc__ = Task.of.__doc__
         # It stands before the method of the same name: calls are made by the million.
@@ -109,7 +101,8 @@ class Task(Generic[P, R_co, C_co]):
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """A call of this task, to be yielded, spawned or started: `measure.of("/usr")`. Nothing runs yet.
 
-        The arguments are encoded here and now, and what cannot be stored is refused.
+        The arguments are encoded here and now, and what cannot be stored is refused. A call without one argument can
+        only follow a job, whose result it takes: `job.then(send.of(to="ann"))`.
         """
         return self._make(*args, **kwargs)
 
@@ -222,123 +215,6 @@ def _signature_of_calls(fn: Callable[..., Any], stream: str | None) -> inspect.S
     known = inspect.signature(fn)
     taken = [each for each in known.parameters.values() if each.name != stream]
     return known.replace(parameters=taken, return_annotation=Call)
-
-
-def _maker(
-    fn: Callable[..., Any], group: Group, options: Options, streams: Collection[str]
-) -> Callable[..., Call[Any]]:
-    """The function behind `of`: the shortest that does what the options ask for."""
-    signature = group.signature
-    encode_positional, encode = signature.encode_positional, signature.encode
-    label, lane = _labels(fn, group, options, streams), _lanes(fn, group, options, streams)
-
-    def of_referring(*args: Any, **kwargs: Any) -> Call[Any]:
-        """A call with references among its arguments."""
-        body, references = signature.encode_referring(args, kwargs)
-        varied = group.varied or group
-        try:
-            made: Call[Any] = ReferringCall(varied, body, None, None, lane(args, kwargs), references)
-            return msgspec.structs.replace(made, label=label(made, args, kwargs))
-        except BadPayload:
-            raise
-        except Exception as error:
-            # The user's own function of the arguments, which did not expect a reference.
-            raise BadPayload(
-                f"{group.kind}(): its key, once or lane cannot be taken from {references[0]!r}, which is not known yet "
-                f"({type(error).__name__}: {error}). Take it from another argument, or give it with .key() or .lane()"
-            ) from error
-
-    if any(inspect.signature(fn).parameters[name].default is inspect.Parameter.empty for name in streams):
-        return of_referring
-
-    if options.key is None and not options.once and options.lane is None:
-        varied = group.varied or group
-
-        def of(*args: Any, **kwargs: Any) -> Call[Any]:
-            try:
-                return Call(group, encode(args, kwargs) if kwargs else encode_positional(args))
-            except Refers:
-                body, references = signature.encode_referring(args, kwargs)
-                return ReferringCall(varied, body, None, None, None, references)
-
-        return of
-
-    def of_chosen(*args: Any, **kwargs: Any) -> Call[Any]:
-        try:
-            body = encode(args, kwargs) if kwargs else encode_positional(args)
-        except Refers:
-            return of_referring(*args, **kwargs)
-        return Call(group, body, label(Call(group, body), args, kwargs), None, lane(args, kwargs))
-
-    return of_chosen
-
-
-def _labels(
-    fn: Callable[..., Any], group: Group, options: Options, streams: Collection[str]
-) -> Callable[[Call[Any], tuple[Any, ...], dict[str, Any]], bytes | None]:
-    kind = group.kind
-    if options.once is True:
-        return lambda call, args, kwargs: label_of(kind, arguments_key(call))
-    option, how = ("once", options.once) if options.once else ("key", options.key)
-    if how is None:
-        return lambda call, args, kwargs: None
-    choose = _chooser(fn, option, how, streams)
-
-    def label(call: Call[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes | None:
-        text = _text(kind, option, choose(args, kwargs))
-        return None if text is None else label_of(kind, text)
-
-    return label
-
-
-def _lanes(
-    fn: Callable[..., Any], group: Group, options: Options, streams: Collection[str]
-) -> Callable[[tuple[Any, ...], dict[str, Any]], str | None]:
-    if options.lane is None:
-        return lambda args, kwargs: None
-    choose = _chooser(fn, "lane", options.lane, streams)
-
-    def lane(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-        text = _text(group.kind, "lane", choose(args, kwargs))
-        return None if text is None else check_name("lane", text)
-
-    return lane
-
-
-def _chooser(fn: Callable[..., Any], option: str, how: Selector | bool, streams: Collection[str]) -> _Select:
-    parameters = {name: each for name, each in inspect.signature(fn).parameters.items() if name not in streams}
-    if callable(how):
-        return lambda args, kwargs: how(*args, **kwargs)
-    if not isinstance(how, str) or how not in parameters:
-        raise ConfigError(
-            f"@task({option}={how!r}) on {fn.__name__}(): give the name of one of its parameters "
-            f"({', '.join(parameters) or 'it has none'}), or a function of the arguments that returns a str or None"
-        )
-    source = parameters[how]
-    if source.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-        raise ConfigError(f"@task({option}={how!r}) on {fn.__name__}(): {source} is many; give a function of them")
-    position = list(parameters).index(how)
-    by_position = source.kind is not inspect.Parameter.KEYWORD_ONLY
-
-    def choose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
-        return args[position] if by_position and position < len(args) else kwargs.get(how, source.default)
-
-    return choose
-
-
-def _text(kind: str, option: str, value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, Reference):
-        raise BadPayload(
-            f"{kind}(): its {option} would be the {value!r}, which is not known yet; take it from another argument"
-        )
-    if isinstance(value, int | PurePath | UUID) and not isinstance(value, bool):
-        return str(value)
-    raise BadPayload(
-        f"{kind}(): its {option} would be {value!r}, which is no text; "
-        f"give {option} as a function of the arguments that returns a str or None"
-    )
 
 
 def kind_name(kind: object, call: str = "results({})") -> str | None:

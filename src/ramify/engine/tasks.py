@@ -14,7 +14,6 @@ import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -26,7 +25,7 @@ from ramify.errors import ConfigError
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call
-from ramify.model.policy import Backoff, Rate
+from ramify.model.policy import Backoff, Duration, Rate
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.definitions import Definitions
 from ramify.shapes.pipeline.pipeline import Pipeline
@@ -76,15 +75,15 @@ class Tasks:
         backoff: Backoff = ...,
         retry_on: type[BaseException] | tuple[type[BaseException], ...] = ...,
         give_up_on: type[BaseException] | tuple[type[BaseException], ...] = (),
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         key: Selector | None = None,
         once: Selector | bool | None = None,
         lane: Selector | None = None,
         concurrency: int | None = None,
-        rate: str | tuple[int, float] | Rate | None = None,
+        rate: str | tuple[int, Duration] | Rate | None = None,
         max_children: int | None = None,
         max_crashes: int | None = 5,
-        keep: float | timedelta | None = None,
+        keep: Duration | None = None,
     ) -> TaskDecorator: ...
     def task(self, fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a task of a function: `@engine.task`, or `@engine.task(retries=2)`.
@@ -92,7 +91,8 @@ class Tasks:
         name, aliases   its kind, and older names under which tasks may still wait
         queue           by which processes choose what to serve
         retries, backoff, retry_on, give_up_on   `retries=3` is up to four attempts
-        timeout         seconds for one attempt; time that is up is a TimeoutError, to retry_on and give_up_on too
+        timeout         for one attempt, seconds or a timedelta; time that is up is a TimeoutError, to retry_on and
+                        give_up_on too
         key, once, lane a parameter's name or a function of the arguments (str or None); `once=True`: all arguments
         concurrency     how many at a time, within one process and lane
         rate            how many starts, within one process and lane: "10/s", "100/m", (count, seconds), spread evenly;
@@ -179,7 +179,8 @@ class Tasks:
         known = {name: each for name, each in table_of(self).items() if not (is_edited and each is before)}
         for name in (task.kind, *task.aliases):
             _check_free(known, name, task)
-        self._own[task.kind] = task
+        # Another one, because other threads may be looking through the one before.
+        self._own = {**self._own, task.kind: task}
 
     def _sets(self) -> list[Tasks]:
         found: list[Tasks] = []

@@ -10,7 +10,7 @@ than a millisecond.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ramify.inspect.find import title
 from ramify.inspect.lives import Commits
 from ramify.inspect.run_graph import graph_of, has_nodes
 from ramify.inspect.status import Counts, counts_of
+from ramify.inspect.words import instant
 from ramify.model.event import ATTEMPTED, Event, Status
 from ramify.model.key import key_text
 from ramify.model.process import Process
@@ -77,8 +78,8 @@ def summary(store: Store, run: int) -> RunSummary:
         counts.done,
         counts.failures,
         counts.skipped,
-        _moment(found.created),
-        None if found.ended is None else _moment(found.ended),
+        instant(found.created),
+        None if found.ended is None else instant(found.ended),
         timedelta(microseconds=max(0, until - found.created)),
     )
 
@@ -119,8 +120,8 @@ def _row(
         row.kind,
         attempt,
         life,
-        _moment(commit.at - (event.took or 0)),
-        _moment(commit.at),
+        instant(commit.at - (event.took or 0)),
+        instant(commit.at),
         event.status,
         commit.process,
         None if process is None else process.pid,
@@ -168,7 +169,3 @@ class _Nodes:
             self._known.clear()
         self._known.update(dict.fromkeys(passed, node))
         return node
-
-
-def _moment(microseconds: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)

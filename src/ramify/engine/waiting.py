@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from ramify.errors import ConfigError
 from ramify.kernel.tuning import DEAF, LONGEST_READ_PAUSE, LONGEST_REST, READ_PAUSE
+from ramify.model.policy import Duration, seconds_in
 
 if TYPE_CHECKING:
     from ramify.engine.inside import Inside
@@ -32,12 +33,14 @@ class Waiting:
         self._seen = inside.store.wait(0, 0)
         self._pause = 0.0
 
-    def until(self, has_come: Callable[[], bool], timeout: float | None) -> bool:
-        """Sleep until it has come, at most `timeout` seconds; whether it has."""
-        is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout == timeout
-        if timeout is not None and not is_number:
-            raise ConfigError(f"timeout={timeout!r}: give a number of seconds, or None to wait without an end")
-        end = float("inf") if timeout is None else time.monotonic() + timeout
+    def until(self, has_come: Callable[[], bool], timeout: Duration | None) -> bool:
+        """Sleep until it has come, at most so long; whether it has."""
+        seconds = float("inf") if timeout is None else seconds_in(timeout)
+        if seconds is None:
+            raise ConfigError(
+                f"timeout={timeout!r}: give a number of seconds, a timedelta, or None to wait without an end"
+            )
+        end = time.monotonic() + seconds
         while not self.read(has_come):
             left = end - time.monotonic()
             if left <= 0:

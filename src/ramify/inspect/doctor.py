@@ -1,13 +1,13 @@
 """The doctor: what a store is, who works on it, and what a person should look at.
 
 Each finding is a fact with a weight: `wrong` needs somebody, `look` may be as it should, `fine` is said because people
-ask. It looks at a bounded part of the live rows and reads no log, unless it is asked to look at everything: then the
-store checks its own bytes, and if they are whole the log is audited.
+ask. The problems of `health` are what is wrong, so the two agree. It looks at a bounded part of the live rows and reads
+no log, unless it is asked to look at everything: then the store checks its own bytes, and if they are whole the log is
+audited.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -17,10 +17,10 @@ import msgspec
 from ramify.errors import StoreBroken
 from ramify.inspect.audit import Audit, audit, in_words
 from ramify.inspect.find import every_run, title
-from ramify.inspect.health import SILENT_SECONDS, file_sizes, process_health
-from ramify.inspect.held_up import held_up
-from ramify.inspect.live import ROWS, drained_in_words, rows_of, width, workers
+from ramify.inspect.health import file_sizes, health_of
+from ramify.inspect.live import ROWS, drained_in_words, rows_of, width
 from ramify.inspect.unknown import unknown_among, unknown_in_words
+from ramify.inspect.words import MEGA
 from ramify.model.policy import SECOND
 from ramify.model.process import Process
 from ramify.model.run import RunState
@@ -33,11 +33,8 @@ from ramify.store.reads import Reads
 #: How many rows, processes or kinds a finding names.
 NAMED = 5
 REFUSALS = 1_000
-MEGA = 1_000_000
 #: The store empties its write-ahead log long before this size, unless a reader is in the way.
 LARGE_LOG = 256 * MEGA
-#: With less room than this on the disk, a commit may not fit.
-LITTLE_ROOM = MEGA
 
 
 class Weight(StrEnum):
@@ -89,13 +86,12 @@ def _look_over(store: Store, clock: Clock) -> list[Finding]:
     reads = store.reads
     rows = list(rows_of(reads, None))
     processes = reads.processes()
-    monotonic = clock.monotonic()
+    problems = health_of(store, clock).problems
     return [
         *_files(store.describe()),
-        *_processes(processes, rows, monotonic),
-        *(Finding(Weight.WRONG, "writing", each.text, each.advice) for each in held_up(processes, monotonic)),
+        *_processes(processes, rows, clock.monotonic()),
+        *(Finding(Weight.WRONG, each.about, each.text, each.advice) for each in problems),
         *_unknown(reads),
-        *_kinds(reads, rows, store.now()),
         *_claims(rows, processes, store.now()),
         *_garbage(rows),
         *_refusals(reads, store.now()),
@@ -126,34 +122,20 @@ def _files(store: Description) -> Iterator[Finding]:
         yield Finding(Weight.LOOK, "file", text, advice)
     else:
         yield Finding(Weight.FINE, "file", text)
-    disk = os.statvfs(store.location)
-    free = disk.f_bavail * disk.f_frsize
-    if disk.f_blocks and free < LITTLE_ROOM:
-        text = f"the disk is full: {free / MEGA:,.1f} MB are free where the store is"
-        yield Finding(
-            Weight.WRONG, "disk", text, "free some space; work waits and goes on by itself when there is room"
-        )
 
 
 def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic: int) -> Iterator[Finding]:
     held = Counter(row.owner for row in rows if row.owner is not None)
     living = [process for process in processes if process.is_alive]
     for process in living:
-        silent = process_health(process, held[process.id], monotonic).beat_age or 0.0
+        silent = max(0, monotonic - (process.beat or 0)) / SECOND
         version = f" of version {process.version}" if process.version else ""
         leaving = f", {drained_in_words(process)}" if process.draining is not None else ""
         age = f"last beat {silent:,.0f} s ago"
         text = f"pid {process.pid}{version} alive, {age}, holds {_rows(held[process.id])}{leaving}"
-        if silent > SILENT_SECONDS:
-            yield Finding(Weight.WRONG, "process", text, "it hangs, or its machine sleeps; others may take its work")
-        else:
-            yield Finding(Weight.FINE, "process", text)
+        yield Finding(Weight.FINE, "process", text)
     if not living:
         yield Finding(Weight.FINE, "process", "nobody works on this store")
-    dead = [process for process in processes if not process.reaped and not process.is_alive]
-    for process in dead[:NAMED]:
-        text = f"pid {process.pid} is dead and was not reaped; it holds {_rows(held[process.id])}"
-        yield Finding(Weight.LOOK, "process", text, "the next process that works here offers them again")
     gone = sum(process.reaped for process in processes)
     if gone:
         ended = "1 session has ended and is" if gone == 1 else f"{gone:,} sessions have ended and are"
@@ -161,28 +143,10 @@ def _processes(processes: Sequence[Process], rows: Sequence[Segment], monotonic:
 
 
 def _unknown(reads: Reads) -> Iterator[Finding]:
+    # Those that are ready make their run stuck. The others may be known by a program that comes before their turn does.
     for kind, count in unknown_among(reads, every_run(reads, RunState.OPEN)).items():
         text, _, advice = unknown_in_words(kind, count).partition("; ")
-        yield Finding(Weight.WRONG, "kind", text, advice)
-
-
-def _kinds(reads: Reads, rows: Sequence[Segment], now: int) -> Iterator[Finding]:
-    ready: Counter[tuple[str, str]] = Counter()
-    for row in rows:
-        if row.state is SegmentState.READY and (row.due is None or row.due <= now):
-            ready[row.kind, row.queue] += width(row)
-    working = workers(reads)
-    if any(process.kinds is None for process in working):
-        return
-    for (kind, queue), count in ready.most_common():
-        knowing = [process for process in working if process.kinds is not None and kind in process.kinds]
-        if not working:
-            yield Finding(
-                Weight.LOOK, "kind", f"{count:,} {kind!a} tasks are ready and nobody works", "start a process"
-            )
-        elif knowing and not any(process.queues is None or queue in process.queues for process in knowing):
-            text = f"{count:,} {kind!a} tasks are ready in queue {queue!a}, which no live process serves"
-            yield Finding(Weight.WRONG, "kind", text, "start one with that queue")
+        yield Finding(Weight.LOOK, "kind", text, advice)
 
 
 def _claims(rows: Sequence[Segment], processes: Sequence[Process], now: int) -> Iterator[Finding]:
@@ -229,8 +193,6 @@ def _runs(reads: Reads) -> Iterator[Finding]:
     states = Counter(run.state for run in every_run(reads))
     words = ", ".join(f"{count:,} {state.value}" for state, count in sorted(states.items())) or "none yet"
     yield Finding(Weight.FINE, "runs", words)
-    if states[RunState.PAUSED]:
-        yield Finding(Weight.LOOK, "runs", f"{states[RunState.PAUSED]:,} paused", "`ramify resume RUN` lets one go on")
 
 
 def _log(reads: Reads) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from ramify.errors import UnknownRun
+from ramify.model.job import QUEUES
 from ramify.model.run import RunState, StoredRun
 from ramify.model.task import MAX_ID
 from ramify.store.reads import Reads
@@ -23,12 +24,7 @@ def find_run(reads: Reads, wanted: str) -> StoredRun:
     found = named_run(reads, wanted)
     if found is not None:
         return found
-    name, mark, number = wanted.rpartition("#")
-    if mark and name and (generation := _number(number)) is not None:
-        for run in every_run(reads):
-            if run.name == name and run.generation == generation:
-                return run
-    id = _number(number if mark and not name else wanted)
+    id = id_in(wanted.removeprefix("#"))
     if id is not None:
         try:
             return reads.run(id)
@@ -38,29 +34,38 @@ def find_run(reads: Reads, wanted: str) -> StoredRun:
 
 
 def named_run(reads: Reads, name: str) -> StoredRun | None:
-    """The newest generation under a name; None also for a text that cannot be a name."""
-    return reads.find_run(name) if _is_name(name) else None
+    """The newest generation under a name, or one of them as `name#2`; None also for a text that cannot be a name."""
+    if not _is_name(name):
+        return None
+    newest = reads.find_run(name)
+    of, mark, number = name.rpartition("#")
+    if newest is not None or not (mark and of) or (generation := id_in(number)) is None:
+        return newest
+    return next((run for run in every_run(reads, prefix=of) if (run.name, run.generation) == (of, generation)), None)
 
 
-def every_run(reads: Reads, state: RunState | None = None, *, newest_first: bool = False) -> Iterator[StoredRun]:
-    """All runs by id, page by page."""
+def every_run(
+    reads: Reads, state: RunState | None = None, *, prefix: str = "", newest_first: bool = False
+) -> Iterator[StoredRun]:
+    """All runs by id, or those whose names begin so, page by page."""
     after, more = 0, True
     while more:
-        page = reads.runs(state=state, newest_first=newest_first, after=after, limit=_PAGE)
+        page = reads.runs(state=state, prefix=prefix, newest_first=newest_first, after=after, limit=_PAGE)
         yield from page.rows
         after, more = page.after, page.more
 
 
 def open_runs(reads: Reads) -> list[StoredRun]:
-    """The runs that have not ended, oldest first."""
+    """Runs of users that have not ended, oldest first."""
     states = (state for state in RunState if not state.is_end)
-    return sorted((run for state in states for run in every_run(reads, state)), key=lambda run: run.id)
+    found = (run for state in states for run in every_run(reads, state) if not _is_internal(run))
+    return sorted(found, key=lambda run: run.id)
 
 
 def newest_run(reads: Reads) -> StoredRun | None:
-    """The run that was started last, of those that were not forgotten."""
+    """The run of a user that was started last, of those that were not forgotten."""
     newest = every_run(reads, newest_first=True)
-    return next((run for run in newest if run.state is not RunState.FORGOTTEN), None)
+    return next((run for run in newest if run.state is not RunState.FORGOTTEN and not _is_internal(run)), None)
 
 
 def title(run: StoredRun) -> str:
@@ -90,5 +95,11 @@ def _is_name(text: str) -> bool:
     return bool(text) and "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
-def _number(text: str) -> int | None:
+def _is_internal(run: StoredRun) -> bool:
+    """Whether a run is a log that we keep, such as `joint/datasets`: endless, and no queue of jobs."""
+    return run.endless and not (run.name or "").startswith(QUEUES)
+
+
+def id_in(text: str) -> int | None:
+    """The id of a run or a task that a text is; None for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 20 and 0 < int(text) < MAX_ID else None

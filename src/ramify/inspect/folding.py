@@ -27,6 +27,8 @@ _NAMED = 3
 #: How much of an error is shown, in columns.
 _REASON = 60
 
+_FAILURES = (NodeState.FAILED, NodeState.QUARANTINED)
+
 #: Into how many bands a very deep graph is cut.
 _BANDS = 12
 
@@ -92,16 +94,17 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
     With `edges`, also what it came after, for whoever cannot draw that.
     """
     node = graph.nodes[box.nodes[0]]
+    failed = node.state in _FAILURES
+    reason = node.reason if node.role is Role.BRANCH else shortened(safe_text(node.reason or ""), _REASON)
+    # A label that is cut loses its end, so what failed comes first.
+    said = [reason] if failed and reason else []
     if len(box.nodes) > 1:
-        said = [_some([graph.nodes[place].id for place in box.nodes])]
-        return [*said, shortened(safe_text(node.reason), _REASON)] if node.reason else said
-    said = []
+        said.append(_some([graph.nodes[place].id for place in box.nodes]))
+        return [*said, reason] if reason and not failed else said
     match node.role:
         case Role.MAP:
-            if ", " in node.kind:
-                said += filter(None, [_counted(node.parts or {}) if node.parts else "", f"branches of {node.kind}"])
-            else:
-                said.append(f"map of {node.kind}" + ("" if node.parts is None else f": {_counted(node.parts)}"))
+            what = "branches" if ", " in node.kind else "map"
+            said += [*([] if node.parts is None else [_counted(node.parts)]), f"{what} of {node.kind}"]
         case Role.END:
             unneeded = ": not called for" if node.state is NodeState.DONE else ""
             said.append(node.kind + (f": {_counted(node.parts)}" if node.parts else unneeded))
@@ -124,8 +127,8 @@ def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
         said.append(f"when {node.when}")
     if node.attempts > 1:
         said.append(plural(node.attempts, "attempt"))
-    if node.reason:
-        said.append(node.reason if node.role is Role.BRANCH else shortened(safe_text(node.reason), _REASON))
+    if reason and not failed:
+        said.append(reason)
     if node.role is Role.GATE and node.gates:
         said.append(asking(node.asks_for, node.since, node.due))
     elif node.due is not None:
@@ -203,7 +206,9 @@ def _took(seconds: float) -> str:
 
 
 def _counted(parts: Mapping[NodeState, int]) -> str:
-    return ", ".join(f"{number(count)} {state}" for state, count in parts.items() if count) or "none"
+    """How many stand how, those that failed first."""
+    order = sorted(parts.items(), key=lambda part: part[0] not in _FAILURES)
+    return ", ".join(f"{number(count)} {state}" for state, count in order if count) or "no items"
 
 
 def asking(what: str | None, since: int | None, until: int | None) -> str:

@@ -10,7 +10,7 @@ from heapq import merge
 
 import msgspec
 
-from ramify.inspect.show import call_text, event_text
+from ramify.inspect.show import call_text, event_text, traceback_of
 from ramify.model.event import Event, Status
 from ramify.model.segment import tasks_in
 from ramify.store.reads import Reads, Tail
@@ -29,6 +29,8 @@ class Followed(msgspec.Struct, frozen=True):
     call: str
     text: str
     took: int | None = None
+    queue: str | None = None
+    traceback: str = ""
 
 
 class Follower:
@@ -77,4 +79,6 @@ class Follower:
             call_text(row.kind, row.body),
             event_text(event, attempt, earlier),
             event.took,
+            row.queue,
+            traceback_of(event),
         )

@@ -3,7 +3,8 @@
 Bounded, however much there is: it reads what each process holds and the rows that come first in line, never all of
 them, and no log. So what it says of late and stuck work is a lower bound where there is much of it, and it says so.
 
-It decides nothing, and knows only what a store can tell: the doctor looks closer.
+INVARIANT: one place decides what is healthy. A store is healthy when `Health.problems` is empty. The commands `health`
+and `doctor` and the engine ask for that; the doctor adds only damage that it finds by reading everything.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ramify.inspect.held_up import held_up
 from ramify.inspect.live import at_work, in_words, width
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.why import nobody_for, takers
+from ramify.inspect.words import MEGA, duration, plural
 from ramify.model.policy import SECOND, added_of
 from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun, is_stalled
@@ -37,6 +39,8 @@ SILENT_SECONDS = DEAD_AFTER / GAP_SHARE
 LOOKED = 100
 #: How long a run that ended without being finished is told of.
 TOLD_SECONDS = 86_400
+#: With less space than this on the disk, a commit may not fit.
+LITTLE_SPACE = MEGA
 
 
 class ProcessState(StrEnum):
@@ -48,6 +52,12 @@ class ProcessState(StrEnum):
     UNREACHABLE = "unreachable"
     #: It died, and nobody has offered its work again yet.
     DEAD = "dead"
+
+
+_ADVICE = {
+    ProcessState.DEAD: "the next process that works here offers its work again",
+    ProcessState.UNREACHABLE: "let it go on (kill -CONT) if it is frozen, or kill it: others then take its work",
+}
 
 
 class ProcessHealth(msgspec.Struct, frozen=True):
@@ -82,6 +92,17 @@ class ReadyTask(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class QueueHealth(msgspec.Struct, frozen=True):
+    """A queue that has work: how many of its tasks processes hold to run them, and the oldest that is ready.
+
+    It is the oldest of the ready tasks that come first in line; None when none is ready.
+    """
+
+    queue: str
+    running: int = 0
+    oldest: ReadyTask | None = None
+
+
 class LateWork(msgspec.Struct, frozen=True):
     """Tasks whose time has come and that nobody has begun; `at_least` when there may be more of them."""
 
@@ -98,6 +119,17 @@ class StuckRun(msgspec.Struct, frozen=True):
     run: int
     title: str
     reason: str
+    advice: str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """A reason why a store is not healthy, in words, and what to do about it.
+
+    `about` is one of process, disk, run (one is stuck), age (a task has been ready for too long) and workers (too few).
+    """
+
+    about: str
+    text: str
     advice: str | None = None
 
 
@@ -118,7 +150,8 @@ class StoreHealth(msgspec.Struct, frozen=True):
 
 class Health(msgspec.Struct, frozen=True):
     """A store at one moment, by its clock. `oldest` is the oldest of the ready tasks that come first in line.
-    `at_least` says that there may be more stuck runs than these.
+    `at_least` says that there may be more stuck runs than these. `problems` are the reasons why it is not healthy, and
+    `queues` are those that have work, by name.
     """
 
     store: StoreHealth
@@ -128,6 +161,13 @@ class Health(msgspec.Struct, frozen=True):
     late: LateWork = LateWork()
     stuck: Sequence[StuckRun] = ()
     at_least: bool = False
+    problems: Sequence[Problem] = ()
+    queues: Sequence[QueueHealth] = ()
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing needs somebody's attention."""
+        return not self.problems
 
     @property
     def unhealthy(self) -> Sequence[ProcessHealth]:
@@ -135,24 +175,69 @@ class Health(msgspec.Struct, frozen=True):
         return [process for process in self.processes if not process.healthy]
 
 
-def health_of(store: Store, clock: Clock | None = None) -> Health:
-    """Look at a store and all who work on it."""
+def health_of(
+    store: Store, clock: Clock | None = None, *, max_age: float | None = None, min_workers: int = 0
+) -> Health:
+    """Look at a store and all who work on it.
+
+    It is not healthy when a process is in trouble, the disk is full or a run is stuck, which includes work that is
+    ready and that no live process takes; nor when a task has been ready for more than `max_age` seconds, or when fewer
+    than `min_workers` processes take work.
+    """
     reads, now, monotonic = store.reads, store.now(), (clock or SystemClock()).monotonic()
     # Commands that came in for a moment do no tasks.
-    processes = [each for each in reads.processes() if not each.reaped and each.kinds != ()]
-    held = {each.id: reads.segments(owner=each.id, limit=PAGE_LIMIT).rows for each in processes}
+    there = [each for each in reads.processes() if not each.reaped and each.kinds != ()]
+    held = {each.id: reads.segments(owner=each.id, limit=PAGE_LIMIT).rows for each in there}
     waiting = reads.in_line(limit=LOOKED)
     ready = [row for row in waiting if row.due is None or row.due <= now]
-    stuck, at_least = _stuck(store, ready, processes, held, now)
-    return Health(
-        _store(store.describe(), processes),
-        now,
-        [process_health(each, sum(map(width, held[each.id])), monotonic) for each in processes],
-        _oldest(reads, ready, now),
-        _late(reads, [row for row in ready if row.due is not None], now),
-        stuck,
-        at_least,
-    )
+    stuck, at_least = _stuck(store, ready, there, held, now)
+    processes = [process_health(each, sum(map(width, held[each.id])), monotonic) for each in there]
+    by_queue = _oldest(reads, ready, now)
+    oldest = max(by_queue.values(), key=lambda each: each.seconds, default=None)
+    about = store.describe()
+    problems = [
+        *_in_trouble(processes),
+        *_full_disk(about),
+        *(Problem("run", f"run {run.title} is stuck: {run.reason}", run.advice) for run in stuck),
+        *_too_old(oldest, max_age),
+        *_too_few(processes, min_workers),
+    ]
+    late = _late(reads, [row for row in ready if row.due is not None], now)
+    queues = _queues(held, by_queue)
+    return Health(_store(about, there), now, processes, oldest, late, stuck, at_least, problems, queues)
+
+
+def _in_trouble(processes: Sequence[ProcessHealth]) -> Iterator[Problem]:
+    for each in processes:
+        if each.trouble is not None:
+            where = f" on {each.host}" if each.host else ""
+            who = f"process {each.process:x} (pid {each.pid}{where}), which holds {plural(each.tasks, 'task')}"
+            yield Problem("process", f"{who}: {each.trouble}", _ADVICE[each.state])
+
+
+def _full_disk(store: Description) -> Iterator[Problem]:
+    if store.file is None or not os.path.isfile(store.file):
+        return
+    disk = os.statvfs(store.location)
+    free = disk.f_bavail * disk.f_frsize
+    # A file system that does not say how large it is does not say how full it is either.
+    if disk.f_blocks and free < LITTLE_SPACE:
+        text = f"the disk is full: {free / MEGA:,.1f} MB are free where the store is"
+        yield Problem("disk", text, "free some space; work waits and continues by itself")
+
+
+def _too_old(oldest: ReadyTask | None, max_age: float | None) -> Iterator[Problem]:
+    if oldest is not None and max_age is not None and oldest.seconds > max_age:
+        which = f"task {oldest.task} ({oldest.kind!a}, queue {oldest.queue!a})"
+        text = f"{which} has been ready for {duration(oldest.seconds)}; the limit is {duration(max_age)}"
+        yield Problem("age", text, f"start more workers; `ramify why {oldest.task}` says what it waits for")
+
+
+def _too_few(processes: Sequence[ProcessHealth], least: int) -> Iterator[Problem]:
+    working = sum(each.state is ProcessState.WORKING for each in processes)
+    if working < least:
+        live = "1 process takes" if working == 1 else f"{working or 'no'} processes take"
+        yield Problem("workers", f"{live} work from this store; there should be at least {least:,}", "start more")
 
 
 def process_health(process: Process, tasks: int, monotonic: int) -> ProcessHealth:
@@ -193,13 +278,30 @@ def _store(about: Description, processes: Sequence[Process]) -> StoreHealth:
     return StoreHealth(about.name, about.location, keeps, about.lacks, weakest, *file_sizes(about))
 
 
-def _oldest(reads: Reads, rows: Sequence[Segment], now: int) -> ReadyTask | None:
-    """The oldest of the first rows of each kind and queue: behind those, rank decides and not age."""
+def _oldest(reads: Reads, rows: Sequence[Segment], now: int) -> dict[str, ReadyTask]:
+    """The oldest of the first and of the first added rows of each kind, by queue.
+
+    One that is first by its priority may be young, and those behind it old.
+    """
     heads: dict[tuple[str, str, bool], Segment] = {}
+    eldest: dict[tuple[str, str, bool], Segment] = {}
     for row in sorted(rows, key=lambda row: row.rank if row.due is None else row.due):
-        heads.setdefault((row.kind, row.queue, row.due is None), row)
-    found = [_ready(reads, row, now) for row in list(heads.values())[:LOOKED]]
-    return max(found, key=lambda each: each.seconds, default=None)
+        line = (row.kind, row.queue, row.due is None)
+        heads.setdefault(line, row)
+        if row.first < eldest.setdefault(line, row).first:
+            eldest[line] = row
+    looked = {row.id: row for line, head in list(heads.items())[:LOOKED] for row in (head, eldest[line])}
+    found: dict[str, ReadyTask] = {}
+    for each in sorted((_ready(reads, row, now) for row in looked.values()), key=lambda task: task.seconds):
+        found[each.queue] = each
+    return found
+
+
+def _queues(held: Mapping[int, Sequence[Segment]], oldest: Mapping[str, ReadyTask]) -> list[QueueHealth]:
+    running: Counter[str] = Counter()
+    for row in (row for rows in held.values() for row in rows):
+        running[row.queue] += width(row)
+    return [QueueHealth(queue, running[queue], oldest.get(queue)) for queue in sorted({*running, *oldest})]
 
 
 def _ready(reads: Reads, row: Segment, now: int) -> ReadyTask:

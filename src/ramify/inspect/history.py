@@ -13,7 +13,7 @@ import msgspec
 from ramify.errors import RamifyError
 from ramify.inspect.find import title
 from ramify.inspect.lives import Commits
-from ramify.inspect.show import call_text, event_text, key_text
+from ramify.inspect.show import call_text, event_text, key_text, traceback_of
 from ramify.model.event import Event, History, Status
 from ramify.model.segment import tasks_in
 from ramify.model.task import Row
@@ -29,7 +29,7 @@ class UnknownTask(RamifyError):
 class EventInWords(msgspec.Struct, frozen=True):
     """One event in words. `n` is 0 for the end by a sweep, which is no event of its own.
 
-    `took` are the microseconds of an attempt that was not quick.
+    `took` are the microseconds of an attempt that was not quick, `traceback` is that of a failed one.
     """
 
     n: int
@@ -37,6 +37,7 @@ class EventInWords(msgspec.Struct, frozen=True):
     at: int | None
     text: str
     took: int | None = None
+    traceback: str = ""
 
 
 class TaskHistory(msgspec.Struct, frozen=True):
@@ -73,7 +74,9 @@ def history_of(reads: Reads, task: int) -> TaskHistory:
         key_text(row.key),
         reads.history(task),
         [
-            EventInWords(event.n, event.status.name.lower(), commits.when(event.seq), text, event.took)
+            EventInWords(
+                event.n, event.status.name.lower(), commits.when(event.seq), text, event.took, traceback_of(event)
+            )
             for event, text in kept
         ],
         len(words) - len(kept),

@@ -15,10 +15,11 @@ import msgspec
 
 from ramify.errors import RunForgotten
 from ramify.inspect.lives import Commits
-from ramify.model.call import Extra
+from ramify.model.call import EXPIRED, Extra
 from ramify.model.event import Status
 from ramify.model.job import QUEUES, JobState, job_state
 from ramify.model.key import key_bytes
+from ramify.model.mark import reason_value
 from ramify.model.policy import added_of
 from ramify.model.run import RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
@@ -31,7 +32,8 @@ _PAGE = 200
 class JobStanding(msgspec.Struct, frozen=True):
     """Where a job stands: its row, None when it is not there; how it ended, with what and in which commit.
 
-    While it has not ended, it knows when it was `offered`, by the store's clock.
+    While it has not ended, it knows when it was `offered`, by the store's clock, and which living process is its
+    `holder`. One that has expired counts as ended, although no worker has come by, in no commit.
     """
 
     state: JobState
@@ -40,6 +42,7 @@ class JobStanding(msgspec.Struct, frozen=True):
     value: bytes | None = None
     seq: int | None = None
     offered: int | None = None
+    holder: int | None = None
 
 
 class JobFilter(msgspec.Struct, frozen=True):
@@ -72,16 +75,17 @@ class JobFilter(msgspec.Struct, frozen=True):
         return (self.before is None or at < self.before) and (self.since is None or at >= self.since)
 
 
-def standing_of(reads: Reads, task: int) -> JobStanding:
-    """Where a job stands; also one that never was."""
-    return Standings(reads).of([task])[task]
+def standing_of(reads: Reads, task: int, now: int) -> JobStanding:
+    """Where a job stands at that time of the store; also one that never was."""
+    return Standings(reads, now).of([task])[task]
 
 
 class Standings:
     """Where jobs stand, for who asks about many: what they share is read once."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, now: int) -> None:
         self._reads = reads
+        self._now = now
         self._commits = Commits(reads)
         self._alive: dict[int, bool] = {}
 
@@ -93,13 +97,30 @@ class Standings:
     def _of(self, task: TaskStanding | None) -> JobStanding:
         if task is None:
             return JobStanding(JobState.NOT_FOUND)
-        state = job_state(task.ended, held=task.segment is not None and self._is_held(task.segment))
-        offered = None if task.segment is None else added_of(task.segment.rank, task.row.priority)
-        return JobStanding(state, task.row, task.ended, task.value, task.seq, offered)
+        segment = task.segment
+        if segment is not None and self._has_expired(task.row, segment):
+            return JobStanding(JobState.CANCELLED, task.row, Status.CANCELLED, reason_value(EXPIRED))
+        holder = segment.owner if segment is not None and self._is_held(segment) else None
+        offered = None if segment is None else added_of(segment.rank, task.row.priority)
+        state = job_state(task.ended, held=holder is not None)
+        return JobStanding(state, task.row, task.ended, task.value, task.seq, offered, holder)
 
     def when(self, standing: JobStanding) -> int | None:
         """When it ended, or, while it has not, when it was offered, by the store's clock; None when nobody knows."""
-        return standing.offered if standing.seq is None else self._commits.when(standing.seq)
+        if standing.seq is not None:
+            return self._commits.when(standing.seq)
+        if standing.ended is not None and standing.row is not None:
+            return Extra.decode(standing.row.more).until
+        return standing.offered
+
+    def _has_expired(self, row: Row, segment: Segment) -> bool:
+        """Whether it was not begun in time, and only no worker has said so yet."""
+        if row.more is None or segment.state is not SegmentState.READY:
+            return False
+        extra = Extra.decode(row.more)
+        if extra.until is None or extra.until > self._now:
+            return False
+        return extra.has_expired(self._now, self._reads.history(row.id), segment.deaths)
 
     def _is_held(self, segment: Segment) -> bool:
         if segment.state is not SegmentState.CLAIMED or segment.owner is None:
@@ -118,10 +139,10 @@ def queues(reads: Reads) -> Iterator[StoredRun]:
         after, more = page.after, page.more
 
 
-def jobs(reads: Reads, wanted: JobFilter, after: int = 0) -> Iterator[JobStanding]:
+def jobs(reads: Reads, wanted: JobFilter, now: int, after: int = 0) -> Iterator[JobStanding]:
     """The jobs that fit, without what they brought forth, from the newest back; with `after`, those before that job."""
     chosen = [run for run in queues(reads) if wanted.queue is None or run.name == QUEUES + wanted.queue]
-    standings = Standings(reads)
+    standings = Standings(reads, now)
     rows = heapq.merge(*(map(partial(_newest_first, reads, wanted, after), chosen)), key=_id, reverse=True)
     fitting = (row.id for row in rows if wanted.fits_row(row))
     while some := list(islice(fitting, _PAGE)):

@@ -83,6 +83,11 @@ def failure_text(failure: Failure) -> str:
     return ": ".join(part for part in (name, failure.text) if part) or "no error was recorded"
 
 
+def traceback_of(event: Event) -> str:
+    """Return the whole traceback of an attempt that failed; "" for other events."""
+    return Failure.decode(event.value).traceback if event.status in (Status.FAILED, Status.RETRYING) else ""
+
+
 def event_text(event: Event, attempt: int, earlier: Sequence[Event] = ()) -> str:
     """One event in words; `attempt` is the number of the attempt that it tells about, `earlier` the task's events
     before it.

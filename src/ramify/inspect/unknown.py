@@ -1,4 +1,4 @@
-"""Kinds that nobody knows: tasks that wait because no live process has a task of that name.
+"""Names that nobody knows: of kinds, whose tasks wait because no live process has a task of that name, and of queues.
 
 A task that was renamed between two starts is the usual cause. Nothing is wrong with the run then, and without this
 nothing would ever say so: what nobody knows is claimed by nobody. Told from counters and sessions, so it costs the same
@@ -8,14 +8,17 @@ knows.
 
 from __future__ import annotations
 
+import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
+from ramify.inspect.jobs import queues
 from ramify.inspect.live import workers
-from ramify.model.event import ENDS, Tally
+from ramify.model.event import pending_of
+from ramify.model.job import QUEUES
 from ramify.model.process import Process
 from ramify.model.run import StoredRun
-from ramify.store.reads import Reads
+from ramify.store.reads import PAGE_LIMIT, Reads
 
 
 def unknown_among(reads: Reads, runs: Iterable[StoredRun], working: Sequence[Process] | None = None) -> dict[str, int]:
@@ -31,7 +34,7 @@ def unknown_among(reads: Reads, runs: Iterable[StoredRun], working: Sequence[Pro
         for run in runs:
             for kind, counters in reads.counts(run.id).items():
                 if kind not in known:
-                    waiting[kind] += _pending(counters)
+                    waiting[kind] += pending_of(counters)
     return {kind: count for kind, count in waiting.most_common() if count > 0}
 
 
@@ -44,5 +47,14 @@ def unknown_in_words(kind: str, count: int) -> str:
     )
 
 
-def _pending(counters: Mapping[int, int]) -> int:
-    return counters.get(Tally.ADDED, 0) - sum(counters.get(status, 0) for status in ENDS)
+def queues_in(reads: Reads) -> set[str]:
+    """The queues that were given a job, or that a live task is in, as far as a page of those shows."""
+    live = (*reads.in_line(limit=1), *reads.segments(limit=PAGE_LIMIT).rows)
+    return {run.name.removeprefix(QUEUES) for run in queues(reads) if run.name} | {row.queue for row in live}
+
+
+def unknown_queue_in_words(name: str, known: Collection[str]) -> str:
+    """A name of a queue that is none of those known, with the nearest that is."""
+    near = difflib.get_close_matches(name, known, 1)
+    instead = f"Did you mean {near[0]!a}?" if near else f"There are {', '.join(map(ascii, sorted(known)))}."
+    return f"queue {name!a}: no task of this engine and no job of this store is in it. {instead}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 SECOND = 1_000_000
 MEGA = 1_000_000
@@ -42,6 +42,11 @@ def took(microseconds: int) -> str:
 def moment(microseconds: int) -> str:
     """A time of the store's clock as local time, to the second."""
     return datetime.fromtimestamp(microseconds / SECOND).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def instant(microseconds: int) -> datetime:
+    """A time of the store's clock as a datetime, UTC."""
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds)
 
 
 def stamp(microseconds: int | None) -> str | None:

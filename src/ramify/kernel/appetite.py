@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ramify.kernel.handler import Handler
 from ramify.kernel.holding import Holding
@@ -56,6 +56,8 @@ class Appetite:
         self.parked: set[Where] = set()
         #: Whether nothing more is taken, for good.
         self.is_over = False
+        #: How many tasks this process is through with: ended, or put off. One that is tried again here is not.
+        self.through = 0
         self.scarce = False
         # Who serves given runs gets no new ones, and who works until there is nothing to do must not rest before.
         self._may_hold_off = settings.runs is None and not settings.until_idle
@@ -65,6 +67,11 @@ class Appetite:
         self._watched_until = -math.inf
         #: Runs of which there was something before: what goes on step by step is no new run.
         self._seen: set[int] = set()
+
+    def learn(self, kinds: Iterable[str]) -> None:
+        """Ask for tasks of these kinds as well, which are plain functions, from now on."""
+        self._side_of.update(dict.fromkeys(kinds, False))
+        self.stirred()
 
     def fed(self, answer: Claimed, now: float) -> None:
         """A claim was answered."""
@@ -116,7 +123,8 @@ class Appetite:
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
             self.stirred()
-        if self.is_over or self.is_shut(now) or now < self.holds_off_until:
+        room = self._room()
+        if self.is_over or room == 0 or self.is_shut(now) or now < self.holds_off_until:
             return None
         if not self._holdings and self._suspects_since is not None and now < self._watched_until:
             self.holds_off_until = self._watched_until
@@ -130,6 +138,7 @@ class Appetite:
         kinds = frozenset(kind for kind, is_async in self._side_of.items() if is_async in sides) - held_back
         if self.scarce:
             limit = max(1, limit // 4)
+        limit = limit if room is None else min(limit, room)
         runs = None if self._settings.runs is None else self._settings.runs | self._settings.launched.runs
         return Want(kinds, limit, choice.queues, runs, lanes) if kinds else None
 
@@ -155,6 +164,12 @@ class Appetite:
             if over.get(side, 0) > 0 and holding.available:
                 over[side] -= holding.available
                 yield holding
+
+    def _room(self) -> int | None:
+        """How many more tasks may be taken before this process has had its share; None for any number."""
+        most = self._settings.most_tasks
+        held = sum(holding.left for holding in self._holdings.values()) if most is not None else 0
+        return None if most is None else max(0, most - self.through - held)
 
     def _lack(self) -> tuple[int, frozenset[bool]]:
         """How many tasks to ask for, and of which sides. Where nothing is held, of the side that was fed last."""

@@ -62,7 +62,7 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
     current = Current(chunk, surroundings)
     current._set()
     box: list[Any] = []
-    calls: list[Any] | None = None
+    calls: Sequence[Any] | None = None
     streamed: Staging | None = None
     began, busy = clock(), surroundings.busy()
     over, since, is_long = -math.inf, math.inf, False
@@ -95,11 +95,12 @@ def run_chunk(chunk: Chunk, surroundings: Surroundings) -> Ran:
                 calls = list(islice(caught, PIECE))
                 if len(calls) == PIECE:
                     streamed = Staging(chunk, task, surroundings)
-                    result, calls = _stream(streamed, caught, box, calls, handler), None
+                    result, calls = _stream(streamed, caught, box, calls, current), None
                 else:
                     result = box.pop()
                     if calls:
                         check_children(calls, handler, current._number)
+                        calls = current._passing_on(calls)
             value = encode_result(result) if result is not None else None
         except BaseException as error:  # whatever a handler raises is the outcome of its task
             if forks.depth != depth:
@@ -164,14 +165,14 @@ def _caught(generator: Generator[Any, Any, Any], box: list[Any]) -> Generator[An
 
 
 def _stream(
-    staging: Staging, rest: Generator[Any, None, None], box: list[Any], calls: list[Call[Any]], handler: Handler
+    staging: Staging, rest: Generator[Any, None, None], box: list[Any], calls: list[Call[Any]], current: Current
 ) -> Any:
     """Write the children of a task that has very many piece by piece; the result, once it has no more."""
     # A handler that is not heard to its end cleans up here and now, while it is still the current one.
     with closing(rest):
         while calls:
-            check_children(calls, handler, staging.count)
-            if not staging.stage(calls):
+            check_children(calls, staging.handler, staging.count)
+            if not staging.stage(current._passing_on(calls)):
                 raise Void
             calls = list(islice(rest, PIECE))
     return box.pop()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection
 from typing import Any, TypeVar, overload
 
 from ramify.errors import BadPayload, OutsideTask, OverwriteError
-from ramify.model.codec.refusal import explain, in_words
+from ramify.model.codec.refusal import cause_of, explain, in_words
 from ramify.model.codec.wire import Wire
 from ramify.model.context import A_NAME, ContextValue, SetValue
 from ramify.model.task import check_name
@@ -54,9 +54,9 @@ class Context:
             return default
         try:
             return (_ANYTHING if of is Any else Wire(of)).read(found.value)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
             text = f"{name!r} in the context of run {self._run} does not fit {of}: {in_words(error)}"
-            raise BadPayload(text) from error
+            raise BadPayload(text) from cause_of(error)
 
     def __getitem__(self, name: str) -> Any:
         """The value under a name; KeyError when there is none."""

@@ -7,25 +7,25 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from ramify.model.policy import Duration, seconds_in
+
 R_co = TypeVar("R_co", covariant=True)
 
 
 class Defer(Exception):
-    """Put this task back and call it again in `seconds`; no attempt is used up. People are shown the `reason`."""
+    """Put this task back and call it again in so many seconds, or a timedelta; no attempt is used up. People are shown
+    the `reason`.
+    """
 
     #: The run whose end calls the task before that.
     _awaits: int | None = None
 
-    def __init__(self, seconds: float, reason: str = "") -> None:
-        if (
-            isinstance(seconds, bool)
-            or not isinstance(seconds, int | float)
-            or not math.isfinite(seconds)
-            or seconds < 0
-        ):
-            raise ValueError(f"Defer({seconds!r}): give a finite number of seconds, 0 or more")
-        super().__init__(seconds)
-        self.seconds = float(seconds)
+    def __init__(self, seconds: Duration, reason: str = "") -> None:
+        read = seconds_in(seconds)
+        if read is None or not 0 <= read < math.inf:
+            raise ValueError(f"Defer({seconds!r}): give a finite number of seconds, or a timedelta, 0 or more")
+        super().__init__(read)
+        self.seconds = read
         self.reason = str(reason)
 
 

@@ -160,8 +160,7 @@ class Core:
             holding = self.holdings.get(token)
             if holding is None:
                 continue
-            holding.unsent -= len(finished.tasks)
-            holding.left -= len(finished.tasks) - len(finished.again)
+            self.appetite.through += holding.saved(len(finished.tasks), len(finished.again))
             for task, wait in finished.again:
                 self.leases.retry(holding, holding.position_of(task), now + wait.seconds)
             if not holding.left:

@@ -349,14 +349,14 @@ async def _collect(stream: Any, chunk: Chunk, current: Current, surroundings: Su
                 continue
             calls.append(each)
             if len(calls) == PIECE:
-                count = await _put(calls, count, chunk, staging)
+                count = await _put(calls, count, current, staging)
                 calls = []
         if calls:
             if count:
-                count = await _put(calls, count, chunk, staging)
+                count = await _put(calls, count, current, staging)
             else:
                 check_children(calls, chunk.handler, current._number)
-                ran.offspring.add(task, calls)
+                ran.offspring.add(task, current._passing_on(calls))
     finally:
         # An attempt that fails in here, or later, discards what it would have published.
         ran.offspring.published += staging.ranges
@@ -366,9 +366,9 @@ async def _collect(stream: Any, chunk: Chunk, current: Current, surroundings: Su
     return result
 
 
-async def _put(calls: list[Call[Any]], count: int, chunk: Chunk, staging: Staging) -> int:
-    check_children(calls, chunk.handler, count)
-    if not await asyncio.to_thread(staging.stage, calls):
+async def _put(calls: list[Call[Any]], count: int, current: Current, staging: Staging) -> int:
+    check_children(calls, staging.handler, count)
+    if not await asyncio.to_thread(staging.stage, current._passing_on(calls)):
         raise Void
     return count + len(calls)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from inspect import isgenerator
 from itertools import islice
 from typing import Any
@@ -19,13 +20,13 @@ from ramify.kernel.control import Fatal, TaskCancelled
 from ramify.kernel.notes import PROGRESS, TASK_LOGGER, Notes
 from ramify.kernel.offspring import Fork, LinkedCall, Offspring, Subgraph
 from ramify.kernel.staging import Staging, Void
-from ramify.kernel.surroundings import Leader, RunFacts, Surroundings
+from ramify.kernel.surroundings import CurrentRun, Leader, Surroundings
 from ramify.kernel.tuning import PIECE
 from ramify.kernel.work import Chunk
-from ramify.model.call import Call, Extra
+from ramify.model.call import Call, Extra, inheriting
 from ramify.model.claim import Details
 from ramify.model.event import UNTRIED
-from ramify.model.join import Ends, Rule
+from ramify.model.join import Rule
 from ramify.model.key import key_text
 from ramify.model.mark import Mark
 from ramify.model.stray import instead_of_call
@@ -47,45 +48,6 @@ def current_or_none() -> Current | None:
     return _current.get()
 
 
-class CurrentRun:
-    """The run of the current attempt."""
-
-    __slots__ = ("_facts", "_surroundings")
-
-    def __init__(self, facts: RunFacts, surroundings: Surroundings) -> None:
-        self._facts = facts
-        self._surroundings = surroundings
-
-    @property
-    def id(self) -> int:
-        """Its id."""
-        return self._facts.id
-
-    @property
-    def name(self) -> str | None:
-        """Its name, if it has one."""
-        return self._facts.name
-
-    @property
-    def generation(self) -> int:
-        """Which of several runs under its name."""
-        return self._facts.generation
-
-    @property
-    def params(self) -> Any:
-        """The params it was started with."""
-        return self._facts.params
-
-    @property
-    def ends(self) -> Ends:
-        """How those of its tasks ended that have ended by now: how many done, failed, skipped, cancelled."""
-        return self._surroundings.library.ends(self._facts.id)
-
-    def stop(self, reason: str) -> None:
-        """End the run early, as halted: quick tasks that processes have taken already may still run, and no others."""
-        self._surroundings.library.stop(self._facts.id, reason)
-
-
 class Current:
     """One attempt, seen from inside."""
 
@@ -94,6 +56,7 @@ class Current:
         "_context",
         "_forks",
         "_made",
+        "_passed",
         "_position",
         "_refused",
         "_saw_cancel",
@@ -115,7 +78,9 @@ class Current:
         self._context: Context | None = None
         #: Whether it was told that nobody wants its result.
         self._saw_cancel = False
-        #: Whether anything was spawned, or the context was asked for, or it was told of a cancel.
+        #: What its children get as headers, if that is something else than its own.
+        self._passed: Mapping[str, str] | None = None
+        #: Whether anything was spawned or is passed on, or the context was asked for, or it was told of a cancel.
         self._made = False
 
     # who am I
@@ -151,6 +116,11 @@ class Current:
         return self._chunk.claim.round
 
     @property
+    def queue(self) -> str:
+        """The queue of its task."""
+        return self._chunk.claim.queue
+
+    @property
     def lane(self) -> str | None:
         """The lane of its task."""
         return self._chunk.claim.lane_of(self._position)
@@ -164,6 +134,11 @@ class Current:
     def attempt(self) -> int:
         """The number of this try, from 1."""
         return self._chunk.attempts.get(self._position, 1)
+
+    @property
+    def last_attempt(self) -> bool:
+        """Whether no retry follows if this try fails."""
+        return self._chunk.handler.policy.is_last(self.attempt, Extra.decode(self._details.extra).retries)
 
     @property
     def _process(self) -> int:
@@ -188,7 +163,7 @@ class Current:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers its call was given."""
+        """The headers its call was given, and those that it has from the task that made it."""
         return Extra.decode(self._details.extra).headers or {}
 
     @property
@@ -270,7 +245,7 @@ class Current:
         staging = Staging(self._chunk, self.task, self._surroundings, join)
         self._stagings.append(staging)
         while some:
-            if not staging.stage(some):
+            if not staging.stage(self._passing_on(some)):
                 self._refused = True
                 raise Void
             some = self._checked(list(islice(each, PIECE)), 0 if then is None else 1)
@@ -347,6 +322,32 @@ class Current:
         """Where its log lines go."""
         return self._surroundings.notes
 
+    def _holds_up(self, process: int) -> bool:
+        """Whether a process cannot go on before this attempt has ended, so that it must not be waited for here."""
+        return self._surroundings.is_inline and self._surroundings.sender.process == process
+
+    def _pass_on(self, headers: Mapping[str, str]) -> None:
+        """Give what this attempt makes these headers too, in place of its own of the same name."""
+        self._made, self._passed = True, {**self._outgoing, **headers}
+
+    @property
+    def _outgoing(self) -> Mapping[str, str]:
+        """The headers of what it makes, unless a call has another one of that name."""
+        if self._passed is not None:
+            return self._passed
+        return self.headers if self._chunk.claim.details else {}
+
+    def _passing_on(self, calls: Sequence[Call[Any]]) -> Sequence[Call[Any]]:
+        """Calls that this attempt makes, with the headers that they inherit."""
+        return inheriting(calls, self._outgoing)
+
+    def _heading(self, fork: Fork | Subgraph) -> Fork | Subgraph:
+        if isinstance(fork, Fork):
+            *members, then = self._passing_on([*fork.members, fork.then])
+            return replace(fork, members=members, then=then)
+        passed = self._passing_on([each.call for each in fork.calls])
+        return replace(fork, calls=[each._replace(call=call) for each, call in zip(fork.calls, passed, strict=True)])
+
     def _grow(self, calls: Sequence[LinkedCall]) -> None:
         """Go on with calls that wait for each other, each behind those it needs; the last one arrives for this task."""
         self._made = True
@@ -354,10 +355,10 @@ class Current:
 
     def _give(self, task: int, offspring: Offspring) -> None:
         """Hand over what was spawned, and what was set."""
-        offspring.add(task, self._spawned)
+        offspring.add(task, self._passing_on(self._spawned))
         if self._context is not None:
             offspring.keep(self._context._close())
-        offspring.forks += self._forks
+        offspring.forks += map(self._heading, self._forks)
         for staging in self._stagings:
             offspring.published += staging.ranges
         continued = sum(fork.staged for fork in self._forks if isinstance(fork, Fork))
@@ -368,7 +369,7 @@ class Current:
         if self._context is not None:
             self._context._close()
             self._context = None
-        self._spawned, self._forks, self._stagings = [], [], []
+        self._spawned, self._forks, self._stagings, self._passed = [], [], [], None
         self._made = self._refused = self._saw_cancel = False
 
     def _set(self) -> None:

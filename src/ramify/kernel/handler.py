@@ -57,6 +57,10 @@ class Policy:
     max_children: int | None = None
     max_crashes: int | None = 5
 
+    def is_last(self, attempt: int, retries: int | None) -> bool:
+        """Whether no attempt follows this one if it fails; `retries` are those that its call was given, if any."""
+        return attempt > (self.retries if retries is None else retries)
+
     def retries_after(self, error: type[BaseException]) -> bool:
         """Whether an error of this type may be tried again at all."""
         return issubclass(error, self.retry_on) and not issubclass(error, self.give_up_on)

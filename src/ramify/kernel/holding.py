@@ -30,6 +30,7 @@ class Holding:
         "extras",
         "fresh",
         "handler",
+        "is_special",
         "leased",
         "left",
         "listed",
@@ -56,6 +57,8 @@ class Holding:
             for task, more in claim.details.items()
             if more.extra is not None
         }
+        #: Whether tasks of it are alone in their chunks, for the time that their calls allow them.
+        self.is_special = any(extra.timeout is not None or extra.polls for extra in self.extras.values())
         self.closing = False
         #: Whether it stands in the line from which tasks are leased.
         self.listed = False
@@ -63,6 +66,12 @@ class Holding:
         self.attempts = {
             self.position_of(task): history.attempts + 1 for task, history in claim.history.items() if history.attempts
         }
+
+    def saved(self, outcomes: int, again: int) -> int:
+        """So many outcomes are saved, and of these tasks so many are tried again here; how many are not."""
+        self.unsent -= outcomes
+        self.left -= outcomes - again
+        return outcomes - again
 
     @property
     def available(self) -> int:

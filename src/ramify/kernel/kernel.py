@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, MutableMapping
 
 from ramify.errors import RamifyError
 from ramify.kernel.account import Account
@@ -42,7 +42,7 @@ class Kernel:
     def __init__(
         self,
         store: Store,
-        handlers: Mapping[str, Handler],
+        handlers: MutableMapping[str, Handler],
         library: Library,
         settings: Settings | None = None,
         signals: Signals | None = None,
@@ -55,18 +55,19 @@ class Kernel:
         self.signals = signals if signals is not None else Signals()
         self._give_up = machine.event()
         self._is_over = machine.event()
-        self.sender = Sender(store, self.settings, self.signals, self._give_up, handlers, machine)
+        self._handlers = handlers
+        kinds = None if self.settings.learns else handlers
+        self.sender = Sender(store, self.settings, self.signals, self._give_up, kinds, machine)
         self.core = core = Core(handlers, self.settings, machine.chance, self._changed, machine.cpu, self._mercy)
         self._handover = Handover(core, self.sender, machine)
         self._record = Record(self.settings.slots)
         self._surroundings = Surroundings(
             self.sender, library, Notes(self.settings.log_lines), core.cancelled_runs, core.cancelled_tasks,
             self._record, on_raise, core.holdings, core.pulse, machine.clock, machine.busy,
+            self.settings.threads == 0,
         )  # fmt: skip
         has_async = any(handler.calling.is_async for handler in handlers.values())
-        self.workers = Workers(
-            self._handover, self._surroundings, self.settings, self.signals, has_async, self._end, machine
-        )
+        self.workers = Workers(self._handover, self._surroundings, self.signals, has_async, self._end, machine)
         self._heartbeat = Heartbeat(self.sender, self.settings, self.signals, self._hear, self._feel, machine)
         self._account = Account(self.signals, machine)
         self._loop = Loop(
@@ -83,7 +84,8 @@ class Kernel:
     def run(self) -> None:
         """Work in the calling thread until stopped, or until the awaited runs have ended; raises what broke it."""
         try:
-            with capturing(self._surroundings.notes, current_or_none, self.settings.log_level):
+            chosen = self.settings
+            with capturing(self._surroundings.notes, current_or_none, chosen.log_level, chosen.log_to):
                 self.workers.start()
                 self._loop.run()
         finally:
@@ -96,16 +98,19 @@ class Kernel:
         self._thread = self._machine.thread(self._main, "ramify-loop")
         self._thread.start()
 
-    def stop(self) -> None:
-        """Start nothing more, finish what runs within the grace period, save, leave. Returns at once."""
+    def stop(self, grace: float | None = None) -> None:
+        """Start nothing more, finish what runs within the grace period, save, leave. Returns at once.
+
+        Asked again with a shorter `grace`, it waits for less: with 0, what has not finished is left to others.
+        """
         self._record.stopping()
         with self._handover.core_lock:
             now = self._machine.clock()
             # A store that does not answer is waited for no longer than a task that does not end. A verb is sent once
             # whatever the time, so what finishes at the last moment is saved if the store is there.
-            grace = self.settings.grace
+            grace = self.settings.grace if grace is None else grace
             self.sender.until = min(self.sender.until, now + grace - min(LAST_WORDS, grace / 2))
-            self.core.stop(now)
+            self.core.stop(now, grace)
             self._handover.wake()
 
     def finish(self) -> None:
@@ -114,10 +119,22 @@ class Kernel:
             self.core.appetite.is_over = True
             self._handover.wake()
 
+    def learn(self, kind: str, handler: Handler) -> None:
+        """Take tasks of one more kind from now on: a plain function without limits. `handlers` knows it as well."""
+        with self._handover.core_lock:
+            self._handlers[kind] = handler
+            self.core.appetite.learn([kind])
+            self._handover.wake()
+
     def abandon(self) -> None:
         """Stop waiting for a store that does not answer."""
         self._give_up.set()
         self.stop()
+
+    @property
+    def running(self) -> list[int]:
+        """The tasks that run at this moment."""
+        return self._record.running
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it is over; False when it is not by then."""

@@ -216,7 +216,7 @@ class Leases:
         target = self.adapters[is_async].target
         claim = holding.claim
         # What is out of time is taken away by itself.
-        if holding.handler.policy.timeout is not None or holding.extras:
+        if holding.handler.policy.timeout is not None or holding.is_special:
             return 1
         if is_async:
             return target - self.leased[is_async]

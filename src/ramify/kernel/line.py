@@ -26,7 +26,7 @@ class Line:
         self._aside: dict[Where, float | None] = {}
         self._openings: list[tuple[float, int, Where]] = []
         self._number = count()
-        #: How many of them have tasks with settings of their own.
+        #: How many of them have tasks that are alone in their chunks.
         self.special = 0
 
     def add(self, holding: Holding) -> None:
@@ -34,7 +34,7 @@ class Line:
         if holding.listed:
             return
         holding.listed = True
-        self.special += bool(holding.extras)
+        self.special += holding.is_special
         number, where = next(self._number), holding.where
         queue = self._queues.get(where)
         if queue is None:
@@ -52,7 +52,7 @@ class Line:
                 return holding
             queue.popleft()
             holding.listed = False
-            self.special -= bool(holding.extras)
+            self.special -= holding.is_special
             if queue:
                 heapq.heapreplace(self._heap, (queue[0][0], where))
             else:

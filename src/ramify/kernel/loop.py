@@ -62,6 +62,7 @@ class Loop:
         self._heartbeat = heartbeat
         self._record = surroundings.record
         self._notes = surroundings.notes
+        self._library = surroundings.library
         self._settings = settings
         self._signals = signals
         self._account = account
@@ -124,7 +125,7 @@ class Loop:
                         self._core.advanced(run, answer, self._clock())
                 for run, answer in zip(runs, answers, strict=True):
                     if answer.moved:
-                        self._signals.send(Moved(run, answer.state, answer.round))
+                        self._signals.send(Moved(run, answer.state, answer.round, self._name_of(run)))
             case PutBack(token):
                 reach("before-release")
                 self._sender.send(lambda stamp: self._store.release(stamp, token))
@@ -193,8 +194,15 @@ class Loop:
                 self._core.claimed(answer.claimed, ended)
         self._account.claimed(answer.claimed.claims)
         self._account.saved(step.batch, answer.refused, ended - began)
-        ends = partial(ends_of, step.batch, frozenset(answer.refused))
+        ends = partial(ends_of, step.batch, frozenset(answer.refused), self._name_of)
         self._signals.send(Saved(step.outcomes, step.children, len(answer.refused), ended - began, ends))
+
+    def _name_of(self, run: int) -> str | None:
+        """The name of a run, for whoever listens; one that cannot be read has none."""
+        try:
+            return self._library.facts(run).name
+        except RamifyError:
+            return None
 
     def _rest(self, seconds: float, idle: bool) -> None:
         """Nothing to do for the loop: it runs quick tasks itself, or waits."""

@@ -5,8 +5,8 @@ leave so many lines; what is beyond that is counted and said once. What it says 
 however much it logged: the last word is written each time, and the very last one before the attempt's end is.
 
 Standard `logging` records made inside an attempt get `run`, `kind`, `task` and `attempt` as attributes, whoever handles
-them. Records made outside of attempts are left as they would be without us: a program that never set up its logging
-still sees its warnings. So are those of a child that an attempt forked.
+them, and go to the handler of a worker's log if there is one. A program that never set up its logging still sees its
+warnings, made inside of attempts or outside. Records of a child that an attempt forked are not kept.
 
 The level of the root is the program's word on its own output, and stays as it is. What a logger says in an attempt is
 heard from the engine's level on, also below that of the root; such records go to the captures and to nobody else. A
@@ -130,35 +130,44 @@ class Notes:
 
 
 class Capture(logging.Handler):
-    """Keeps the records that are made inside attempts."""
+    """Keeps the records that are made inside attempts, and gives them to another handler, if there is one."""
 
-    def __init__(self, notes: Notes, whose: Callable[[], Whose | None], level: int) -> None:
+    def __init__(
+        self, notes: Notes, whose: Callable[[], Whose | None], level: int, also: logging.Handler | None = None
+    ) -> None:
         super().__init__(level)
         self._notes = notes
         self.whose = whose
+        self._also = also
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep one record; one that cannot be put into words is said to be so."""
+        """Keep one record; being here keeps Python's handler of last resort from one that nobody else handles."""
+        handlers = list(_handlers_of(record.name))
+        # Who keeps it, or else the first of several, calls that handler in its place.
+        is_mine = self.keep(record) or (not self._is_kept_elsewhere() and handlers[0] is self)
+        last = logging.lastResort
+        alone = all(isinstance(each, Capture) for each in handlers)
+        if last is not None and alone and is_mine and record.levelno >= last.level:
+            last.handle(record)
+
+    def _is_kept_elsewhere(self) -> bool:
+        """Whether another kernel of this process, perhaps on another store, keeps what is logged here."""
         whose = self.whose()
-        if whose is None or not whose._notes.are_kept:
-            self._pass_on(record)
-            return
-        if whose._notes is not self._notes:
-            # An attempt of another kernel of this process, perhaps on another store: that one keeps it.
-            return
+        return whose is not None and whose._notes.are_kept and whose._notes is not self._notes
+
+    def keep(self, record: logging.LogRecord) -> bool:
+        """Keep a record if it is of an attempt of this kernel; one that cannot be put into words is said to be so."""
+        whose = self.whose()
+        if whose is None or whose._notes is not self._notes or not self._notes.are_kept:
+            return False
         try:
             text = self.format(record)
         except Exception as trouble:  # noqa: BLE001 - a record that cannot be formatted must not fail its task
             text = f"({record.msg!r} could not be put into words: {type(trouble).__name__})"
         self._notes.add(whose, record.levelno, record.name, text)
-
-    def _pass_on(self, record: logging.LogRecord) -> None:
-        """Being there keeps Python's handler of last resort from a record that nobody else handles; so call it."""
-        last = logging.lastResort
-        handlers = list(_handlers_of(record.name))
-        alone = all(isinstance(each, Capture) for each in handlers)
-        if last is not None and alone and handlers[0] is self and record.levelno >= last.level:
-            last.handle(record)
+        if self._also is not None and record.levelno >= self._also.level:
+            self._also.handle(record)
+        return True
 
 
 def _handlers_of(name: str) -> Iterator[logging.Handler]:
@@ -205,7 +214,7 @@ class Tap:
         """Give the captures a record that nobody else is to see."""
         for capture in tuple(self._captures):
             if record.levelno >= capture.level:
-                capture.handle(record)
+                capture.keep(record)
 
     def _set_level(self) -> None:
         self._lowest = min(capture.level for capture in self._captures)
@@ -286,9 +295,11 @@ def _put_back_all(*steps: Callable[[], None]) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def capturing(notes: Notes, whose: Callable[[], Whose | None], level: int) -> Iterator[None]:
+def capturing(
+    notes: Notes, whose: Callable[[], Whose | None], level: int, also: logging.Handler | None = None
+) -> Iterator[None]:
     """Capture records while this lasts, and let every record made in an attempt say where it came from."""
-    capture = Capture(notes, whose, level)
+    capture = Capture(notes, whose, level, also)
     _tap.open(capture)
     try:
         yield

@@ -115,7 +115,9 @@ class Outbox:
             self.since = None
 
 
-def ends_of(batch: Iterable[Finished], refused: Container[bytes], done: bool) -> Iterator[Ended]:
+def ends_of(
+    batch: Iterable[Finished], refused: Container[bytes], name_of: Callable[[int], str | None], done: bool
+) -> Iterator[Ended]:
     """What the attempts of a batch that was committed came to, one by one: those `done` on demand, no results."""
     for each in batch:
         claim, statuses, values = each.claim, each.statuses, each.values
@@ -126,7 +128,8 @@ def ends_of(batch: Iterable[Finished], refused: Container[bytes], done: bool) ->
             if done or status is not Status.DONE:
                 value = None if values is None or status is Status.DONE else values[place]
                 attempt = each.attempts.get(task, 1)
-                yield Ended(claim.run, claim.kind, task, attempt, status, value, each.took.get(task))
+                took, name = each.took.get(task), name_of(claim.run)
+                yield Ended(claim.run, claim.kind, task, attempt, status, value, took, claim.queue, name)
 
 
 def part_of(finished: Finished, reserve: Reserve, now: int, exact: bool = False) -> Part:

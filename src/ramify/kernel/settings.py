@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,6 +11,8 @@ from ramify.kernel.tuning import CHOSEN_COROUTINES, CHOSEN_THREADS
 
 #: More than any machine has use for; a number beyond is a slip of the finger.
 MOST_PROCESSES, MOST_THREADS = 1_000, 10_000
+#: How long tasks that run may take to finish at a stop.
+GRACE = 25.0
 
 
 class LaunchedRuns:
@@ -35,6 +38,9 @@ class Settings:
     calling thread. `supervisor` is the number of the process that replaces this one when it ends, so that it may end
     itself to be rid of a task that cannot be stopped. `on_beat` is called by the heartbeat's thread, so that a
     supervisor hears whether this process still turns; `on_idle` by the loop when it holds nothing and finds nothing.
+    `log_to` gets all that attempts log from `log_level` on, besides the store.
+    With `learns` it does not tell which kinds it knows, because more may come.
+    With `most_tasks` the kernel takes no more than so many in its life; what it puts back does not count.
     """
 
     runs: frozenset[int] | None = None
@@ -45,17 +51,20 @@ class Settings:
     queues: Queues | None = None
     threads: int | None = None
     coroutines: int | None = None
-    grace: float = 25.0
+    grace: float = GRACE
     beat_every: float = 1.0
     dead_after: float = 60.0
     flush_after: float = 0.1
     flush_at: int = 5_000
     claim_at_most: int = 10_000
     memory_wait: float = 0.5
+    most_tasks: int | None = None
     supervisor: int | None = None
     version: str = ""
+    learns: bool = False
     log_level: int = 20
     log_lines: int = 1_000
+    log_to: logging.Handler | None = None
     on_beat: Callable[[], None] | None = None
     on_idle: Callable[[], None] | None = None
 

@@ -32,7 +32,7 @@ class Took:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """What an attempt came to. Attempt 0 is that of a task which ended without one; `value` is an error or a reason, as
-    it is stored, and `took` how long it was in microseconds, None for a quick one.
+    it is stored, and `took` how long it was in microseconds, None for a quick one. `name` is that of the run.
     """
 
     run: int
@@ -42,6 +42,8 @@ class Ended:
     status: Status
     value: bytes | None = None
     took: int | None = None
+    queue: str = ""
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +89,12 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A run opened a round or ended."""
+    """A run opened a round or ended; `name` is its own, if it has one."""
 
     run: int
     state: RunState
     round: int
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +131,11 @@ class Buried:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """A worker thread, event loop or process was given up and replaced."""
+    """A worker thread, event loop or process was given up and replaced; `planned` for one that was recycled."""
 
     what: str
     why: str
+    planned: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class Staging:
     def __init__(self, chunk: Chunk, task: int, surroundings: Surroundings, join: int | None = None) -> None:
         self._join = join
         self._chunk = chunk
+        self.handler = chunk.handler
         self._task = task
         self._sender = surroundings.sender
         self.ranges: list[int] = []

@@ -1,7 +1,7 @@
 """Streams: the results of the members of a join, for the task that waited for them.
 
 A handler takes one as `sizes: Stream[int] = Stream()`. The parameter is no part of the stored call; it is filled when
-the task runs.
+the task runs. A test makes one with `Stream.of([1, 2])`.
 
 Promises: a stream reads page by page and holds one page at a time, in the order of the members' slots, and can be gone
 through more than once. It gives the results of members that ended well. How many did not is told by `broken`, and which
@@ -12,11 +12,15 @@ Does not know where results are kept: that is its source's business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from ramify.model.outcome import TaskError
+from ramify.errors import BadPayload
+from ramify.model.event import Status
+from ramify.model.outcome import Failure, TaskError
+from ramify.model.reference import Reference
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -59,8 +63,22 @@ class Stream(Generic[T_co]):
     __slots__ = ("_sizes", "_source")
 
     def __init__(self, source: Source[T_co] | None = None) -> None:
+        if source is not None and not hasattr(source, "pages"):
+            raise BadPayload(f"Stream(): expected no argument, got {source!r:.100}. Write Stream.of([...]) in a test")
         self._source = source
         self._sizes: tuple[int, int] | None = None if source is not None else (0, 0)
+
+    @staticmethod
+    def of(results: Iterable[T], *, failures: Iterable[BaseException | TaskError] = ()) -> Stream[T]:
+        """A stream of these results, and of members that failed like this: for tests.
+
+        Call the task with it, `total(Stream.of([1, 2]))`, or try it, `attempt(total.of(Stream.of([1, 2])))`.
+        """
+        return Stream(Ready(list(results), as_failures(failures)))
+
+    def _reference(self) -> Reference | None:
+        """What stands for it among the arguments of a call; only `attempt` supplies it. None for an empty default."""
+        return None if self._source is None else Reference(self, gathered=True)
 
     def __iter__(self) -> Iterator[T_co]:
         if self._source is not None:
@@ -92,3 +110,17 @@ class Stream(Generic[T_co]):
             assert self._source is not None
             self._sizes = self._source.sizes()
         return self._sizes
+
+
+def as_failures(given: Iterable[BaseException | TaskError]) -> list[TaskError]:
+    """Members that raised these, in order; BadPayload for what nobody can raise."""
+    failed: list[TaskError] = []
+    for number, each in enumerate(given, start=1):
+        match each:
+            case TaskError():
+                failed.append(each)
+            case BaseException():
+                failed.append(TaskError(number, "member", None, Status.FAILED, (), Failure.of(each)))
+            case _:
+                raise BadPayload(f"failures: expected exceptions, got {each!r:.100}. Give what each member raised")
+    return failed

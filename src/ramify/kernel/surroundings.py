@@ -173,7 +173,8 @@ class Surroundings:
     `held` are the tokens of the claims that this process still holds; None where attempts are made without a claim.
     `record` says what runs, to whoever buries this process. `on_raise` hears what handlers raise, before it becomes the
     outcome of their task. No task is started once `clock` has reached the end of the `pulse`.
-    `busy` is the CPU time of the thread that asks.
+    `busy` is the CPU time of the thread that asks. `is_inline`: attempts are made in the loop's own thread, which does
+    nothing else meanwhile.
     """
 
     sender: Sender
@@ -187,3 +188,43 @@ class Surroundings:
     pulse: Pulse = field(default_factory=lambda: Pulse(math.inf))
     clock: Callable[[], float] = time.monotonic
     busy: Callable[[], float] = time.thread_time
+    is_inline: bool = False
+
+
+class CurrentRun:
+    """The run of the current attempt."""
+
+    __slots__ = ("_facts", "_surroundings")
+
+    def __init__(self, facts: RunFacts, surroundings: Surroundings) -> None:
+        self._facts = facts
+        self._surroundings = surroundings
+
+    @property
+    def id(self) -> int:
+        """Its id."""
+        return self._facts.id
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+        return self._facts.name
+
+    @property
+    def generation(self) -> int:
+        """Which of several runs under its name."""
+        return self._facts.generation
+
+    @property
+    def params(self) -> Any:
+        """The params it was started with."""
+        return self._facts.params
+
+    @property
+    def ends(self) -> Ends:
+        """How those of its tasks ended that have ended by now: how many done, failed, skipped, cancelled."""
+        return self._surroundings.library.ends(self._facts.id)
+
+    def stop(self, reason: str) -> None:
+        """End the run early, as halted: quick tasks that processes have taken already may still run, and no others."""
+        self._surroundings.library.stop(self._facts.id, reason)

@@ -46,7 +46,7 @@ def verdict_of(
             policy = holding.handler.policy
             attempt = holding.attempts.get(position, 1)
             own = holding.extras.get(position, NO_EXTRA)
-            if final or attempt > (policy.retries if own.retries is None else own.retries):
+            if final or policy.is_last(attempt, own.retries):
                 if own.spare:
                     return Status.SKIPPED, reason_value(f"{failure.type}: {failure.text}"), None
                 return Status.FAILED, failure.encode(), None

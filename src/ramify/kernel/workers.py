@@ -16,7 +16,6 @@ from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.handover import Handover
 from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.pool import Pool
-from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Replaced, Signals
 from ramify.kernel.stand_in import StandIn
 from ramify.kernel.surroundings import Surroundings
@@ -33,7 +32,6 @@ class Workers:
         self,
         handover: Handover,
         surroundings: Surroundings,
-        settings: Settings,
         signals: Signals,
         has_async: bool,
         on_over: Callable[[BaseException | None], None],
@@ -45,7 +43,7 @@ class Workers:
         self._signals = signals
         self._machine = machine
         self._clock = machine.clock
-        self._is_inline = settings.threads == 0
+        self._is_inline = surroundings.is_inline
         self._pool = Pool(handover, surroundings, signals, machine)
         self._stand_in = StandIn(self._caught, on_over, machine)
         self.coroutines = self._event_loop() if has_async else None

@@ -10,7 +10,7 @@ A call does not know stores, runs or ids, and making one does no I/O.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -25,7 +25,7 @@ from ramify.model.decoder import decoder
 from ramify.model.event import History
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
-from ramify.model.policy import LEVELS, SECOND
+from ramify.model.policy import LEVELS, SECOND, Duration, seconds_in
 from ramify.model.reference import Blank, Reference
 from ramify.model.task import MAX_KEY, check_name
 
@@ -161,8 +161,8 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         """At most once in its run: a second call with this key adds nothing. Without a key, the arguments are it."""
         return self._named(arguments_key(self) if key is None else key, Hold.ONCE)
 
-    def unique(self, key: str | None = None, keep: float | None = None) -> Call[R_co]:
-        """One at a time under this key, in every run: while it is unfinished, and `keep` seconds after it succeeded.
+    def unique(self, key: str | None = None, keep: Duration | None = None) -> Call[R_co]:
+        """One at a time under this key, in every run: while it is unfinished, and for `keep` after it succeeded.
 
         Without a key, the arguments are it. Unless you say so, the key of a job is kept as long as its result, and that
         of a task of a run not at all.
@@ -170,9 +170,9 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         kept = None if keep is None else round(_seconds("unique(keep={})", keep) * SECOND)
         return self._named(arguments_key(self) if key is None else key, Hold.UNIQUE, kept)
 
-    def delay(self, seconds: float) -> Call[R_co]:
-        """Not before `seconds` after it is committed."""
-        return self._grouped(delay=_seconds("delay({})", seconds), due=None)
+    def delay(self, length: Duration) -> Call[R_co]:
+        """Not before so many seconds, or that timedelta, after it is committed."""
+        return self._grouped(delay=_seconds("delay({})", length), due=None)
 
     def at(self, when: datetime) -> Call[R_co]:
         """Not before this moment, which must name its time zone."""
@@ -180,11 +180,11 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             raise BadPayload(f"at({when!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
         return self._grouped(due=round(when.timestamp() * SECOND), delay=None)
 
-    def expires(self, seconds: float) -> Call[R_co]:
-        """If it was not begun `seconds` after it was added, it ends as cancelled and is not run."""
-        if _seconds("expires({})", seconds) == 0:
+    def expires(self, length: Duration) -> Call[R_co]:
+        """If it was not begun so long after it was added, it ends as cancelled and is not run."""
+        if (seconds := _seconds("expires({})", length)) == 0:
             raise BadPayload("expires(0): nothing begins in no time; give more than 0 seconds")
-        return self._grouped(expires=float(seconds))
+        return self._grouped(expires=seconds)
 
     def priority(self, level: int) -> Call[R_co]:
         """Lower comes first; 0 is the default."""
@@ -206,25 +206,26 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             raise BadPayload(f"retries({count!r}): give a whole number, 0 or more")
         return self._with(retries=count)
 
-    def timeout(self, seconds: float) -> Call[R_co]:
+    def timeout(self, length: Duration) -> Call[R_co]:
         """Its own time limit for one attempt."""
-        if _seconds("timeout({})", seconds) == 0:
+        if (seconds := _seconds("timeout({})", length)) == 0:
             raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
-        return self._with(timeout=float(seconds))
+        return self._with(timeout=seconds)
 
-    def poll(self, every: float, *, timeout: float | None = None) -> Call[R_co]:
+    def poll(self, every: Duration, *, timeout: Duration | None = None) -> Call[R_co]:
         """Call it every so many seconds until it gives something other than False or None. That uses up no attempt.
 
-        It fails with a TimeoutError when it has given nothing for `timeout` seconds since it was first called.
+        It fails with a TimeoutError when it has given nothing for so long since it was first called.
         """
-        if _seconds("poll({})", every) == 0:
+        if (pause := _seconds("poll({})", every)) == 0:
             raise BadPayload("poll(0): give more than 0 seconds between two calls")
-        if timeout is not None and _seconds("poll(timeout={})", timeout) == 0:
+        within = None if timeout is None else _seconds("poll(timeout={})", timeout)
+        if within == 0:
             raise BadPayload("poll(timeout=0): nothing comes in no time; give more than 0 seconds")
-        return self._with(every=float(every), within=None if timeout is None else float(timeout))
+        return self._with(every=pause, within=within)
 
     def headers(self, **headers: str) -> Call[R_co]:
-        """Small texts that travel with it, for tracing; seen as `current().headers`."""
+        """Small texts that travel with it and with all that it makes; seen as `current().headers`."""
         for name, value in headers.items():
             if not isinstance(value, str):
                 raise BadPayload(f"headers({name}={value!r}): give text, not {type(value).__name__}")
@@ -277,6 +278,69 @@ class ReferringCall(Call[R_co], frozen=True, gc=True):  # what its references na
         return ((each, at) for at, each in enumerate(self.references) if isinstance(each, Blank))
 
 
+def inheriting(calls: Sequence[Call[Any]], headers: Mapping[str, str]) -> Sequence[Call[Any]]:
+    """The same calls with these headers, but for those that a call has itself under the same name."""
+    if not headers or not calls:
+        return calls
+    alone = with_headers(None, headers)
+    return [
+        msgspec.structs.replace(
+            call, group=call._varied, extra=alone if call.extra is None else with_headers(call.extra, headers)
+        )
+        for call in calls
+    ]
+
+
+def with_headers(extra: bytes | None, headers: Mapping[str, str]) -> bytes | None:
+    """What a task row carries, with these headers, but for those that it has itself under the same name."""
+    known = Extra.decode(extra)
+    return msgspec.structs.replace(known, headers={**headers, **(known.headers or {})}).encode()
+
+
+def shared_headers(extras: Iterable[bytes | None]) -> dict[str, str]:
+    """The headers that all of some tasks have, by what their rows carry."""
+    shared: dict[str, str] | None = None
+    for extra in extras:
+        mine = Extra.decode(extra).headers or {}
+        shared = mine if shared is None else dict(shared.items() & mine.items())
+        if not shared:
+            break
+    return shared or {}
+
+
+#: The source of the reference that stands for an argument that was left out.
+LEFT_OUT = "the job before it"
+
+
+class OpenCall(ReferringCall[R_co], frozen=True, gc=True):
+    """A call without one argument, which is the result of a job before it. Only what follows a job can be one.
+
+    `lacks` is the parameter, `why` what everybody else refuses it with. `fill` makes the arguments for a reference.
+    """
+
+    lacks: str = ""
+    why: str = ""
+    fill: Callable[[Reference], bytes] = lambda reference: b""
+
+    def closed(self, results: int, of: Any = Any) -> Call[R_co]:
+        """The call, to be added behind so many jobs; BadPayload for several and a parameter that takes one."""
+        is_stream = self.references[0].stream
+        if results != 1 and not is_stream:
+            raise BadPayload(
+                f"{self.kind}(): expected one job before it, because `{self.lacks}` takes one result, got {results}. "
+                f"Annotate `{self.lacks}` as a Stream"
+            )
+        body = self.fill(Reference(LEFT_OUT, stream=is_stream, size=results, of=of))
+        return Call(self.group, body, self.label, self.extra, self.in_lane)
+
+
+def whole(call: Call[R_co]) -> Call[R_co]:
+    """Return a call that has all its arguments; BadPayload for one that lacks one."""
+    if isinstance(call, OpenCall):
+        raise BadPayload(call.why)
+    return call
+
+
 def arguments_key(call: Call[Any]) -> str:
     """A text that is the same for equal arguments, and differs for others."""
     if isinstance(call, ReferringCall):
@@ -297,9 +361,10 @@ def label_of(kind: str, key: object) -> bytes:
     return label
 
 
-def _seconds(written: str, seconds: float) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-        raise BadPayload(f"{written.format(repr(seconds))}: give a number of seconds")
+def _seconds(written: str, length: object) -> float:
+    seconds = seconds_in(length)
+    if seconds is None or not math.isfinite(seconds):
+        raise BadPayload(f"{written.format(repr(length))}: give a number of seconds, or a timedelta")
     if not 0 <= seconds <= LONGEST_DELAY:
-        raise BadPayload(f"{written.format(repr(seconds))}: give 0 seconds or more, at most a hundred years")
-    return float(seconds)
+        raise BadPayload(f"{written.format(repr(length))}: give 0 seconds or more, at most a hundred years")
+    return seconds

@@ -10,7 +10,7 @@ segment that covers it (see `segment.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 import msgspec
@@ -39,6 +39,12 @@ class Status(IntEnum):
     OUTRUN = 11
     REPLACED = 12
 
+    def __str__(self) -> str:
+        return self.name.lower()
+
+    def __format__(self, spec: str) -> str:
+        return format(int(self), spec) if spec else str(self)
+
     @property
     def is_end(self) -> bool:
         """True when the task's present life ends with this event."""
@@ -64,6 +70,11 @@ class Tally(IntEnum):
 
     ADDED = 0
     DUPLICATE = 9
+
+
+def pending_of(counters: Mapping[int, int]) -> int:
+    """How many tasks have not ended, by the counters of their kind."""
+    return counters.get(Tally.ADDED, 0) - sum(counters.get(status, 0) for status in ENDS)
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

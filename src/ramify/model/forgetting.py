@@ -70,12 +70,16 @@ class Cutoffs(msgspec.Struct, frozen=True):
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """What is to be forgotten: a whole run, or those of its `tasks` that ended before a time; and who wants it."""
+    """What is to be forgotten: a whole run, or those of its `tasks` that ended before a time; and who wants it.
+
+    A `dry` one of tasks only tells how many those are.
+    """
 
     tasks: range | None = None
     before: int | Cutoffs | None = None
     said: Said = UNSAID
     limit: int = FORGET_LIMIT
+    dry: bool = False
 
 
 class Reader(NamedTuple):
@@ -100,6 +104,8 @@ def check_removal(removal: Removal) -> Removal:
         raise BadPayload(f"forget(limit={removal.limit}): give 1 or more")
     if removal.tasks is None and removal.before is not None:
         raise BadPayload("forget(before=...): a time is for single tasks; a run is forgotten whole")
+    if removal.tasks is None and removal.dry:
+        raise BadPayload("forget(dry=True): it tells how many tasks of a range would go; a run goes whole")
     if removal.tasks is not None and removal.tasks.step != 1:
         raise BadPayload(f"forget({removal.tasks}): give a range of ids without gaps")
     return removal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 
 import msgspec
 
@@ -45,14 +45,14 @@ class Mark(msgspec.Struct, frozen=True):
         return self.value if self.status is Status.DONE else reason_value(self.reason, self.by)
 
 
-class Settled(IntEnum):
+class Settled(StrEnum):
     """What a person's decision about a run or a task achieved."""
 
-    CERTAIN = 1  #: ended in this transaction: it did not run and never will
-    REQUESTED = 2  #: somebody holds it; they are told by their next beat, commit or claim
-    ENDED = 3  #: it had ended before
-    UNKNOWN = 4  #: no such published task in that run
-    OVERTAKEN = 5  #: somebody decided otherwise about the run meanwhile; nothing changed
+    CERTAIN = "certain"  #: ended in this transaction: it did not run and never will
+    REQUESTED = "requested"  #: somebody holds it; they are told by their next beat, commit or claim
+    ENDED = "ended"  #: it had ended before
+    UNKNOWN = "unknown"  #: no such published task in that run
+    OVERTAKEN = "overtaken"  #: somebody decided otherwise about the run meanwhile; nothing changed
 
 
 def reason_value(reason: str, by: str = "") -> bytes | None:

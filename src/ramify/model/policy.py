@@ -1,7 +1,7 @@
 """Policies: the arithmetic of waiting and of starting. No clock and no randomness of its own: both are arguments.
 
-Times are integer microseconds of the store's clock everywhere below the public API; durations in policies are seconds,
-because people write those.
+Times are integer microseconds of the store's clock everywhere below the public API; durations in policies are seconds.
+People give either seconds or a timedelta, wherever they give a length of time: `seconds_in` reads both.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import msgspec
 
@@ -24,19 +25,43 @@ _PERIODS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 TAIL_SECONDS = 5
 
 
-class Backoff(msgspec.Struct, frozen=True):
-    """Exponential back-off with full jitter: wait k is up to `first * factor ** (k - 1)`, at most `cap` seconds."""
+#: A length of time as people give it: seconds, or a timedelta.
+Duration = float | timedelta
 
-    first: float = 1.0
+
+def seconds_in(length: object) -> float | None:
+    """Return a length of time in seconds; None for what is none."""
+    if isinstance(length, timedelta):
+        return length.total_seconds()
+    if isinstance(length, bool) or not isinstance(length, int | float) or math.isnan(length):
+        return None
+    return float(length)
+
+
+def microseconds_in(length: object) -> int | None:
+    """Return a length of time as the store's clock counts it; None for what is none, is endless or less than none."""
+    seconds = seconds_in(length)
+    return round(seconds * SECOND) if seconds is not None and 0 <= seconds < math.inf else None
+
+
+class Backoff(msgspec.Struct, frozen=True):
+    """Exponential back-off with full jitter: wait k is up to `first * factor ** (k - 1)`, at most `cap`.
+
+    `first` and `cap` are seconds, or timedeltas.
+    """
+
+    first: Duration = 1.0
     factor: float = 2.0
-    cap: float = 300.0
+    cap: Duration = 300.0
     jitter: bool = True
 
     def __post_init__(self) -> None:
         for name in ("first", "factor", "cap"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-                raise ValueError(f"Backoff({name}={value!r}): give a finite number of seconds (or a factor), 0 or more")
+            read = None if name == "factor" and isinstance(value, timedelta) else seconds_in(value)
+            if read is None or not 0 <= read < math.inf:
+                what = "a finite number" if name == "factor" else "seconds or a timedelta"
+                raise ValueError(f"Backoff({name}={value!r}): give {what}, 0 or more")
         if self.factor < 1:
             raise ValueError(f"Backoff(factor={self.factor!r}): a factor below 1 would wait ever less; give 1 or more")
 
@@ -44,11 +69,12 @@ class Backoff(msgspec.Struct, frozen=True):
         """The longest wait after the given number of failed attempts (1 or more)."""
         if failures < 1:
             raise ValueError(f"back-off after {failures} failures: it is only asked for after a failed attempt")
+        first, cap = seconds_in(self.first) or 0.0, seconds_in(self.cap) or 0.0
         try:
-            return float(min(self.cap, self.first * self.factor ** (failures - 1)))
+            return min(cap, first * self.factor ** (failures - 1))
         except OverflowError:
             # The power leaves the range of a float long before anyone stops retrying.
-            return float(self.cap if self.first else 0)
+            return cap if first else 0.0
 
     def wait(self, failures: int, chance: float) -> float:
         """Seconds to wait after `failures` failed attempts; `chance` in [0, 1) places it under the ceiling."""
@@ -64,13 +90,13 @@ class Rate:
     more start at once after a lull.
     """
 
-    of: str | tuple[int, float] = field(compare=False)
+    of: str | tuple[int, Duration] = field(compare=False)
     burst: int = 0
     count: int = field(init=False, repr=False)
     seconds: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        what_to_give = 'give "10/s", "100/m" or "5/h", or (count, seconds)'
+        what_to_give = 'give "10/s", "100/m" or "5/h", or (count, seconds or a timedelta)'
         pair: object = self.of
         if isinstance(pair, str) and (found := _RATE.fullmatch(pair)):
             pair = int(found[1]), _PERIODS[found[2][0]]
@@ -79,12 +105,13 @@ class Rate:
         count, seconds = pair
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise ValueError(f"Rate({self.of!r}): {what_to_give}; the count is a whole number, 1 or more")
-        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
+        length = seconds_in(seconds)
+        if length is None or not 0 < length < math.inf:
             raise ValueError(f"Rate({self.of!r}): {what_to_give}; the seconds are a finite number, more than 0")
         if isinstance(self.burst, bool) or not isinstance(self.burst, int) or self.burst < 0:
             raise ValueError(f"Rate({self.of!r}, burst={self.burst!r}): the burst is a whole number, 0 or more")
         object.__setattr__(self, "count", count)
-        object.__setattr__(self, "seconds", float(seconds))
+        object.__setattr__(self, "seconds", length)
 
 
 def rank_of(added: int, priority: int) -> int:

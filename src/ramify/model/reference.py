@@ -6,15 +6,24 @@ of the join that its task waits on, in the order in which they are first met; on
 are members. The stored call names slots, and nothing else of what it waits for. A blank has no slot: the shape writes
 its value into the call before it is stored.
 
+Whoever takes one for its result is told so: it cannot be computed with, gone through, or compared with a value.
+
 Does not know joins or tasks: which call is meant by a `source` is known to the shape that made it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
-from ramify.errors import BadPayload
+from ramify.errors import BadPayload, NotKnownYet
+
+
+def _refuse(what: str) -> Callable[..., NoReturn]:
+    def refuse(self: Reference, *_: object) -> NoReturn:
+        raise self._unknown(what)
+
+    return refuse
 
 
 class Reference:
@@ -49,7 +58,11 @@ class Reference:
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reference):
-            return NotImplemented
+            # What is equal to anything may say so, as `unittest.mock.ANY` does.
+            answer = type(other).__eq__(other, self)
+            if answer is NotImplemented:
+                raise self._unknown("compared with a value")
+            return answer
         return type(self) is type(other) and (self.source, self.stream, self.size) == (
             other.source,
             other.stream,
@@ -62,12 +75,33 @@ class Reference:
     def __repr__(self) -> str:
         return f"<{'results' if self.stream else 'result'} of {self.source}>"
 
-    def __str__(self) -> str:
-        # A key or a lane that somebody builds of it would be the same text for every result.
-        raise BadPayload(f"{self!r} is not known yet: nothing can be made of it, a key or a lane least of all")
+    def _unknown(self, what: str) -> NotKnownYet:
+        return NotKnownYet(f"{self!r} is not known yet, so it cannot be {what} here. Do that in a task that takes it")
 
-    def __bool__(self) -> bool:
-        raise BadPayload(f"{self!r} is not known yet, so it is neither true nor false")
+    # A key or a lane that somebody builds of it would be the same text for every result.
+    __str__ = _refuse("made a text")
+    __bool__ = _refuse("true or false")
+    __iter__ = __reversed__ = _refuse("gone through")
+    __len__ = _refuse("measured")
+    __getitem__ = __contains__ = _refuse("looked into")
+    __lt__ = __le__ = __gt__ = __ge__ = _refuse("compared with a value")
+    __int__ = __float__ = __complex__ = __index__ = __round__ = _refuse("made a number")
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _refuse("computed with")
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __divmod__ = __pow__ = __rpow__ = _refuse("computed with")
+    __neg__ = __pos__ = __abs__ = __invert__ = __matmul__ = __rmatmul__ = _refuse("computed with")
+    __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = _refuse("computed with")
+
+    def __getattr__(self, name: str) -> NoReturn:
+        # An AttributeError, because many ask whether something has a name.
+        raise AttributeError(f"{self._unknown(f'asked for its .{name}')}", name=name, obj=self)
+
+
+def reference_in(value: object) -> Reference | None:
+    """The reference that a value is, or that it says stands for it, as a stream of a test does; None for others."""
+    if isinstance(value, Reference):
+        return value
+    make: Callable[[Any], Reference | None] | None = getattr(type(value), "_reference", None)
+    return None if make is None else make(value)
 
 
 class Blank(Reference):

@@ -9,6 +9,7 @@ Does not refuse anything: whoever does adds what was tried.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from ramify.model.codec.limits import shown
@@ -17,8 +18,14 @@ from ramify.model.codec.limits import shown
 def instead_of_call(stray: object) -> str:
     """What was given where a call is needed, and what to write."""
     # A call is made with the codec, which asks in here why something cannot be stored.
-    from ramify.model.call import ReferringCall
+    from ramify.model.call import OpenCall, ReferringCall
 
+    if isinstance(stray, OpenCall):
+        what = "pass a reference to it, or give it a default, `= Stream()`" if stray.references[0].stream else "pass it"
+        return (
+            f"{stray.kind} without its argument `{stray.lacks}`, which only a job before it supplies (`job.then(...)`, "
+            f"`enqueue_many(then=...)`); {what}"
+        )
     if isinstance(stray, ReferringCall):
         return (
             f"{stray.kind} with the {stray.references[0]!r}, which nothing here supplies: add the call to what makes "
@@ -45,6 +52,9 @@ def instead_of_value(stray: object) -> str | None:
 
     if isinstance(stray, Call):
         return f"is a call of {stray.kind}, and a call is no value: yield it, or spawn() it, and it becomes a child"
+    told: Callable[[Any], str] | None = getattr(type(stray), "_instead_of_value", None)
+    if told is not None:
+        return told(stray)
     name = _called(stray)
     if name is not None:
         what = "await it" if inspect.iscoroutine(stray) else "return what it yields, as a list"

@@ -106,6 +106,7 @@ class Row(msgspec.Struct, frozen=True):
     body: bytes
     key: bytes | None = None
     more: bytes | None = None
+    added: int = 0  #: when it was published, by the store's clock
 
 
 def is_own(kind: str) -> bool:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import assert_never
+from datetime import datetime
 
 from ramify.errors import ConfigError
-from ramify.model.policy import SECOND
+from ramify.model.policy import SECOND, Duration, microseconds_in, seconds_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +15,7 @@ class Bounds:
 
     max_running: int | None = None
     max_tasks: int | None = None
-    deadline: timedelta | datetime | None = None
+    deadline: Duration | datetime | None = None
 
     def check(self, roots: int) -> None:
         """Refuse bounds that make no sense for a run with so many roots."""
@@ -28,14 +27,14 @@ class Bounds:
         match self.deadline:
             case None:
                 pass
-            case timedelta():
-                if self.deadline <= timedelta(0):
-                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
             case datetime() if self.deadline.utcoffset() is not None:
                 pass
+            case _ if seconds_in(self.deadline) is not None:
+                if not microseconds_in(self.deadline):
+                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
             case _:
                 raise ConfigError(
-                    f"deadline={self.deadline!r}: give a timedelta, or a datetime with a time zone, such as "
+                    f"deadline={self.deadline!r}: give seconds, a timedelta, or a datetime with a time zone, such as "
                     "datetime.now(timezone.utc) + timedelta(hours=1)"
                 )
 
@@ -44,9 +43,7 @@ class Bounds:
         match self.deadline:
             case None:
                 return None
-            case timedelta():
-                return now + self.deadline // timedelta(microseconds=1)
             case datetime():
                 return round(self.deadline.timestamp() * SECOND)
             case _:
-                assert_never(self.deadline)
+                return now + (microseconds_in(self.deadline) or 0)

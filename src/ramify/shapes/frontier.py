@@ -45,6 +45,10 @@ class Roots:
         """Failed."""
         return RunState.FAILED
 
+    @property
+    def given(self) -> None:
+        """Nothing: what it takes is in its calls."""
+
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Kinds and arguments, in any order."""
         roots = [(call.kind, call.group.signature.identity(call.body)) for call in self.calls]

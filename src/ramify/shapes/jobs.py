@@ -21,6 +21,7 @@ from ramify.errors import ConfigError, RunEnded
 from ramify.kernel.continuations import reads_results
 from ramify.kernel.offspring import Brood, new_tasks
 from ramify.model.call import Call, Extra
+from ramify.model.codec.escape import has_slots
 from ramify.model.job import QUEUES
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.key import Hold
@@ -181,7 +182,12 @@ def _apart(new: NewJobs, placed: Sequence[_Placed], places: Iterator[int], ids: 
 
 def _following(then: Call[Any], members: Sequence[int], place: int, join: int, now: int) -> Beginning:
     """A call that waits for tasks."""
-    joins = NewJoins((join,), (len(members),), Extra.decode(then.extra).rule, brings=reads_results(then.group))
+    joins = NewJoins(
+        (join,),
+        (len(members),),
+        Extra.decode(then.extra).rule,
+        brings=reads_results(then.group) or has_slots(then.body),
+    )
     waiters = NewWaiters(members, [join] * len(members), range(len(members)))
     return Beginning([_continuation(then, join, now)], [joins], [waiters], [place])
 

@@ -11,7 +11,7 @@ Does not start anything: `start.py` does, for every shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import itemgetter
 from types import CodeType
 from typing import Any, Protocol, TypeVar
@@ -20,7 +20,7 @@ import msgspec
 
 from ramify.kernel.offspring import Brood, new_tasks, sorted_out
 from ramify.model.addition import Addition
-from ramify.model.call import Call, Group
+from ramify.model.call import Call, Group, with_headers
 from ramify.model.join import NewJoins, NewWaiters
 from ramify.model.run import Order, RunState
 from ramify.model.task import Appended, NewTasks, Row
@@ -54,6 +54,19 @@ class Beginning:
         """The same for a run that is there."""
         return Addition(run, self.tasks, self.joins, self.waiters)
 
+    def inheriting(self, headers: Mapping[str, str]) -> Beginning:
+        """The same with these headers, but for those that a task has itself under the same name."""
+        if not headers:
+            return self
+        carried = ((each, each.details or [None] * len(each.bodies)) for each in self.tasks)
+        return replace(
+            self,
+            tasks=[
+                msgspec.structs.replace(each, details=[with_headers(extra, headers) for extra in extras])
+                for each, extras in carried
+            ],
+        )
+
     def added(self, appended: Appended) -> tuple[Added, ...]:
         """What became of each call, in the order of the calls; nothing when that is not known."""
         if not self.order:
@@ -84,6 +97,10 @@ class Plan(Protocol[R_co]):
     @property
     def size(self) -> int:
         """How many ids its beginning takes: one for each task, and one for each join without a task."""
+
+    @property
+    def given(self) -> object:
+        """What a run of it is given by name, as plain values: its `params` for people. None for nothing."""
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterable[bytes]:
         """What tells this plan from others of its shape: with its kinds as they are called now, then by older names."""

@@ -83,7 +83,7 @@ class Ask:
     program works on now.
 
     `stays` when the asking program does the work itself. `launched` says from which place the run is launched, and with
-    what (`launch_digest`).
+    what (`launch_digest`). Its first tasks inherit `headers`.
     """
 
     shape: str
@@ -98,6 +98,7 @@ class Ask:
     launched: bytes = b""
     older: Mapping[str, Sequence[str]] = field(default_factory=dict)
     busy: Collection[int] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
@@ -238,7 +239,7 @@ def _check(ask: Ask) -> None:
 
 def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int) -> tuple[int, Started, Beginning]:
     """The id that was meant for the run, what the store made of it, and its first tasks."""
-    params = encode_params(ask.params)
+    params = encode_params(ask.plan.given if ask.params is None else ask.params)
     now = store.now()
     deadline = ask.bounds.moment(now)
     if deadline is not None and deadline <= now:
@@ -260,7 +261,7 @@ def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int
         deadline=deadline,
         fails_as=ask.plan.fails_as,
     )
-    beginning = ask.plan.beginning(run + 1, now)
+    beginning = ask.plan.beginning(run + 1, now).inheriting(ask.headers)
     started = until_answered(lambda: store.start(new, beginning.tasks, beginning.joins, beginning.waiters))
     return run, started, beginning
 

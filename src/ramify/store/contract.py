@@ -88,11 +88,17 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """What `vacuum` removed: unpublished task rows, expired keys, sessions of long-dead processes."""
+    """What `vacuum` removed: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space."""
 
     tasks: int = 0
     keys: int = 0
     sessions: int = 0
+    space: int = 0
+
+    @property
+    def is_more(self) -> bool:
+        """Whether there may be more to remove."""
+        return bool(self.tasks or self.keys or self.sessions or self.space)
 
 
 class Store(Protocol):
@@ -360,6 +366,7 @@ class Store(Protocol):
         before: int | Cutoffs | None = None,
         said: Said = UNSAID,
         limit: int = FORGET_LIMIT,
+        dry: bool = False,
     ) -> Forgot:
         """Remove ended work for good, at most `limit` rows; `more` says that there is more. Nothing goes by itself.
 
@@ -371,12 +378,16 @@ class Store(Protocol):
 
         With `tasks`, a range of ids: those of them that ended before `before`, which may differ by kind and by how they
         ended, and at least `SESSION_SECONDS` ago, in a run in any state, as far as `ramify.model.forgetting` lets them
-        go; the others stay. Counters go down with them, `after` is the last id that was looked at.
+        go; the others stay. Counters go down with them, `after` is the last id that was looked at. A `dry` call says
+        how many would go, and changes nothing.
 
         With tasks go their events, keys, joins, waiters and log lines, in the same transaction; with a run its context;
         and of the log those commits of which nothing is left, but for the newest. Cursors stay good. A crash between
         two calls leaves a run that is FORGOTTEN and not gone yet, or fewer tasks.
         """
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
-        """Remove up to `limit` garbage rows, expired keys and old sessions, and give file space back. Logs stay."""
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
+        """Remove up to `limit` garbage rows, expired keys and old sessions. Logs stay.
+
+        Up to `limit` pages of free space go back to the file system, but for this share of all, which new work fills.
+        """

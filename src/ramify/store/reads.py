@@ -137,6 +137,29 @@ class Tail(msgspec.Struct, frozen=True):
     after: int
 
 
+class KindTotals(msgspec.Struct, frozen=True):
+    """Tasks of one kind in one queue: how often each `Status` and `Tally` ever happened, and how many are pending."""
+
+    kind: str
+    queue: str
+    ever: Mapping[int, int]
+    pending: int
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """All that ever happened in a store: to tasks, and to the processes that work on them.
+
+    `starts` and `deaths` are those of processes that do tasks, and `redelivered` the tasks that such deaths left.
+    `refused` are the parts of commits that came too late.
+    """
+
+    kinds: Sequence[KindTotals]
+    starts: int = 0
+    deaths: int = 0
+    redelivered: int = 0
+    refused: int = 0
+
+
 class Refusal(msgspec.Struct, frozen=True):
     """A late commit that was refused: whose, which part, how many outcomes it held, and when."""
 
@@ -200,6 +223,12 @@ class Reads(Protocol):
         With None: those of all runs that have not ended, together; then for each such run.
         """
 
+    def totals(self) -> Totals:
+        """All that ever happened, by kind and queue (exact). O(kinds) and open runs, not O(tasks).
+
+        No verb lowers any of it but `pending`: not what is forgotten, revived or replaced, nor the end of a process.
+        """
+
     def task(self, task: int) -> Row | None:
         """One task of the log (exact)."""
 
@@ -236,8 +265,11 @@ class Reads(Protocol):
     def members(self, join: int, *, after: int = -1, limit: int = 1000) -> Page[tuple[int, int]]:
         """Members of a join as `(slot, task)` in slot order (exact once it is full)."""
 
-    def errors(self, run: int) -> ErrorSummary:
-        """Failed and quarantined tasks of a run, grouped (page; exact once the run has ended)."""
+    def errors(self, run: int | None) -> ErrorSummary:
+        """Failed and quarantined tasks of a run, grouped (page; exact once the run has ended).
+
+        With None: those of all runs that were not forgotten, together; then the newest are those with the largest ids.
+        """
 
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits after a cursor (tail); start with 0. At most `limit` commits."""

@@ -73,6 +73,11 @@ class Record:
             self._path = None
         self.words = self._in_memory()
 
+    @property
+    def running(self) -> list[int]:
+        """The tasks that run at this moment."""
+        return [self.words[at] for at in _slots(self.words) if self.words[at]]
+
     def stopping(self) -> None:
         """This process was asked to stop: whatever ends it now is nobody's fault."""
         self.words[_STOPPING_AT] = 1

@@ -26,11 +26,9 @@ from typing import Any, Generic, TypeVar, assert_never
 import msgspec
 
 from ramify.engine.around import within
-from ramify.engine.library import StoreLibrary
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.errors import ConfigError
 from ramify.kernel.attempt import run_chunk
-from ramify.kernel.context import sealed
 from ramify.kernel.control import Defer, Return
 from ramify.kernel.coroutines import Coroutines
 from ramify.kernel.current import current, current_or_none
@@ -42,22 +40,21 @@ from ramify.kernel.offspring import Fork
 from ramify.kernel.sender import Sender
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Signals
-from ramify.kernel.stream import Ready, Stream
-from ramify.kernel.surroundings import Leader, Surroundings
+from ramify.kernel.stream import Ready
+from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk, Ran
-from ramify.model.call import Call, Extra, ReferringCall
+from ramify.model.call import Call, ReferringCall
 from ramify.model.claim import Claim, Details, Want
-from ramify.model.codec.wire import Wire, write
-from ramify.model.context import ContextValue
-from ramify.model.event import Status
-from ramify.model.join import Ends, Rule
+from ramify.model.codec.wire import Wire
+from ramify.model.join import Ends
 from ramify.model.log import LogLine
-from ramify.model.outcome import Deferred, Done, Failure, TaskError
+from ramify.model.outcome import Deferred, Done, TaskError
 from ramify.model.stray import instead_of_call
 from ramify.shapes.start import Ask, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
+from ramify.testing.given import Given, Supplied, failures_of, members_of, supplied_to
 
 R = TypeVar("R")
 
@@ -112,21 +109,22 @@ def attempt(
 
     `number` is what `current().attempt` says, `params` are those of its run. `results` fill the `Stream` of a task that
     waits for others, or the places of its references; `broken` says how many of those did not end well, or what each of
-    them raised. `leader` is what `current().leader.get(key)` finds, `context` is what other tasks have set in the
-    context of its run, and `resources` are what handlers get instead of opening their own.
+    them raised. A parameter that is a `Stream` may be given one: `attempt(total.of(Stream.of([1, 2])))`. `leader` is
+    what `current().leader.get(key)` finds, `context` is what other tasks have set in the context of its run, and
+    `resources` are what handlers get instead of opening their own.
     """
     handler = handler_of(call)
     if handler.calling.is_async:
         check_no_event_loop(f"attempt({call.kind}.of(…))", "await aattempt(…)")
-    slots: tuple[bytes | None, ...] | None = None
-    members = None
+    supplied = members = None
+    failures = failures_of(broken)
     if isinstance(call, ReferringCall):
-        slots = _slots(call, results, broken)
+        supplied = supplied_to(call, None if results is None else list(results), failures)
         call = Call(call.group, call.body, call.label, call.extra, call.in_lane)
     else:
-        members = _members(call, handler, results, broken)
+        members = members_of(call, handler, results, failures)
     with overridden(resources):
-        return copy_context().run(_attempt, call, handler, number, params, members, leader, context, slots)
+        return copy_context().run(_attempt, call, handler, number, params, members, leader, context, supplied)
 
 
 async def aattempt(
@@ -188,18 +186,19 @@ def _attempt(
     members: Ready[Any] | None,
     leader: Mapping[str, Any] | None,
     context: Mapping[str, Any] | None,
-    slots: tuple[bytes | None, ...] | None,
+    supplied: Supplied | None,
 ) -> Attempted[R]:
     settings, over = Settings(), threading.Event()
     store = open_store("memory:")
     sender = Sender(store, settings, Signals(), over, ())
     sender.enter()
     claim = _claim(store, sender, call, params)
-    library = Given(store, handler, members, leader, context)
+    streams = {} if supplied is None else supplied.streams
+    library = Given(store, handler, streams if members is None else {claim.tasks[0]: members}, leader, context)
     if members is not None:
         claim = _as_continuation(claim, *members.sizes())
-    elif slots is not None:
-        claim = _as_continuation(claim, len(slots), 0, slots)
+    elif supplied is not None:
+        claim = _as_continuation(claim, len(supplied.slots), 0, supplied.slots)
     notes, raised, seen = Notes(settings.log_lines), list[BaseException](), list[Call[Any]]()
     surroundings = Surroundings(sender, library, notes, {}, {}, on_raise=raised.append)
     tried = dataclasses.replace(handler, fn=_noting(handler, seen))
@@ -288,106 +287,3 @@ def _noting(handler: Handler, seen: list[Call[Any]]) -> Callable[..., Any]:
             return async_generator
         case _:
             assert_never(handler.calling)
-
-
-class Given(StoreLibrary):
-    """What a test gives a handler to read: the results it waited for, what its leader found, what others have set."""
-
-    def __init__(
-        self,
-        store: Store,
-        handler: Handler,
-        members: Ready[Any] | None,
-        leader: Mapping[str, Any] | None,
-        context: Mapping[str, Any] | None,
-    ) -> None:
-        super().__init__(store, {handler.kind: handler})
-        self._leader = leader
-        self._context = {name: sealed(name, value) for name, value in (context or {}).items()}
-        self._members = members
-
-    @property
-    def store_id(self) -> str:
-        """The same in every attempt, so that tests can compare keys."""
-        return "test"
-
-    def leader(self, run: int) -> Leader:
-        """The leader's results, as the test gave them."""
-        if self._leader is None:
-            raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
-        return GivenLeader(self._leader)
-
-    def context(self, run: int, name: str) -> ContextValue | None:
-        """What others have set, as the test gave it."""
-        return ContextValue(name, self._context[name], 0, 0, 0) if name in self._context else None
-
-    def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
-        """The results it waited for, as the test gave them."""
-        return Stream(self._members)
-
-
-class GivenLeader:
-    """A leader of which a test tells the results."""
-
-    def __init__(self, results: Mapping[str, Any]) -> None:
-        self._results = results
-
-    def get(self, key: str) -> Any:
-        """What the test says was found under that key; KeyError for others."""
-        return self._results[key]
-
-    def children(self, key: str) -> Any:
-        """Not known to one attempt."""
-        raise ConfigError(
-            "attempt() knows a leader's results and not its children: test this with using() and two runs"
-        )
-
-
-def _members(
-    call: Call[Any],
-    handler: Handler,
-    results: Iterable[Any] | None,
-    broken: int | Iterable[BaseException | TaskError],
-) -> Ready[Any] | None:
-    """What a call waited for; ConfigError when it cannot have waited for anything, or would have been skipped."""
-    failures = [_failure(number, each) for number, each in enumerate(_broken(broken), start=1)]
-    if results is None and not failures:
-        return None
-    if handler.stream is None:
-        given = "results" if results is not None else "broken"
-        raise ConfigError(f"attempt({given}=…): {handler.kind}() has no parameter that is a Stream")
-    if failures and Extra.decode(call.extra).rule is not Rule.ALWAYS:
-        raise ConfigError(
-            f"attempt(broken=…): {handler.kind}() would be skipped, because members did not end well; "
-            f"give {handler.kind}.of(…).always() if it is spawned like that"
-        )
-    wire = Wire(handler.streams[handler.stream])
-    return Ready([None if each is None else wire.read(wire.seal(each)) for each in results or ()], failures)
-
-
-def _slots(
-    call: ReferringCall[Any], results: Iterable[Any] | None, broken: int | Iterable[BaseException | TaskError]
-) -> tuple[bytes | None, ...]:
-    """What goes into the slots of a call that takes results of others."""
-    if results is None or broken:
-        raise ConfigError(
-            f"attempt({call!r}): it takes results of others; tell it them, with results=[…], in the order in which "
-            f"they are first named ({', '.join(map(repr, call.references))}), a stream as one after the other"
-        )
-    return tuple(None if each is None else write(each) for each in results)
-
-
-def _broken(given: int | Iterable[BaseException | TaskError]) -> Iterable[BaseException | TaskError]:
-    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
-        return [RuntimeError("it broke, as the test says")] * given
-    if isinstance(given, Iterable):
-        each = list(given)
-        if all(isinstance(one, BaseException | TaskError) for one in each):
-            return each
-    raise ConfigError(f"attempt(broken={given!r}): give how many members broke, or a list of what each of them raised")
-
-
-def _failure(number: int, given: BaseException | TaskError) -> TaskError:
-    if isinstance(given, TaskError):
-        return given
-    return TaskError(number, "member", None, Status.FAILED, (), Failure.of(given))

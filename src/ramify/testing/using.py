@@ -23,7 +23,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from time import time_ns
 from typing import Any
 
@@ -40,7 +40,7 @@ from ramify.kernel.machine import Machine
 from ramify.kernel.settings import LaunchedRuns, Settings
 from ramify.kernel.signals import Moved, Saved, Signal
 from ramify.model.call import Call
-from ramify.model.policy import PARKED
+from ramify.model.policy import PARKED, Duration, seconds_in
 from ramify.model.run import StoredRun
 from ramify.shapes.pipeline.own import CHILD
 from ramify.store.open import open_store
@@ -123,9 +123,9 @@ class Workbench:
         """The time by the clock of the test."""
         return datetime.fromtimestamp(self.clock.now() / SECOND, UTC)
 
-    def advance(self, seconds: float | timedelta) -> None:
+    def advance(self, length: Duration) -> None:
         """Let time pass: what is due by then is ready for the next `drain`."""
-        self.clock.advance(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
+        self.clock.advance(seconds_in(length) or 0.0)
         self.engine._inside.store.wake()
 
     # work

@@ -78,6 +78,7 @@ def close_up(store: Store) -> Picture:
         "fired": dict(reads.fired_at(range(last + 2))),
         "runs": dict(reads.runs_at(range(last + 2))),
         "newest runs": list(reads.runs(newest_first=True, limit=3).rows),
+        "totals": reads.totals(),
         "names": [reads.find_run(name) for name in sorted({run.name or "nobody" for run in runs})],
     }
     for state in RunState:

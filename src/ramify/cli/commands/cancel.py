@@ -6,28 +6,28 @@ from typing import assert_never
 
 import click
 
-from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change, who_and_why
 from ramify.inspect.find import title
 from ramify.model.mark import Settled
 
 
 @click.command()
-@click.argument("run")
-@click.argument("task", type=TASK, required=False)
+@click.argument("run", metavar="RUN|TASK")
+@click.argument("node", metavar="[NODE|TASK]", required=False)
 @click.option("--below", is_flag=True, help="Also everything the task has grown into, or will.")
 @who_and_why
 @on_store_to_change
-def cancel(visit: Visit, run: str, task: int | None, below: bool, reason: str, by: str | None) -> None:
+def cancel(visit: Visit, run: str, node: str | None, below: bool, reason: str, by: str | None) -> None:
     """Cancel a run, one of its tasks, or with --below a task and all its descendants.
 
+    A task is named by its id, a job as well, or behind its run by its key, such as a node of a DAG.
     Nothing that is covered starts any more. What runs at this moment is told, and ends when it listens or is done.
     """
     from ramify.engine import deciding
 
-    found = visit.run(run, "cancel")
+    found, task = visit.named(run, node)
     if below and task is None:
-        raise click.UsageError("--below needs a TASK; without one the whole run is cancelled")
+        raise click.UsageError("--below needs a task; without one the whole run is cancelled")
     with entered(visit.store):
         if task is None:
             answer = deciding.cancel(visit.store, found.id, reason, by)

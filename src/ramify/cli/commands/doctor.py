@@ -17,7 +17,11 @@ from ramify.inspect.doctor import Weight, examine
 )
 @on_store
 def doctor(visit: Visit, full: bool) -> None:
-    """What this store is, who works on it, and what a person should look at. Exit 1 when something is wrong."""
+    """What this store is, who works on it, and what a person should look at.
+
+    Exit 1 when something is wrong: all that makes `ramify health` end with 1, and damage that --full finds. Exit 3 when
+    it cannot tell.
+    """
     found = examine(visit.store, full=full)
     if visit.out.as_json:
         store = found.store
@@ -34,6 +38,6 @@ def doctor(visit: Visit, full: bool) -> None:
             visit.out.say((style, f"{finding.weight.value:5}"), f"  {finding.about:8}  {finding.text}")
             if finding.advice:
                 visit.out.say(" " * 17, ("dim", finding.advice))
-        visit.out.say(("good", "healthy") if found.healthy else ("bad", "something is wrong"))
+        visit.out.say(("good", "healthy") if found.healthy else ("bad", "not healthy"))
     if not found.healthy:
         raise click.exceptions.Exit(FAILED)

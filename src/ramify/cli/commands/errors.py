@@ -1,4 +1,4 @@
-"""`ramify errors`: what failed in a run, in groups."""
+"""`ramify errors`: what failed in a run or in all of them, in groups."""
 
 from __future__ import annotations
 
@@ -15,31 +15,34 @@ from ramify.store.error_groups import ErrorGroup, ErrorSummary
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--frames", is_flag=True, help="Also where the first of each group was raised.")
+@click.option("-v", "--frames", "traceback", is_flag=True, help="Also the whole traceback of the first of each group.")
 @on_store
-def errors(visit: Visit, run: str | None, frames: bool) -> None:
-    """What failed in a run: tasks that failed alike are one group, the largest first.
+def errors(visit: Visit, run: str | None, traceback: bool) -> None:
+    """Group what failed in RUN, or without it in all runs and queues: tasks that failed alike, the largest group first.
 
     Alike are errors of one kind of task and one type whose texts differ only in numbers, ids, quoted text and paths.
     Only the newest of very many failures are read; the first line then says so, and `complete` is false in JSON.
-    Without RUN: the run that is open, or the newest one if none is.
     """
-    found = visit.run(run)
-    reviewed = review(visit.store.reads, found.id)
+    found = None if run is None else visit.run(run)
+    reviewed = review(visit.store.reads, None if found is None else found.id)
     if visit.out.as_json:
-        about = {"run": found.id, "complete": reviewed.complete, "failures": reviewed.failures}
+        about = {
+            "run": None if found is None else found.id,
+            "complete": reviewed.complete,
+            "failures": reviewed.failures,
+        }
         for each in reviewed.groups:
             visit.out.json({**about, **_json(each)})
         if reviewed.others:
             visit.out.json({**about, **_json(Reviewed(ErrorGroup("", "", "", reviewed.others, ()))), **_NAMELESS})
         return
     if not reviewed.groups:
-        visit.out.say(f"nothing failed in {title(found)}")
+        visit.out.say("nothing failed" + ("" if found is None else f" in {title(found)}"))
         return
     if not reviewed.complete:
         visit.out.say(("look", newest_in_words(reviewed.looked_at, reviewed.failures)))
     for each in reviewed.groups:
-        _show(visit, each, frames)
+        _show(visit, each, traceback, tells_run=found is None)
     if reviewed.others:
         visit.out.say(("bad", f"{reviewed.others:,} x"), " others, in more groups than are told apart")
     many = f"{plural(reviewed.looked_at, 'task')} in {plural(len(reviewed.groups), 'group')}"
@@ -58,18 +61,18 @@ def show_briefly(out: Out, found: ErrorSummary, failures: int, limit: int) -> No
 _NAMELESS = {"kind": None, "type": None, "text": None, "example": None, "first": None, "last": None}
 
 
-def _show(visit: Visit, each: Reviewed, frames: bool) -> None:
+def _show(visit: Visit, each: Reviewed, traceback: bool, *, tells_run: bool) -> None:
     group = each.group
     visit.out.say(*_head(group))
     if group.example != group.text:
         visit.out.say("    such as ", group.example)
+    where = f" in {each.run}" if tells_run and each.run else ""
     first, last = moment(group.first), moment(group.last)
     when = first if first == last else f"{first} to {last}"
     examples = ", ".join(map(str, group.examples)) + (", …" if group.count > len(group.examples) else "")
-    visit.out.say(f"    {when}   tasks ", examples, *([f"   first {each.call}"] if each.call else []))
-    if frames:
-        for frame in each.frames:
-            visit.out.say("      at ", frame)
+    visit.out.say(f"    {when}   tasks ", examples, *([f"   first {each.call}{where}"] if each.call else []))
+    if traceback:
+        visit.out.block(each.traceback, "      ")
 
 
 def _head(group: ErrorGroup) -> list[Piece]:
@@ -88,5 +91,7 @@ def _json(each: Reviewed) -> dict[str, object]:
         "last": stamp(group.last),
         "examples": group.examples,
         "call": each.call,
+        "call_run": each.run,
         "frames": each.frames,
+        "traceback": each.traceback,
     }

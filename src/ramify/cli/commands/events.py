@@ -7,9 +7,8 @@ from itertools import islice
 import click
 
 from ramify.cli.numbers import COUNT, SEQUENCE
-from ramify.cli.visit import Visit, Wrong, on_store
-from ramify.errors import UnknownRun
-from ramify.inspect.find import find_run
+from ramify.cli.visit import Visit, on_store
+from ramify.inspect.find import title
 from ramify.inspect.follow import Followed, Follower
 from ramify.inspect.history import TaskHistory, history_of
 from ramify.inspect.text import Piece
@@ -19,33 +18,29 @@ from ramify.model.run import StoredRun
 
 
 @click.command()
-@click.argument("task_or_run", metavar="TASK|RUN")
+@click.argument("wanted", metavar="RUN|TASK")
+@click.argument("node", metavar="[NODE|TASK]", required=False)
 @click.option("-f", "--follow", is_flag=True, help="Of a run: stay, and show events as they are committed.")
 @click.option("-n", "--limit", type=COUNT, default=100, show_default=True, help="Of a run: at most so many.")
 @click.option("--after", type=SEQUENCE, default=0, help="Of a run: only after this sequence.")
+@click.option("-v", "--frames", "traceback", is_flag=True, help="Of a run: also the tracebacks of failures.")
 @on_store
-def events(visit: Visit, task_or_run: str, follow: bool, limit: int, after: int) -> None:
+def events(visit: Visit, wanted: str, node: str | None, follow: bool, limit: int, after: int, traceback: bool) -> None:
     """What became of a task, event by event; or the events of a run in the order they were committed.
 
-    With -f, a run is followed from now on (or from --after) until it has ended.
+    A task is named by its id, or behind its run by its key, such as a node of a DAG: `events etl report`. Its failed
+    attempts are shown with their whole traceback, those of a run with -v. With -f, a run is followed from now on (or
+    from --after) until it has ended.
     """
-    run = _run(visit, task_or_run)
-    if run is None:
-        _task(visit, history_of(visit.store.reads, visit.task(int(task_or_run)).id))
+    from ramify.engine.keyed import standing_tasks
+
+    run, task = visit.named(wanted, node, standing_tasks)
+    if task is not None:
+        _task(visit, history_of(visit.store.reads, task))
     elif follow:
-        _follow(visit, run, after)
+        _follow(visit, run, after, traceback)
     else:
-        _page(visit, run, after, limit)
-
-
-def _run(visit: Visit, wanted: str) -> StoredRun | None:
-    """The run that is meant; None when it is the id of a task. Runs and tasks never share an id."""
-    try:
-        return find_run(visit.store.reads, wanted)
-    except UnknownRun as error:
-        if wanted.isascii() and wanted.isdigit() and len(wanted) < 20:
-            return None
-        raise Wrong(str(error)) from error
+        _page(visit, run, after, limit, traceback)
 
 
 def _task(visit: Visit, found: TaskHistory) -> None:
@@ -53,12 +48,15 @@ def _task(visit: Visit, found: TaskHistory) -> None:
         for told in found.events:
             visit.out.json(
                 {
+                    "run": found.run,
+                    "queue": found.task.queue,
                     "task": found.task.id,
                     "n": told.n,
                     "status": told.status,
                     "at": stamp(told.at),
                     "took": _seconds(told.took),
                     "text": told.text,
+                    "traceback": told.traceback or None,
                 }
             )
         return
@@ -73,49 +71,54 @@ def _task(visit: Visit, found: TaskHistory) -> None:
         visit.out.say(("dim", f"  … {found.left_out:,} older events"))
     for told in found.events:
         visit.out.say(f"  {'' if told.at is None else moment(told.at):19}  ", _coloured(told.status, told.text))
+        visit.out.block(told.traceback, " " * 6)
     if fold.ended is None:
         visit.out.say(("dim", f"  not ended; `ramify why {row.id}` says what it waits for"))
 
 
-def _page(visit: Visit, run: StoredRun, after: int, limit: int) -> None:
+def _page(visit: Visit, run: StoredRun, after: int, limit: int, traceback: bool) -> None:
     # What was committed before the run began is not looked through.
     follower, shown = Follower(visit.store.reads, run.id, max(after, run.since)), 0
     while shown < limit and (some := follower.next()) is not None:
         for followed in islice(some, limit - shown):
-            _show(visit, followed)
+            _show(visit, run, followed, traceback)
             shown += 1
     if not shown and not visit.out.as_json:
         visit.out.say("no events yet")
 
 
-def _follow(visit: Visit, run: StoredRun, after: int) -> None:
+def _follow(visit: Visit, run: StoredRun, after: int, traceback: bool) -> None:
     follower, seen = Follower(visit.store.reads, run.id, after or visit.store.reads.head()), 0
     while True:
         ended = visit.store.reads.run(run.id).state.is_end
         while (some := follower.next()) is not None:
             for followed in some:
-                _show(visit, followed)
+                _show(visit, run, followed, traceback)
         if ended:
             return
         seen = visit.store.wait(LONGEST_REST, seen)
 
 
-def _show(visit: Visit, followed: Followed) -> None:
+def _show(visit: Visit, run: StoredRun, followed: Followed, traceback: bool) -> None:
     if visit.out.as_json:
-        visit.out.json({**_json(followed), "at": stamp(followed.at)})
+        visit.out.json({"run": title(run), **_json(followed), "at": stamp(followed.at)})
         return
     task = "" if followed.task is None else f"{followed.task}  {followed.call}  "
     visit.out.say(("dim", moment(followed.at)), "  ", task, _coloured(followed.status, followed.text))
+    if traceback:
+        visit.out.block(followed.traceback, " " * 6)
 
 
 def _json(followed: Followed) -> dict[str, object]:
     return {
         "seq": followed.seq,
+        "queue": followed.queue,
         "task": followed.task,
         "status": followed.status,
         "call": followed.call,
         "took": _seconds(followed.took),
         "text": followed.text,
+        "traceback": followed.traceback or None,
     }
 
 

@@ -16,6 +16,10 @@ from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import duration, moment, plural
 from ramify.model.policy import SECOND
 from ramify.model.run import RunState, StoredRun
+from ramify.store.contract import SESSION_SECONDS
+
+#: How long tasks of a run that goes on stay, whatever is asked for.
+SHORTEST = timedelta(seconds=SESSION_SECONDS)
 
 
 class Decided(NamedTuple):
@@ -28,7 +32,7 @@ class Decided(NamedTuple):
 @click.command()
 @click.argument("run", required=False)
 @click.option("--older", type=AGE, metavar="AGE", help="Only what ended longer ago than this: 30d, 12h, 2w.")
-@click.option("--dry-run", is_flag=True, help="Say which runs would go, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
 @who_and_why
 @on_store_to_change
 def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool, reason: str, by: str | None) -> None:
@@ -58,11 +62,16 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
             f"run {title(found)} is {found.state.value}; only a run that has ended can be forgotten. `ramify cancel` "
             "ends it, and --older AGE removes those of its tasks that ended longer ago"
         )
-    elif dry_run:
-        raise click.UsageError(f"--dry-run tells of whole runs, and {title(found)} goes on")
     else:
-        tasks = forget_tasks(visit.store, found.id, older)
-        _tell(visit, found, tasks, f"run {title(found)} goes on without {plural(tasks, 'old task')}")
+        tasks = forget_tasks(visit.store, found.id, older // timedelta(microseconds=1), dry=dry_run)
+        if dry_run and visit.out.as_json:
+            visit.out.json({"run": found.id, "name": found.name, "would_remove": tasks})
+        elif dry_run:
+            visit.out.say(f"would forget {plural(tasks, 'old task')} of run {title(found)}, which goes on")
+        else:
+            _tell(visit, found, tasks, f"run {title(found)} goes on without {plural(tasks, 'old task')}")
+        if older < SHORTEST and not visit.out.as_json:
+            visit.out.say(("dim", "tasks of a run that goes on stay for at least a day after they ended"))
 
 
 def _older_runs(visit: Visit, older: timedelta) -> Iterator[StoredRun]:
@@ -106,7 +115,7 @@ def _conclude(visit: Visit, gone: int, refused: list[tuple[StoredRun, str]]) -> 
         else:
             visit.out.say(("look", f"run {title(run)} stays: {why}"))
     if not visit.out.as_json:
-        space = ("dim", "the space is used again by new work; `ramify vacuum` gives it back to the disk")
+        space = ("dim", "new work uses the space again; workers give what is left to the disk, `ramify vacuum` at once")
         visit.out.say(space if gone else "nothing was forgotten")
 
 

@@ -1,17 +1,17 @@
-"""`ramify health`: who works on a store, what is stuck and why, what is late."""
+"""`ramify health`: is the store healthy, and if not, why? The exit code is for monitors."""
 
 from __future__ import annotations
 
 import click
 import msgspec
 
+from ramify.cli.main import FAILED
+from ramify.cli.numbers import SECONDS, WORKERS
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.health import Health, ProcessHealth, ProcessState, ReadyTask, health_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import MEGA, duration, number, plural, stamp
 
-#: Exit codes above have meanings of their own.
-MOST = 100
 _STYLES = {
     ProcessState.WORKING: "good",
     ProcessState.DRAINING: "look",
@@ -21,20 +21,24 @@ _STYLES = {
 
 
 @click.command()
+@click.option("--max-age", type=SECONDS, metavar="SECONDS", help="Not healthy when a task has been ready for longer.")
+@click.option("--min-workers", type=WORKERS, default=0, metavar="N", help="Not healthy when fewer processes take work.")
 @on_store
-def health(visit: Visit) -> None:
-    """How the store and all who work on it are. The exit code is the number of unhealthy processes, at most 100.
+def health(visit: Visit, max_age: float | None, min_workers: int) -> None:
+    """Whether the store is healthy, and if not, why. Exit 0 if it is, 1 if not, 2 for a wrong command line, 3 if it
+    cannot tell, such as when there is no store.
 
-    A process that is dead, silent or cannot write is unhealthy; one that drains is not. Work that is stuck or late is
-    told of, and does not count.
+    It is not healthy when a process is dead, silent or cannot write; when the disk is full; when work is ready and no
+    live process takes its kind or queue; when a run is stuck for another reason, such as a pause. One that waits for a
+    time, an answer or another run is not stuck, and a process that drains is well.
     """
-    found = health_of(visit.store)
+    found = health_of(visit.store, max_age=max_age, min_workers=min_workers)
     if visit.out.as_json:
         visit.out.json(_json(found))
     else:
         _say(visit, found)
-    if found.unhealthy:
-        raise click.exceptions.Exit(min(len(found.unhealthy), MOST))
+    if not found.healthy:
+        raise click.exceptions.Exit(FAILED)
 
 
 def _say(visit: Visit, found: Health) -> None:
@@ -43,7 +47,7 @@ def _say(visit: Visit, found: Health) -> None:
     out.say(f"  keeps {store.keeps}; lacks {store.lacks}")
     if store.bytes is not None and store.log_bytes is not None:
         out.say(f"  {store.bytes / MEGA:,.1f} MB, and {store.log_bytes / MEGA:,.1f} MB of write-ahead log")
-    heads = ["process", "pid", "host", "state", "last beat", "holds", "version", ""]
+    heads = ["process", "pid", "host", "state", "last beat", "holds", "version"]
     out.table(heads, [_row(each) for each in found.processes], right=frozenset({1, 4, 5}))
     if not found.processes:
         out.say("nobody works on this store")
@@ -52,21 +56,19 @@ def _say(visit: Visit, found: Health) -> None:
     if found.late.oldest is not None:
         least = "at least " if found.late.at_least else ""
         out.say(("look", "late"), f" {least}{plural(found.late.tasks, 'task')}, the oldest {_task(found.late.oldest)}")
-    for run in found.stuck:
-        out.say(("bad", "stuck"), " ", ("name", run.title), f": {run.reason}")
-        if run.advice:
-            out.say(" " * 6, ("dim", run.advice))
+    for problem in found.problems:
+        out.say(("bad", "wrong"), f" {problem.text}")
+        if problem.advice:
+            out.say(" " * 6, ("dim", problem.advice))
     if found.at_least:
-        out.say(("dim", "      and perhaps more"))
-    sick = len(found.unhealthy)
-    out.say(("bad", f"{plural(sick, 'process', 'processes')} unhealthy") if sick else ("good", "healthy"))
+        out.say(("dim", "      and perhaps more runs are stuck"))
+    out.say(("good", "healthy") if found.healthy else ("bad", "not healthy"))
 
 
 def _row(each: ProcessHealth) -> list[Piece]:
     age = "" if each.beat_age is None else f"{duration(each.beat_age)} ago"
     state = (_STYLES[each.state], each.state.value)
-    trouble = ("bad", each.trouble or "")
-    return [f"{each.process:x}", str(each.pid), each.host, state, age, number(each.tasks), each.version, trouble]
+    return [f"{each.process:x}", str(each.pid), each.host, state, age, number(each.tasks), each.version]
 
 
 def _task(ready: ReadyTask) -> str:
@@ -77,10 +79,13 @@ def _json(found: Health) -> dict[str, object]:
     return {
         "store": found.store,
         "at": stamp(found.at),
+        "healthy": found.healthy,
+        "problems": found.problems,
         "unhealthy": len(found.unhealthy),
         "processes": [{**msgspec.structs.asdict(each), "process": f"{each.process:x}"} for each in found.processes],
         "oldest": found.oldest,
         "late": found.late,
         "stuck": found.stuck,
         "at_least": found.at_least,
+        "queues": found.queues,
     }

@@ -56,9 +56,9 @@ def jobs(
     """
     reads, now = visit.store.reads, visit.store.now()
     wanted = job_filter(now, kind, state, queue, key, dict(map(_header, headers)), older, newer)
-    standings = Standings(reads)
+    standings = Standings(reads, now)
     shown: list[JobStanding] = []
-    found = find_jobs(reads, wanted, before)
+    found = find_jobs(reads, wanted, now, before)
     for standing in islice(found, limit):
         shown.append(standing)
         if visit.out.as_json:
@@ -99,6 +99,7 @@ def _json(standing: JobStanding, at: int | None) -> dict[str, object]:
         "job": row.id,
         "state": standing.state.value,
         "since": stamp(at),
+        "enqueued": stamp(row.added),
         "queue": row.queue,
         "kind": row.kind,
         "key": key_text(row.key),

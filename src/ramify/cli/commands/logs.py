@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 import logging
+import time
 
 import click
 
-from ramify.cli.numbers import SEQUENCE, TASK
+from ramify.cli.numbers import SEQUENCE
 from ramify.cli.visit import Visit, on_store
+from ramify.inspect.graph import Role, role_of
 from ramify.inspect.text import Piece
 from ramify.inspect.words import moment, stamp
-from ramify.kernel.tuning import LONGEST_REST
+from ramify.kernel.tuning import LONGEST_REST, NOTES_EVERY
 from ramify.model.log import StoredLine
 from ramify.model.run import StoredRun
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+#: How long after the end of a task its last lines may be on their way, in seconds.
+_LATE = 2 * NOTES_EVERY
 
 
 @click.command()
-@click.argument("run", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Stay, and show lines as they are written, until the run has ended.")
-@click.option("--task", type=TASK, help="Only what this task logged.")
+@click.argument("run", metavar="[RUN|TASK]", required=False)
+@click.option("-f", "--follow", is_flag=True, help="Stay, and show lines as they are written, until the end.")
+@click.option("--task", "node", metavar="NODE|TASK", help="Only what this task logged.")
 @click.option(
     "--level", type=click.Choice(list(_LEVELS)), default="debug", show_default=True, help="At least so grave."
 )
 @click.option("--after", type=SEQUENCE, default=0, help="Only lines after this one.")
 @on_store
-def logs(visit: Visit, run: str | None, follow: bool, task: int | None, level: str, after: int) -> None:
-    """What tasks of a run logged, oldest first.
+def logs(visit: Visit, run: str | None, follow: bool, node: str | None, level: str, after: int) -> None:
+    """What tasks of a run logged, oldest first; or one task: `logs 42`, or `logs RUN --task NODE`.
 
     Without RUN: the run that is open, or the newest one if none is.
     """
-    found = visit.run(run)
-    shown, seen = False, 0
+    found, task = visit.named(run, node)
+    shown, seen, until = False, 0, None
     while True:
-        # Asked before the lines are read: what an ended run logged is all there is.
-        ended = not follow or visit.store.reads.run(found.id).state.is_end
+        # Asked before the lines are read: what was logged by the end is all there is.
+        if until is None and (not follow or _has_ended(visit, found, task)):
+            until = time.monotonic() + (_LATE if follow and task is not None else 0)
         after, some = _pages(visit, found, task, _LEVELS[level], after)
         shown = shown or some
-        if ended:
+        if until is not None and time.monotonic() >= until:
             break
-        seen = visit.store.wait(LONGEST_REST, seen)
+        seen = visit.store.wait(LONGEST_REST if until is None else _LATE, seen)
     if not shown and not visit.out.as_json:
-        visit.out.say("nothing was logged")
+        is_map = node is not None and task is not None and role_of(visit.task(task).kind) is Role.MAP
+        visit.out.say(
+            "nothing was logged" + (f"; {node} is a map, and its items log: --task '{node}[0]'" if is_map else "")
+        )
+
+
+def _has_ended(visit: Visit, run: StoredRun, task: int | None) -> bool:
+    reads = visit.store.reads
+    return reads.run(run.id).state.is_end or (task is not None and reads.history(task).ended is not None)
 
 
 def _pages(visit: Visit, run: StoredRun, task: int | None, level: int, after: int) -> tuple[int, bool]:

@@ -7,7 +7,6 @@ from typing import assert_never
 import click
 import msgspec
 
-from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change, who_and_why
 from ramify.errors import BadPayload
 from ramify.model.codec.wire import tree_in
@@ -17,14 +16,18 @@ from ramify.model.mark import Settled
 
 
 @click.command()
-@click.argument("task", type=TASK)
+@click.argument("run", metavar="RUN|TASK")
+@click.argument("node", metavar="[NODE|TASK]", required=False)
 @click.option("--result", metavar="JSON", help="It counts as done, with this result.")
 @click.option("--skip", is_flag=True, help="It counts as skipped.")
 @who_and_why
 @on_store_to_change
-def resolve(visit: Visit, task: int, result: str | None, skip: bool, reason: str, by: str | None) -> None:
+def resolve(
+    visit: Visit, run: str, node: str | None, result: str | None, skip: bool, reason: str, by: str | None
+) -> None:
     """Settle a task by hand, as done with a result or as skipped: one that failed, waits, or was never tried.
 
+    It is named by its id, or behind its run by its key, such as a node of a DAG: `resolve etl report --skip`.
     What waits for it goes on. Its handler is not called. If somebody runs it at this moment, they are told, and what
     they come to first counts.
     """
@@ -32,6 +35,7 @@ def resolve(visit: Visit, task: int, result: str | None, skip: bool, reason: str
 
     if (result is None) != skip:
         raise click.UsageError("say either --result JSON or --skip")
+    task = visit.one("resolve", run, node)
     row = visit.task(task)
     status = Status.SKIPPED if skip else Status.DONE
     value = _value(result)

@@ -7,14 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from ramify.cli.visit import Visit, Wrong, on_store_to_change, who_and_why
+from ramify.cli.visit import Visit, on_store_to_change, who_and_why
 from ramify.inspect.find import title
-from ramify.inspect.history import UnknownTask
 from ramify.inspect.live import workers
 from ramify.inspect.status import Counts, counts_of
 from ramify.inspect.words import plural
-from ramify.model.run import StoredRun
-from ramify.model.task import MAX_ID
 
 if TYPE_CHECKING:
     from ramify.engine.retrying import Retried
@@ -29,7 +26,7 @@ class Scopes(NamedTuple):
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", metavar="RUN|TASK")
 @click.argument("wanted", metavar="[NODE|TASK]...", nargs=-1)
 @click.option("--failed", is_flag=True, help="All tasks that failed.")
 @click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
@@ -48,21 +45,25 @@ def retry(
 ) -> None:
     """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
 
-    A task with a key, such as a node of a DAG, is named by that, which wins over a number that looks the same. For a
-    map this means its items that were not done. A map whose items were all done makes them anew, and so does a map
-    behind a task that is tried again; the old items are replaced and cannot be brought back. A continuation that was
-    skipped because of the tasks, or ran without them, waits for them and runs again. A run that had ended is open
-    again; the tasks run when a process works on the store.
+    A task is named behind its run, or alone by its id, as `ramify jobs` shows it. A task with a key, such as a node of
+    a DAG, is named by that, which wins over a number that looks the same. For a map this means its items that were not
+    done. A map whose items were all done makes them anew, and so does a map behind a task that is tried again; the old
+    items are replaced and cannot be brought back. A continuation that was skipped because of the tasks, or ran without
+    them, waits for them and runs again. A run that had ended is open again; the tasks run when a process works on the
+    store.
     """
-    found = visit.run(run, "retry")
+    from ramify.engine.keyed import tasks_to_retry
+
+    found, alone = visit.named(run)
     scopes = Scopes(failed, quarantined, cancelled)
-    if not wanted and not any(scopes):
+    if alone is None and not wanted and not any(scopes):
         total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
         raise click.UsageError(
             f"say which tasks: nodes, ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
             f"or --cancelled ({total.cancelled:,})"
         )
-    tasks = tuple(task for each in wanted for task in _tasks(visit, found, each))
+    tasks = tuple(task for each in wanted for task in visit.tasks(found, each, tasks_to_retry))
+    tasks = tasks if alone is None else (alone, *tasks)
     answers = _retry(visit, found.id, tasks, scopes, reason, by)
     opened, replaced = sum(each.tasks for each in answers), sum(each.replaced for each in answers)
     superseded = [pair for each in answers for pair in each.superseded]
@@ -76,21 +77,6 @@ def retry(
         visit.out.say(("look", f"task {task} stays closed: task {other} has its key now"))
     if opened and not workers(visit.store.reads):
         visit.out.say(("dim", "nobody works on this store now; start your program to run them"))
-
-
-def _tasks(visit: Visit, run: StoredRun, wanted: str) -> list[int]:
-    """The tasks that an argument means: those of a node, or one by its id."""
-    from ramify.engine.keyed import tasks_to_retry
-
-    try:
-        return tasks_to_retry(visit.store.reads, run.id, wanted)
-    except UnknownTask as error:
-        if not wanted.isascii() or not wanted.isdigit():
-            raise Wrong(str(error)) from error
-    task = int(wanted)
-    if task > MAX_ID or visit.task(task).run != run.id:
-        raise Wrong(f"task {task} is not a task of {title(run)}")
-    return [task]
 
 
 def _retry(

@@ -6,6 +6,7 @@ import click
 
 from ramify.cli.visit import Visit, on_store_to_change
 from ramify.inspect.words import plural
+from ramify.store.contract import Vacuumed
 
 
 @click.command()
@@ -15,13 +16,12 @@ def vacuum(visit: Visit) -> None:
 
     Others may go on working: it goes in small steps. The log itself is not touched: `ramify forget` does that.
     """
-    tasks = keys = sessions = 0
-    while (step := visit.store.vacuum()).tasks or step.keys or step.sessions:
-        tasks, keys, sessions = tasks + step.tasks, keys + step.keys, sessions + step.sessions
+    steps = list(iter(visit.store.vacuum, Vacuumed()))
+    removed = {what: sum(getattr(step, what) for step in steps) for what in ("tasks", "keys", "sessions", "space")}
     if visit.out.as_json:
-        visit.out.json({"tasks": tasks, "keys": keys, "sessions": sessions})
+        visit.out.json(removed)
     else:
         visit.out.say(
-            f"removed {plural(tasks, 'unpublished row')}, {plural(keys, 'expired key')}, "
-            f"{plural(sessions, 'old session')}"
+            f"removed {plural(removed['tasks'], 'unpublished row')}, {plural(removed['keys'], 'expired key')}, "
+            f"{plural(removed['sessions'], 'old session')}; gave {removed['space'] / 1e6:,.1f} MB back to the disk"
         )

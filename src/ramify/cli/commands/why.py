@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from ramify.cli.numbers import TASK
 from ramify.cli.visit import Visit, on_store
 from ramify.inspect.show import call_text
 from ramify.inspect.why import why as why_of
@@ -12,10 +11,14 @@ from ramify.inspect.words import stamp
 
 
 @click.command()
-@click.argument("task", type=TASK)
+@click.argument("run", metavar="RUN|TASK")
+@click.argument("node", metavar="[NODE|TASK]", required=False)
 @on_store
-def why(visit: Visit, task: int) -> None:
-    """Why a task is not running, and what to do about it."""
+def why(visit: Visit, run: str, node: str | None) -> None:
+    """Why a task is not running, and what to do about it: `why 42`, or `why RUN NODE`, where a map is all its items."""
+    from ramify.engine.keyed import standing_tasks
+
+    task = visit.one("why", run, node, standing_tasks)
     row = visit.task(task)
     found = why_of(visit.store, task)
     if visit.out.as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
@@ -25,7 +26,7 @@ from ramify.errors import ConfigError
 from ramify.inspect.left import left_in_words
 from ramify.inspect.text import tell
 from ramify.kernel.queues import Queues
-from ramify.kernel.settings import MOST_THREADS, Settings
+from ramify.kernel.settings import GRACE, MOST_THREADS, Settings
 
 
 def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str, ...]) -> Queues | None:
@@ -64,7 +65,7 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
 )
 @click.option("--processes", type=PROCESSES, help="So many worker processes; without it, everything is in this one.")
 @click.option("--burst", is_flag=True, help="End once nothing is ready, and say what is left.")
-@click.option("--grace", type=SECONDS, default=25.0, show_default=True, help="Seconds that tasks get at a stop.")
+@click.option("--grace", type=SECONDS, default=GRACE, show_default=True, help="Seconds that tasks get at a stop.")
 @click.option("--recycle-tasks", type=COUNT, help="Replace a worker process when it has done so many tasks.")
 @click.option("--recycle-mb", type=COUNT, help="Replace a worker process that uses more megabytes of memory.")
 @click.option("--reload", is_flag=True, help="Replace the worker processes when a file changes; for development.")
@@ -80,9 +81,11 @@ def worker(
 ) -> None:  # fmt: skip
     """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
 
-    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. Once more: it ends at once. SIGUSR1: what it
-    holds and the stacks of all threads are written to standard error. With --processes, SIGHUP replaces them one by
-    one, with new ones that import your code anew; SIGTTIN starts one more, and SIGTTOU stops one.
+    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. The exit code is 0 after SIGTERM, and 130
+    after Ctrl-C or if something did not finish within the grace period. Once more: it ends at once, with 143 or 130.
+
+    SIGUSR1: what it holds and the stacks of all threads are written to standard error. With --processes, SIGHUP
+    replaces them one by one, with new ones that import your code anew; SIGTTIN starts one more, and SIGTTOU stops one.
     """
     service = Service(burst, recycle_tasks, recycle_mb)
     if processes is None:
@@ -97,11 +100,16 @@ def worker(
     try:
         with nullcontext() if metrics is None else _serving(engine, metrics, metrics_host):
             if processes:
-                _in_processes(inside, processes, chosen, service, reload).raise_it()
+                stopped = _in_processes(inside, processes, chosen, service, reload)
             else:
-                _here(inside, chosen, service).raise_it()
-        if burst:
+                stopped = _here(inside, chosen, service)
+        if burst and not stopped.was_asked():
             inside.say(f"nothing is ready; left: {left_in_words(inside.store) or 'nothing'}")
+        if stopped.by == signal.SIGTERM and stopped.unfinished == 0:
+            # A service is ended like this, and has done what it was told.
+            inside.say("stopped")
+        else:
+            stopped.raise_it()
     except (KeyboardInterrupt, Terminated):
         inside.say("stopped")
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -118,10 +126,12 @@ def _serving(engine: Engine, port: int, host: str) -> Iterator[None]:
         yield
 
 
-def _say_where(inside: Inside) -> None:
+def _say_where(inside: Inside, queues: Queues | None) -> None:
     # Once signals are heard: whoever reads it may send one.
     about = inside.store.describe()
     inside.say(f"working on {about.location} [{about.name}: keeps {about.keeps}; lacks {about.lacks}]")
+    for text in inside.unknown_queues(() if queues is None else queues.names):
+        inside.complain(text)
 
 
 def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Service, reload: bool) -> Stopped:
@@ -132,7 +142,7 @@ def _in_processes(inside: Inside, processes: int, chosen: Settings, service: Ser
         crew.reload()
 
     with steered(steering(crew, inside.store, tell)), watching(changed) if reload else nullcontext():
-        _say_where(inside)
+        _say_where(inside, chosen.queues)
         return attend(inside, crew)
 
 
@@ -143,8 +153,8 @@ def _here(inside: Inside, chosen: Settings, service: Service) -> Stopped:
             steered(steering_here(kernel, inside.store, tell)),
             stopping_well(kernel.stop, inside.say) as stopped,
         ):
-            _say_where(inside)
-            kernel.signals.listen(StopTeller(inside.say, stopped.was_asked))
+            _say_where(inside, chosen.queues)
+            kernel.signals.listen(StopTeller(inside.say, stopped))
             kernel.start()
             kernel.join()
     return stopped

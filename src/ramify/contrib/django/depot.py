@@ -1,11 +1,15 @@
-"""The depot of a backend: an engine with the one task that runs any Django task, so that none must be registered.
+"""The depot of a backend: an engine with a task for each Django task, under its import path, all of the same function.
 
-There is one for each store in a process, however many threads have a backend of their own.
+So people see a Django task under its own name wherever kinds are told, and none must be registered: an engine has those
+that were enqueued or met here. There is one depot for each store in a process, however many threads have a backend of
+their own.
 """
 
 from __future__ import annotations
 
 import os
+import threading
+import weakref
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,16 +17,21 @@ from typing import Any
 from ramify.contrib.django.framework import TaskResult
 from ramify.contrib.django.running import connected, run
 from ramify.contrib.django.story import Try, put, returned, tell, tries_of
+from ramify.contrib.django.teacher import Teacher
 from ramify.contrib.django.ticket import Ticket
 from ramify.engine.engine import Engine
 from ramify.engine.reading import Reading
-from ramify.errors import RunForgotten
+from ramify.engine.tasks import AnyTask
+from ramify.errors import ConfigError, RunForgotten
 from ramify.inspect.jobs import JobStanding, queues, standing_of
+from ramify.kernel.handler import Handler
+from ramify.kernel.kernel import Kernel
 from ramify.model.call import Call
 from ramify.model.job import JobState
 from ramify.model.key import key_bytes
 from ramify.model.task import Row
 
+#: The kind of tasks whose path cannot be a kind, because it is too long.
 KIND = "django.task"
 #: Django's priorities go from -100 to 100, ours ten times as far: so much of a head start is a step of theirs.
 STEP = 10
@@ -34,12 +43,30 @@ class Depot:
     def __init__(self, store: str | os.PathLike[str], keep: float | timedelta | None = None) -> None:
         self.engine = Engine(store)
         self.engine.around(connected)
-        self._run = self.engine.task(name=KIND, retries=0, keep=keep)(run)
+        self.engine._inside.teacher = self._teacher
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._run = self._made(KIND)
+        self._tasks: dict[str, AnyTask] = {KIND: self._run}
+        self._teachers: weakref.WeakSet[Teacher] = weakref.WeakSet()
 
     def call(self, id: str, ticket: Ticket) -> Call[Any]:
         """A ticket as a call, which has the id of its result as its key; BadPayload for what cannot be stored."""
-        call = self._run.of(ticket).key(id).queue(ticket.queue).priority(-STEP * ticket.priority)
+        call = self._task(ticket.task).of(ticket).key(id).queue(ticket.queue).priority(-STEP * ticket.priority)
         return call if ticket.run_after is None else call.at(ticket.run_after)
+
+    def handler(self, kind: str) -> Handler:
+        """Return how a worker runs the tasks of a kind."""
+        self._task(kind)
+        return self.engine._inside.handlers()[kind]
+
+    def is_ticket(self, body: bytes) -> bool:
+        """Whether a task that is called with this is a Django task."""
+        try:
+            self._reading().arguments(KIND, body)
+        except Exception:  # noqa: BLE001 - whatever is stored there, it is not ours
+            return False
+        return True
 
     def check(self, value: str) -> None:
         """BadPayload for what a task returned and cannot be stored, while it can still be told that it failed."""
@@ -59,7 +86,7 @@ class Depot:
 
     def _told(self, id: str, standing: JobStanding, row: Row) -> TaskResult[Any]:
         reads = self.engine._inside.store.reads
-        reading = Reading(reads, self.engine._inside.handlers())
+        reading = self._reading()
         (ticket,), _ = reading.arguments(KIND, row.body)
         result: TaskResult[Any] = ticket.result(id)
         tell(result, reads, standing)
@@ -70,10 +97,39 @@ class Depot:
     def _standing(self, id: str) -> JobStanding | None:
         reads = self.engine._inside.store.reads
         for queue in queues(reads):
-            found = reads.find_tasks(queue.id, KIND, key_bytes(id), limit=1)
-            if found:
-                return standing_of(reads, found[0])
+            for kind in reads.counts(queue.id):
+                found = reads.find_tasks(queue.id, kind, key_bytes(id), limit=1)
+                if found:
+                    return standing_of(reads, found[0], self.engine._inside.store.now())
         return None
+
+    def _reading(self) -> Reading:
+        return Reading(self.engine._inside.store.reads, self.engine._inside.handlers())
+
+    def _task(self, path: str) -> AnyTask:
+        """The task of a path; kernels of this process that are at work learn of a new one."""
+        with self._lock:
+            found = self._tasks.get(path)
+            if found is not None:
+                return found
+            try:
+                found = self._made(path)
+            except ConfigError:
+                found = self._run
+            self._tasks[path] = found
+            teachers = tuple(self._teachers)
+        for each in teachers:
+            each.teach(found.kind)
+        return found
+
+    def _made(self, kind: str) -> AnyTask:
+        made: AnyTask = self.engine.task(name=kind, retries=0, keep=self._keep)(run)
+        return made
+
+    def _teacher(self, kernel: Kernel) -> Teacher:
+        made = Teacher(self, kernel)
+        self._teachers.add(made)
+        return made
 
 
 #: Those of this process. Several threads may ask at once: the first one that is here counts, before any is opened.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from ramify.contrib.django.framework import TaskError, TaskResult, TaskResultStatus
@@ -16,6 +16,7 @@ from ramify.contrib.django.ticket import by_settings
 from ramify.errors import JobCancelled, JobFailed
 from ramify.inspect.jobs import JobStanding
 from ramify.inspect.lives import Commits
+from ramify.inspect.words import instant
 from ramify.model.event import Event, Status
 from ramify.model.job import JobState
 from ramify.model.mark import reason_text
@@ -86,18 +87,9 @@ def returned(value: Any) -> Any:
 
 
 def error_of(failure: Failure, path: str | None = None) -> TaskError:
-    """A failure as Django has it: the import path of the exception, and a text like that of a traceback."""
-    lines = ["Traceback (most recent call last):"]
-    if failure.more_frames:
-        lines.append(f"  ... {failure.more_frames} frames more")
-    for frame in failure.frames:
-        where, _, name = frame.rpartition(" in ")
-        file, _, number = where.rpartition(":")
-        lines.append(f'  File "{file}", line {number}, in {name}')
-    said = ": ".join(filter(None, (failure.type, failure.text)))
-    text = "\n".join([*(lines if failure.frames else ()), said, ""])
+    """Return a failure as Django has it: the import path of the exception, and its traceback."""
     kind = failure.type if "." in failure.type else f"builtins.{failure.type}"
-    return TaskError(exception_class_path=path or kind, traceback=text)
+    return TaskError(exception_class_path=path or kind, traceback=failure.traceback)
 
 
 def put(result: TaskResult[Any], **values: Any) -> None:
@@ -121,4 +113,4 @@ def _path(error: type[Exception]) -> str:
 
 
 def _moment(microseconds: int) -> datetime:
-    return by_settings(datetime.fromtimestamp(0, UTC) + timedelta(microseconds=microseconds))
+    return by_settings(instant(microseconds))

@@ -1,4 +1,4 @@
-"""A ticket: a Django task as it was enqueued, as the argument of the one Ramify task that runs all of them.
+"""A ticket: a Django task as it was enqueued, as the argument of the Ramify task that runs it.
 
 Promises: arguments come back as they do from `json.dumps` and `json.loads`. What a ticket names is run only if it is a
 task of Django's framework, under its own name, at the top of a module.

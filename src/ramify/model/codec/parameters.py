@@ -97,11 +97,11 @@ def annotations_of(fn: Function) -> dict[str, Any]:
     """The annotations of a function by name, resolved; ConfigError when they cannot be."""
     try:
         return get_type_hints(fn, include_extras=True)
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
         raise ConfigError(
             f"{fn.__name__}(): its annotations cannot be resolved ({error}). "
             "Define or import the names above the function, not only under TYPE_CHECKING"
-        ) from error
+        ) from None
 
 
 def _annotation(source: inspect.Parameter, hint: Any) -> Any:
@@ -143,7 +143,7 @@ def _check(fn: Function, name: str, annotation: Any, needed: bool) -> None:
     except TypeError as error:
         raise ConfigError(
             f"{fn.__name__}(): `{name}` cannot be stored as it is annotated. {error}. Use types JSON can tell apart"
-        ) from error
+        ) from None
     if needed and isinstance(kind, msgspec.inspect.CustomType) and not can_rebuild(kind.cls):
         raise ConfigError(
             f"{fn.__name__}(): `{name}` is annotated {_called(annotation)}, which cannot be stored. "

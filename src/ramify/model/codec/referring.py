@@ -23,9 +23,10 @@ from ramify.model.codec.fitting import fits, in_code
 from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits
 from ramify.model.codec.parameters import Function
 from ramify.model.codec.proofs import holds, proofs_of
-from ramify.model.codec.refusal import explain
-from ramify.model.codec.wire import Wire, encoder, flatten_to_escape, tree_in
-from ramify.model.reference import Blank, Reference, Slots
+from ramify.model.codec.refusal import cause_of, explain, explain_unknown
+from ramify.model.codec.wire import UnknownType, Wire, encoder, flatten_to_escape, tree_in
+from ramify.model.reference import Blank, Reference, Slots, reference_in
+from ramify.model.stray import instead_of_value
 
 #: Parameters that take many arguments, or none.
 _MANY = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -117,7 +118,7 @@ class ByReference:
         except TypeError as error:
             hint = "".join(
                 f". `{name}` is a Stream: pass a reference to it, or give it a default, `= Stream()`, to make the task "
-                "a continuation (`spawn(then=...)`)"
+                "a continuation (`spawn(then=...)`); in a test, pass Stream.of([...])"
                 for name in islice(self._streams, 1)
             )
             raise BadPayload(f"{self._name}(): {error}{hint}") from None
@@ -150,8 +151,11 @@ class ByReference:
                 raise BadPayload(f"{self._name}(): `{name}` is nested too deep, or holds an integer beyond 64 bits")
         except BadPayload:
             raise
-        except Exception as error:
-            raise BadPayload(f"{self._name}(): {explain([(name, self._annotations[name], value)], error)}") from error
+        except UnknownType as unknown:
+            raise BadPayload(f"{self._name}(): {explain_unknown(name, value, unknown)}") from None
+        except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
+            text = explain([(name, self._annotations[name], value)], error)
+            raise BadPayload(f"{self._name}(): {text}") from cause_of(error)
         return tree
 
     def _check_fit(self, name: str, reference: Reference, annotation: Any) -> None:
@@ -170,12 +174,15 @@ class ByReference:
             )
 
     def _stream(self, name: str, value: object) -> Reference:
-        if isinstance(value, Reference) and value.stream:
-            self._check_fit(name, value, self._streams[name])
-            return value
+        found = reference_in(value)
+        if found is not None and found.stream:
+            self._check_fit(name, found, self._streams[name])
+            return found
+        if words := instead_of_value(value):
+            raise BadPayload(f"{self._name}(): `{name}` {words}")
         raise BadPayload(
             f"{self._name}(): `{name}` is a Stream and was given {value!r:.200}; pass a reference to the results of "
-            "many calls, or leave it to the join that the task waits for"
+            "many calls, or leave it to the join that the task waits for; in a test, pass Stream.of([...])"
         )
 
     def shown(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:

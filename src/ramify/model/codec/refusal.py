@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from ramify.model.codec.limits import MAX_BYTES, children, first_fault, shown
-from ramify.model.codec.wire import TooLarge, UnknownType, Wire, as_builtins, difference, write
+from ramify.model.codec.parameters import RESULT
+from ramify.model.codec.wire import NotStorable, TooLarge, UnknownType, Wire, as_builtins, difference, write
 from ramify.model.stray import instead_of_value
 
 #: A parameter's name, its annotation and the value given for it.
@@ -26,6 +27,16 @@ def explain(parts: list[Part], error: Exception) -> str:
     if isinstance(error, TooLarge):
         return _too_large({where: len(write(value)) for where, _, value in parts})
     return in_words(error)
+
+
+def explain_unknown(where: str, value: object, error: UnknownType) -> str:
+    """The same for a value in which something is of a type that nothing here knows."""
+    return _unknown(where, value, error.value)
+
+
+def cause_of(error: Exception) -> Exception | None:
+    """What to show above a refusal: an exception of the user's own code, and none of the codec's."""
+    return None if isinstance(error, NotStorable | RecursionError | msgspec.MsgspecError) else error
 
 
 def in_words(error: Exception) -> str:
@@ -56,7 +67,8 @@ def _reason(where: str, annotation: Any, value: object) -> str | None:
 def _reason_in_words(where: str, annotation: Any, value: object) -> str | None:
     raw = write(value)
     if len(raw) > MAX_BYTES:
-        return _too_large({where: len(raw)})
+        is_many = where == RESULT and isinstance(value, list)
+        return _too_large({where: len(raw)}) + (". To map over its items, yield them one by one" if is_many else "")
     if fault := first_fault(value, where) or first_fault(as_builtins(value), where):
         return fault
     try:

@@ -18,8 +18,6 @@ from functools import partial
 from types import MappingProxyType, NoneType
 from typing import Any, Self
 
-import msgspec
-
 from ramify.errors import BadPayload
 from ramify.model.codec.escape import MARK, has_slots
 from ramify.model.codec.forms import ByName, ByPosition, Positional
@@ -28,9 +26,9 @@ from ramify.model.codec.limits import INT_MAX, INT_MIN, MAX_BYTES
 from ramify.model.codec.parameters import RESULT, Function, Parameter, read_parameters
 from ramify.model.codec.proofs import Table, holds, proofs_of, table_of
 from ramify.model.codec.referring import ByReference, ResultSource
-from ramify.model.codec.refusal import explain, in_words
-from ramify.model.codec.wire import NotStorable, UnknownType, Wire, encoder, tree_in
-from ramify.model.reference import Blank, Reference
+from ramify.model.codec.refusal import cause_of, explain, in_words
+from ramify.model.codec.wire import UnknownType, Wire, encoder, tree_in
+from ramify.model.reference import Blank, Reference, reference_in
 
 #: In fewer bytes than this no argument can be an integer beyond 64 bits: 19 digits and two brackets.
 _ROOM_FOR_A_LONG_INTEGER = 21
@@ -112,8 +110,8 @@ class Signature:
             return self._by_reference.shown(payload) if supply is None else self._filled(payload, supply)
         try:
             return self._by_name.unpack(self._by_name.wire.read(payload))
-        except Exception as error:
-            raise self._misfit("call", error) from error
+        except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
+            raise self._misfit("call", error) from cause_of(error)
 
     def _filled(self, payload: bytes, supply: ResultSource) -> tuple[Positional, dict[str, Any]]:
         def read(tree: object) -> tuple[Positional, dict[str, Any]]:
@@ -121,8 +119,8 @@ class Signature:
                 if isinstance(tree, dict):
                     return self._by_name.unpack(self._by_name.wire.read_tree(tree))
                 return self._by_position.read_tree(tree), {}
-            except Exception as error:
-                raise self._misfit("call", error) from error
+            except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
+                raise self._misfit("call", error) from cause_of(error)
 
         return self._by_reference.read(payload, supply, read)
 
@@ -142,8 +140,8 @@ class Signature:
             return None
         try:
             return self._result.read(raw)
-        except Exception as error:
-            raise self._misfit("result", error) from error
+        except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
+            raise self._misfit("result", error) from cause_of(error)
 
     def identity(self, payload: bytes) -> bytes:
         """Bytes that are the same for equal calls, whatever the order of their sets and dicts; not for decoding."""
@@ -221,8 +219,8 @@ class Signature:
         try:
             tree = tree_in(payload)
             return None if isinstance(tree, dict) else self._by_position.read_tree(tree)
-        except Exception as error:
-            raise self._misfit("call", error) from error
+        except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
+            raise self._misfit("call", error) from cause_of(error)
 
     def _seal_by_position(self, args: Positional) -> bytes:
         if not _REFERENCES.isdisjoint(map(type, args)):
@@ -235,7 +233,7 @@ class Signature:
         try:
             given = self._source.bind(*args, **kwargs).arguments
         except TypeError as error:
-            if any(isinstance(each, Reference) for each in (*args, *kwargs.values())):
+            if any(reference_in(each) is not None for each in (*args, *kwargs.values())):
                 raise Refers(f"{self.name}(): a reference is among its arguments") from None
             raise BadPayload(f"{self.name}(): {error}. It takes ({', '.join(self._source.parameters)})") from None
         return self._seal(self._by_name.wire, self._by_name.pack(given), given.items())
@@ -247,10 +245,8 @@ class Signature:
             if isinstance(unknown.value, Reference):
                 raise Refers(f"{self.name}(): a reference is among its arguments") from None
             raise self._refusal(given, unknown) from None
-        except (NotStorable, RecursionError, msgspec.MsgspecError) as error:
-            raise self._refusal(given, error) from None
-        except Exception as error:
-            raise self._refusal(given, error) from error
+        except Exception as error:  # noqa: BLE001  whatever it is, the words are what the reader needs
+            raise self._refusal(given, error) from cause_of(error)
 
     def _refusal(self, given: Iterable[tuple[str, object]], error: Exception) -> BadPayload:
         parts = [(name, self._annotations[name], part) for name, part in given]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ramify.errors import ConfigError
+from ramify.model.codec.fitting import fits, in_code
 from ramify.model.join import Rule
 from ramify.shapes.dag.node import Node, kept
 from ramify.shapes.dag.own import CHOOSE, own_call
@@ -18,6 +19,13 @@ def case(dag: Dag, number: int, name: str) -> Node[None]:
     node = Node[object](dag, number)
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{dag.name}: case({name!r}): give the name of a case, which {node.id} may give")
+    if number in dag._maps:
+        raise ConfigError(f"{dag.name}: case({name!r}): {node.id} is a map, which gives many. Let one node give a name")
+    if not fits(gives := dag._gives(number), str | list[str]):
+        raise ConfigError(
+            f"{dag.name}: case({name!r}): expected a node that gives a name, got {node.id}, which gives "
+            f"{in_code(gives)}. Let it return a str, or a list of them"
+        )
     found = dag._cases.get((number, name))
     if found is None:
         queue = dag._calls[number].group.queue

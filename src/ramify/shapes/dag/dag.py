@@ -15,9 +15,10 @@ from typing import Any, Literal, TypeVar, cast
 from ramify.errors import ConfigError
 from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Definition
-from ramify.model.call import Call, ReferringCall
+from ramify.model.call import Call, OpenCall, ReferringCall
 from ramify.model.join import Rule
 from ramify.model.key import Hold, key_bytes, key_text
+from ramify.model.policy import Duration
 from ramify.model.reference import Blank, Reference
 from ramify.model.stray import instead_of_call
 from ramify.model.task import MAX_KEY, is_own, name_given
@@ -170,7 +171,7 @@ class Dag:
         run: OtherRun | str | int,
         node: str | Node[Any] | None = None,
         *,
-        timeout: float | None = None,
+        timeout: Duration | None = None,
         id: str | None = None,
         after: Iterable[Node[Any]] = (),
         queue: str = "default",
@@ -178,7 +179,7 @@ class Dag:
         """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
 
         The result is that of the node; of a run, that of the call it began with, or of the node at the end of its DAG
-        (several: a dict by id). What did not end well over there is a failure here, and so are `timeout` seconds.
+        (several: a dict by id). What did not end well over there is a failure here, and so is the end of `timeout`.
         """
         call, named = wait_call(self.name, run, node, timeout, queue)
         return Node(self, self._append(call, named, id, after, "done"))
@@ -322,7 +323,7 @@ class Dag:
 
     def _checked(self, verb: str, call: object) -> Sequence[Blank]:
         """The blanks of what can be a node here."""
-        if not isinstance(call, Call):
+        if not isinstance(call, Call) or isinstance(call, OpenCall):
             raise ConfigError(f"{self.name}: {verb}() takes a call, and was given {instead_of_call(call)}")
         if call.group.hold is not Hold.LABEL:
             raise ConfigError(
@@ -343,7 +344,7 @@ class Dag:
         said = kind if id is None else id
         references = call.references if isinstance(call, ReferringCall) else ()
         taken = [source_of(self, kind, each) for each in references if not isinstance(each, Blank)]
-        more = dependencies(self, said, after, None) if after != () else ()
+        more = () if isinstance(after, tuple) and not after else dependencies(self, said, after, None)
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
             raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")

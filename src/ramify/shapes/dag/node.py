@@ -128,6 +128,10 @@ class Node(Generic[R_co]):
         """Let it wait for these as well."""
         self._dag._link(self, others)
 
+    def _instead_of_value(self) -> str:
+        """What to write where its result is meant."""
+        return f"is the node {self.id} itself. Pass {self.id if self.id.isidentifier() else 'node'}.out, its result"
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Node):
             return NotImplemented

@@ -25,6 +25,9 @@ from ramify.model.key import key_bytes
 from ramify.model.task import MAX_PAYLOAD, OWN, is_own
 from ramify.shapes.dag.packed import PackedCall
 
+#: What to do about too many items.
+_FEWER = "give the map a larger max_items, or give it fewer"
+
 
 class Expansion(msgspec.Struct, frozen=True):
     """What a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
@@ -81,14 +84,14 @@ def expand(how: Expansion, params: list[Any], results: list[Any], items: Any) ->
     if not isinstance(items, list):
         raise Fatal(f"{how.source} gave {shown(items)}, which is no list; a map is over the items of one")
     if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} items, and max_items is {how.most:,}")
+        raise Fatal(f"{how.source} gave {len(items):,} items, and max_items is {how.most:,}; {_FEWER}")
     _expand(how, params, results, items)
 
 
 def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: Stream[Any]) -> None:
     """Make a task for each result of a map."""
     if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} results, and max_items is {how.most:,}")
+        raise Fatal(f"{how.source} gave {len(items):,} results, and max_items is {how.most:,}; {_FEWER}")
     _expand(how, params, results, items)
 
 
@@ -119,7 +122,7 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
     def each() -> Iterator[Call[Any]]:
         for count, item in enumerate(items, 1):
             if how.most is not None and count > how.most:
-                raise Fatal(f"{how.source} gave more than {how.most:,} items, which is max_items")
+                raise Fatal(f"{how.source} gave more than {how.most:,} items, which is max_items; {_FEWER}")
             whole = filled(body, dict.fromkeys(how.blanks, write(item)))
             if len(whole) > MAX_PAYLOAD:
                 raise Fatal(

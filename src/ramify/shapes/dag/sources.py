@@ -30,10 +30,15 @@ def source_of(dag: Dag, kind: str, reference: Reference) -> int:
 
 def dependencies(dag: Dag, id: str, nodes: Iterable[Node[Any]], itself: int | None) -> list[int]:
     """The numbers of nodes that one is to wait for; `itself` is its own, if it has one by now."""
-    if isinstance(nodes, Node | str):
+    if isinstance(nodes, Node | str | Reference):
         raise ConfigError(f"{dag.name}: {id}: give after=[…] a list of nodes")
     found: list[int] = []
     for node in nodes:
+        given: object = node
+        if isinstance(given, Reference):
+            raise ConfigError(
+                f"{dag.name}: {id}: after: expected a node, got the {given!r}. Give the node, without .out"
+            )
         number = dag._own(node)
         if number in dag._makers:
             raise ConfigError(f"{dag.name}: {id} cannot wait for {node}, which yields items; wait for its map")

@@ -130,6 +130,11 @@ class DagPlan:
         """Failed."""
         return RunState.FAILED
 
+    @property
+    def given(self) -> dict[str, Any] | None:
+        """Its params."""
+        return {name: tree_in(value) for name, value in self.params.items()} or None
+
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
         """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
         names = {kind: (kind, *older.get(kind, ())) for kind in _kinds([*self.nodes, *self.calls])}

@@ -13,6 +13,7 @@ import msgspec
 from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.handler import Handler
 from ramify.model.call import Call, Extra
+from ramify.model.policy import Duration
 from ramify.model.reference import Reference
 from ramify.model.task import OWN
 from ramify.shapes.dag.node import Node
@@ -32,7 +33,7 @@ class OtherRun(Protocol):
 
 
 def wait_call(
-    dag: str, run: object, node: str | Node[Any] | None, timeout: float | None, queue: str
+    dag: str, run: object, node: str | Node[Any] | None, timeout: Duration | None, queue: str
 ) -> tuple[Call[Any], str]:
     """A call that waits for another run, and what to call it; ConfigError for what is no run."""
     key = node.id if isinstance(node, Node) else node

@@ -141,7 +141,12 @@ class Growing:
         wait = LONGEST_DELAY if gate.timeout is None else gate.timeout.total_seconds()
         otherwise = None if gate.otherwise is None else [tree_in(Wire(gate.of).seal(gate.otherwise[0]))]
         spec = GateSpec(gate.name, schema_of(gate.of), None if gate.timeout is None else wait, otherwise)
-        node = self._insert(call_of(HANDLERS[GATE], spec).delay(wait), self._id(gate, gate.name), passed.tips)
+        if (id := self._id(gate, gate.name)) in self._dag._numbers:
+            raise ConfigError(
+                f"{self._whole.name}: gate({gate.name!r}): expected a name that is free, got that of another gate or "
+                "step. Answers name their gate, so give this one another name"
+            )
+        node = self._insert(call_of(HANDLERS[GATE], spec).delay(wait), id, passed.tips)
         return Passed((*passed.args, Reference(node, of=gate.of)), (node,))
 
     def _sleep(self, sleep: Sleep, passed: Passed) -> Passed:

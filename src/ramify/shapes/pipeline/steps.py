@@ -15,7 +15,6 @@ Does not know stores or runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, overload
 
@@ -24,6 +23,7 @@ from ramify.kernel.stream import Stream
 from ramify.kernel.surroundings import Definition
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, tree_in, write
+from ramify.model.policy import Duration
 from ramify.model.task import name_given
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.pipeline.route import Route
@@ -240,26 +240,25 @@ class Steps(Generic[P_self, R_co, O_co]):
 
     @overload
     def gate(
-        self: Steps[P, R, O], name: str, of: type[A], *, timeout: timedelta | None = None, otherwise: A = ...
+        self: Steps[P, R, O], name: str, of: type[A], *, timeout: Duration | None = None, otherwise: A = ...
     ) -> Steps[P, Answered[R, A], O]: ...
     # Annotations that are no classes say nothing to type checkers.
     @overload
     def gate(
-        self: Steps[P, R, O], name: str, of: UnionType, *, timeout: timedelta | None = None, otherwise: Any = ...
+        self: Steps[P, R, O], name: str, of: UnionType, *, timeout: Duration | None = None, otherwise: Any = ...
     ) -> Steps[P, Answered[R, Any], O]: ...
     @overload
     def gate(
-        self: Steps[P, R, O], name: str, of: object, *, timeout: timedelta | None = None
+        self: Steps[P, R, O], name: str, of: object, *, timeout: Duration | None = None
     ) -> Steps[P, Answered[R, Any], O]: ...
-    def gate(self, name: str, of: Any, *, timeout: timedelta | None = None, otherwise: Any = _UNSET) -> Any:
+    def gate(self, name: str, of: Any, *, timeout: Duration | None = None, otherwise: Any = _UNSET) -> Any:
         """Wait for an answer of this type: `run.answer("approval", value)`. The next step gets (value, answer).
 
         After `timeout` the answer is `otherwise`; without one, the gate fails and the run is halted.
         """
         name_given("gate: a name", name)
-        if timeout is not None:
-            duration(f"gate({name!r}, timeout=", timeout)
-        elif otherwise is not _UNSET:
+        limit = None if timeout is None else duration(f"gate({name!r}, timeout=", timeout)
+        if limit is None and otherwise is not _UNSET:
             raise ConfigError(f"gate({name!r}, otherwise=…): give a timeout as well, after which that is the answer")
         try:
             wire = Wire(of)
@@ -271,9 +270,9 @@ class Steps(Generic[P_self, R_co, O_co]):
             except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
                 what = explain([("otherwise", of, otherwise)], error)
                 raise ConfigError(f"gate({name!r}, …): {what}") from None
-        return self._with(Gate(name, of, timeout, None if otherwise is _UNSET else (otherwise,)))
+        return self._with(Gate(name, of, limit, None if otherwise is _UNSET else (otherwise,)))
 
-    def sleep(self: Steps[P, R, O], length: timedelta) -> Steps[P, R, O]:
+    def sleep(self: Steps[P, R, O], length: Duration) -> Steps[P, R, O]:
         """Wait so long before what follows. Nobody is kept waiting by it: it is a time, and not a sleeping worker."""
         return self._with(Sleep(duration("sleep(", length)))
 

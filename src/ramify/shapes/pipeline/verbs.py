@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypedDict, TypeVar
 
 from ramify.errors import ConfigError
 from ramify.kernel.surroundings import Definition
-from ramify.model.call import LONGEST_DELAY, Call, Group
+from ramify.model.call import LONGEST_DELAY, Call, Group, whole
+from ramify.model.policy import Duration, seconds_in
 from ramify.model.task import name_given
 from ramify.shapes.dag.start import DagPlan
 from ramify.shapes.plan import Plan
@@ -25,7 +26,6 @@ P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
 
 #: What is due later than that is due never.
-_TOO_LONG = timedelta(seconds=LONGEST_DELAY)
 _OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "headers")
 
 
@@ -66,8 +66,8 @@ class StepOptions(TypedDict, total=False):
 
     id: str
     retries: int
-    timeout: float
-    delay: float
+    timeout: Duration
+    delay: Duration
     priority: int
     queue: str
     lane: str
@@ -88,7 +88,7 @@ class Step:
 
     def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
         """A call with these arguments, and all that was chosen."""
-        return self.chosen(self.task.of(*args, **kwargs))
+        return self.chosen(whole(self.task.of(*args, **kwargs)))
 
     def chosen(self, made: Call[Any]) -> Call[Any]:
         """A call with all that was chosen for the step."""
@@ -214,8 +214,11 @@ def check_behind(last: Verb | None, verb: Verb) -> None:
 
 def duration(verb: str, length: object) -> timedelta:
     """A length of time as it was written."""
-    if not isinstance(length, timedelta) or length <= timedelta(0):
-        raise ConfigError(f"{verb}{length!r}): give a timedelta of more than nothing, such as timedelta(days=3)")
-    if length >= _TOO_LONG:
+    seconds = seconds_in(length)
+    if seconds is None or seconds <= 0:
+        raise ConfigError(
+            f"{verb}{length!r}): give seconds or a timedelta, more than nothing, such as timedelta(days=3)"
+        )
+    if seconds >= LONGEST_DELAY:
         raise ConfigError(f"{verb}{length!r}): give less than a hundred years")
-    return length
+    return timedelta(seconds=seconds)

@@ -55,7 +55,7 @@ def add(
     assert slot is not None
     if tasks.keys is None:
         _insert(tables, run, _span(run, tasks, round, slot, tasks.first, range(len(tasks.bodies))), tasks.waits, now)
-        tables.count(run.new.id, tasks.kind, Tally.ADDED, process, len(tasks.bodies))
+        tables.count(run.new.id, tasks.kind, tasks.queue, Tally.ADDED, process, len(tasks.bodies))
         return MemoryAdded(tuple(tasks.ids), (), [])
     in_place = tasks.join is not None or tasks.waits
     holders: dict[int, int] = {}
@@ -81,8 +81,8 @@ def add(
         if chosen:
             first = tasks.first + (chosen[0] if in_place else 0)
             _insert(tables, run, _span(run, tasks, round, slot, first, chosen), tasks.waits, now)
-    tables.count(run.new.id, tasks.kind, Tally.ADDED, process, len(kept))
-    tables.count(run.new.id, tasks.kind, Tally.DUPLICATE, process, len(holders))
+    tables.count(run.new.id, tasks.kind, tasks.queue, Tally.ADDED, process, len(kept))
+    tables.count(run.new.id, tasks.kind, tasks.queue, Tally.DUPLICATE, process, len(holders))
     arrivals: list[Arrival] = []
     if tasks.join is not None:
         for i, other in holders.items():
@@ -117,6 +117,7 @@ def _span(
 
 
 def _insert(tables: Tables, run: RunRow, span: MemorySpan, waits: bool, now: int) -> None:
+    span.added = now
     tables.add_span(span)
     state = SegmentState.WAITING if waits else run.state_for(span.round)
     step = MASK_WIDTH if waits else len(span.bodies)
@@ -200,8 +201,9 @@ def extend_tail(tables: Tables, run: RunRow, tasks: NewTasks, round: int, proces
     ):  # fmt: skip
         if column is not None:
             column.append(value)  # type: ignore[arg-type]
+    span.later[tasks.first] = now
     row.last += 1
-    tables.count(run.new.id, tasks.kind, Tally.ADDED, process)
+    tables.count(run.new.id, tasks.kind, tasks.queue, Tally.ADDED, process)
     return True
 
 
@@ -266,11 +268,11 @@ def staged(tables: Tables, first: int, token: bytes) -> MemorySegment:
 def publish(tables: Tables, run: RunRow, row: MemorySegment, process: int, now: int) -> list[Arrival]:
     """Make a staged range visible. A child whose key is taken ends as skipped in favour of the one that holds it."""
     span = row.span
-    span.published = True
+    span.published, span.added = True, now
     row.owner = row.token = None
     row.rank = rank(run, span, now)
     row.state = run.state_for(row.round)
-    tables.count(run.new.id, span.kind, Tally.ADDED, process, row.count)
+    tables.count(run.new.id, span.kind, span.queue, Tally.ADDED, process, row.count)
     arrivals: list[Arrival] = []
     dropped: list[int] = []
     for i, key in enumerate(span.keys or ()):
@@ -283,7 +285,7 @@ def publish(tables: Tables, run: RunRow, row: MemorySegment, process: int, now: 
             continue
         dropped.append(task)
         tables.write_event(task, Status.SKIPPED, msgspec.json.encode({"duplicate_of": other}))
-        tables.count(run.new.id, span.kind, Status.SKIPPED, process)
+        tables.count(run.new.id, span.kind, span.queue, Status.SKIPPED, process)
         if span.join is not None:
             arrivals += joins.wait_for(tables, other, span.join, task + span.shift)
     if dropped:

@@ -131,7 +131,7 @@ def write_ends(
     """Write one event each, with counters, key releases and the removal of marks; the highest event number."""
     highest = tables.write_events(tasks, statuses, values, took)
     for status, times in Counter(statuses).items():
-        tables.count(span.run, span.kind, status, process, times)
+        tables.count(span.run, span.kind, span.queue, status, process, times)
     if span.keys is not None:
         for task, status in zip(tasks, statuses, strict=True):
             if status.is_end:

@@ -17,7 +17,7 @@ def write(tables: Tables, span: MemorySpan, sets: Iterable[SetValue], process: i
         values[new.name] = after = after_set(known, new, now)
         if after is known:
             tables.write_event(new.task, Status.OUTRUN, outrun_by(after))
-            tables.count(span.run, span.kind, Status.OUTRUN, process)
+            tables.count(span.run, span.kind, span.queue, Status.OUTRUN, process)
 
 
 def remove(tables: Tables, run: int, limit: int) -> int:

@@ -76,7 +76,7 @@ def settle(tables: Tables, run: RunRow, ask: Settle, now: int) -> Settled:
         else:
             for status, value in plan.events:
                 tables.write_event(ask.task, status, value)
-                tables.count(span.run, span.kind, status, 0)
+                tables.count(span.run, span.kind, span.queue, status, 0)
             row.attempt = max(row.attempt, len(tables.events[ask.task]))
     return plan.answer
 

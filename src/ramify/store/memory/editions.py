@@ -64,8 +64,8 @@ def replace(tables: Tables, run: RunRow, edition: Edition, process: int, now: in
         assert span is not None
         before = joins.ending(tables, task)
         if before is not None:
-            tables.count(span.run, span.kind, before, process, -1)
-        tables.count(span.run, span.kind, Status.REPLACED, process)
+            tables.count(span.run, span.kind, span.queue, before, process, -1)
+        tables.count(span.run, span.kind, span.queue, Status.REPLACED, process)
         tables.write_event(task, Status.REPLACED, None)
         key = span.keys[task - span.first] if span.keys is not None else None
         if key is not None and span.hold is not Hold.LABEL:

@@ -169,6 +169,8 @@ def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, n
     ended: dict[int, Status] = {}
     for piece in found:
         ended |= forgetting.settled(removal, tables.spans[piece.span].kind, _ended(tables, piece), latest)
+    if not ended:
+        return Forgot(0, more, found[-1].last)
     live = [row for row in tables.segments.values() if row.run == run.new.id and row.state <= SegmentState.CLAIMED]
     chosen = forgetting.chosen(
         ended,
@@ -177,6 +179,8 @@ def _forget_tasks(tables: Tables, run: RunRow, removal: Removal, tasks: range, n
         rows=[(row.first, row.last) for row in live],
         not_before=_not_before(tables, run.new.id, set(ended)),
     )
+    if removal.dry:
+        return Forgot(len(chosen), more, found[-1].last)
     for stretch in stretches(chosen):
         _uncount(tables, stretch, ended)
         at = stretch[0]
@@ -230,11 +234,11 @@ def _not_before(tables: Tables, run: int, ended: Collection[int]) -> Iterator[tu
 
 def _uncount(tables: Tables, tasks: Collection[int], ended: dict[int, Status]) -> None:
     """Take tasks out of the counters, as if they had never been."""
-    counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    counts: Counter[tuple[int, str, str, Status | Tally]] = Counter()
     for task in tasks:
         span = tables.span_of(task)
         assert span is not None
         whats: list[Status | Tally] = [event.status for event in tables.events[task] if not event.status.is_end]
-        counts.update((span.run, span.kind, what) for what in [*whats, Tally.ADDED, ended[task]])
-    for (run, kind, what), times in counts.items():
-        tables.count(run, kind, what, 0, -times)
+        counts.update((span.run, span.kind, span.queue, what) for what in [*whats, Tally.ADDED, ended[task]])
+    for (run, kind, queue, what), times in counts.items():
+        tables.count(run, kind, queue, what, 0, -times)

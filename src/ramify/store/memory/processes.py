@@ -30,6 +30,7 @@ def enter(tables: Tables, process: NewProcess, now: int, tick: int) -> None:
         tables.session(process.id)
         return
     tables.sessions[process.id] = SessionRow(process, now, deque([tick], maxlen=BEATS_KEPT))
+    tables.starts += process.kinds != ()
 
 
 def drain(tables: Tables, process: int, said: Said) -> bool:
@@ -42,6 +43,17 @@ def drain(tables: Tables, process: int, said: Said) -> bool:
 
 
 def bury(tables: Tables, process: int, now: int, death: Death) -> int:
+    """End the session of a dead process, and count its death; the tasks offered again."""
+    session = tables.sessions.get(process)
+    # One that knows no kinds came to change something, and works on nothing.
+    is_death = session is not None and session.gone_at is None and session.new.kinds != ()
+    tasks = end(tables, process, now, death)
+    tables.deaths += is_death
+    tables.redelivered += tasks if is_death else 0
+    return tasks
+
+
+def end(tables: Tables, process: int, now: int, death: Death) -> int:
     """End a session and void its claims; the tasks offered again."""
     session = tables.sessions.get(process)
     if session is None or session.gone_at is not None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ramify.model.arrivals import Standing
 from ramify.model.context import A_NAME, ContextValue
-from ramify.model.event import Event, History, Status, fold
+from ramify.model.event import Event, History, Status, fold, pending_of
 from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
@@ -28,6 +28,7 @@ from ramify.store.memory.runs import as_run
 from ramify.store.memory.tables import MemorySegment, MemorySpan, RunRow, SessionRow, Tables
 from ramify.store.reads import (
     LIVE_SCAN,
+    KindTotals,
     LiveCounts,
     Page,
     Refusal,
@@ -36,6 +37,7 @@ from ramify.store.reads import (
     Sweep,
     Tail,
     TaskStanding,
+    Totals,
     page_size,
 )
 
@@ -103,16 +105,34 @@ class MemoryReads:
             runs = self._tables.runs
             chosen = {n for n in runs if runs[n].ended is None} if run is None else {self._tables.run(run).new.id}
             found: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-            for (owner, kind, what, _), count in self._tables.counters.items():
+            for (owner, kind, _, what, _), count in self._tables.counters.items():
                 if owner in chosen:
                     found[kind][what] += count
             return {kind: {what: n for what, n in sorted(c.items()) if n} for kind, c in sorted(found.items())}
+
+    def totals(self) -> Totals:
+        """All that ever happened."""
+        with self._tables.lock:
+            tables = self._tables
+            ever: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+            now: dict[tuple[str, str], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+            for (run, kind, queue, what, _), count in tables.counters.items():
+                ever[kind, queue][what] += count
+                if tables.run(run).ended is None:
+                    now[kind, queue][what] += count
+            for (kind, queue, what), count in tables.lowered.items():
+                ever[kind, queue][what] += count
+            kinds = [
+                KindTotals(*each, {what: n for what, n in sorted(by.items()) if n}, pending_of(now[each]))
+                for each, by in sorted(ever.items())
+            ]
+            return Totals(kinds, tables.starts, tables.deaths, tables.redelivered, len(tables.refusals))
 
     def task(self, task: int) -> Row | None:
         """One published task."""
         with self._tables.lock:
             span = self._tables.kept(task)
-            return None if span is None else _row(span, task)
+            return None if span is None else span.row(task)
 
     def tasks(
         self, run: int, *, kind: str | None = None, newest_first: bool = False, after: int = 0, limit: int = 100
@@ -123,14 +143,14 @@ class MemoryReads:
             found = list(self._published(run, kind, 0 if newest_first else after))
             if newest_first:
                 found = [(span, task) for span, task in reversed(found) if not after or task < after]
-            return _page((_row(span, task) for span, task in found), lambda r: r.id, after, limit)
+            return _page((span.row(task) for span, task in found), lambda r: r.id, after, limit)
 
     def children(self, task: int, *, after: int = 0, limit: int = 100) -> Page[Row]:
         """Published children of a task by id."""
         with self._tables.lock:
             spans = (span for span in map(self._tables.spans.__getitem__, self._tables.firsts) if span.published)
             rows = (
-                _row(span, span.first + i)
+                span.row(span.first + i)
                 for span in spans
                 for i, parent in enumerate(span.parents)
                 if parent == task and span.first + i > after
@@ -152,8 +172,8 @@ class MemoryReads:
     def _standing(self, span: MemorySpan, task: int) -> TaskStanding:
         last = joins.last_event(self._tables, task)
         if last is not None and last.status.is_end:
-            return TaskStanding(_row(span, task), last.status, last.value, last.seq)
-        return TaskStanding(_row(span, task), segment=self.segment(task))
+            return TaskStanding(span.row(task), last.status, last.value, last.seq)
+        return TaskStanding(span.row(task), segment=self.segment(task))
 
     def find_tasks(self, run: int, kind: str, key: bytes, *, limit: int = 100) -> Sequence[int]:
         """Published tasks with that key."""
@@ -196,11 +216,13 @@ class MemoryReads:
             slots = joins.members_after(self._tables, join, after, page_size(limit) + 1)
             return _page(slots, lambda pair: pair[0], after, limit)
 
-    def errors(self, run: int) -> ErrorSummary:
+    def errors(self, run: int | None) -> ErrorSummary:
         """Failed tasks, grouped."""
         with self._tables.lock:
-            check_remembered(as_run(self._tables.run(run)))
-            ended = ((task, span.kind, self._tables.events.get(task)) for span, task in self._published(run, None, 0))
+            if run is not None:
+                check_remembered(as_run(self._tables.run(run)))
+            found = self._published(run, None, 0)
+            ended = ((task, span.kind, self._tables.events.get(task)) for span, task in found)
             failed = [
                 (task, kind, events[-1].value, self._tables.commits[events[-1].seq - 1][0].at)
                 for task, kind, events in ended
@@ -251,7 +273,7 @@ class MemoryReads:
             found = (
                 (self._tables.kept(task), task, row) for task, row in live.due_tasks(self._tables, kind, run, after)
             )
-            tasks = (TaskStanding(_row(span, task), segment=row) for span, task, row in found if span is not None)
+            tasks = (TaskStanding(span.row(task), segment=row) for span, task, row in found if span is not None)
             return _page(tasks, lambda task: task.row.id, after, limit)
 
     def fired_at(self, tasks: Sequence[int]) -> Mapping[int, int]:
@@ -333,10 +355,12 @@ class MemoryReads:
         log = self._tables.events.get(task)
         return log[-1].value if log and log[-1].status is status else None
 
-    def _published(self, run: int, kind: str | None, after: int) -> Iterable[tuple[MemorySpan, int]]:
+    def _published(self, run: int | None, kind: str | None, after: int) -> Iterable[tuple[MemorySpan, int]]:
+        """The tasks of a run, or with None of all that were not forgotten."""
         for first in self._tables.firsts:
             span = self._tables.spans[first]
-            if span.published and span.run == run and kind in (None, span.kind) and span.last > after:
+            is_meant = span.run == run if run is not None else not self._tables.is_forgotten(first)
+            if span.published and is_meant and kind in (None, span.kind) and span.last > after:
                 yield from ((span, task) for task in range(max(first, after + 1), span.last + 1))
 
 
@@ -345,15 +369,6 @@ def _page(rows: Iterable[T], key: Callable[[T], int], after: int, limit: int) ->
     found = list(islice(rows, size + 1))
     shown = found[:size]
     return Page(shown, key(shown[-1]) if shown else after, len(found) > size)
-
-
-def _row(span: MemorySpan, task: int) -> Row:
-    i = task - span.first
-    lane = span.lanes[i] if span.lanes else span.lane
-    return Row(
-        task, span.run, span.round, span.kind, span.queue, lane, span.priority, span.due, span.parents[i],
-        span.bodies[i], span.keys[i] if span.keys else None, span.details[i] if span.details else None,
-    )  # fmt: skip
 
 
 def _is_held(r: MemorySegment, owner: int) -> bool:

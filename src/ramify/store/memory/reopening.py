@@ -88,10 +88,10 @@ def _write_reopened(
     tables: Tables, task: int, status: Status, why: bytes | None, process: int, settle: Mark | None
 ) -> None:
     span = _span(tables, task)
-    tables.count(span.run, span.kind, status, process, -1)
+    tables.count(span.run, span.kind, span.queue, status, process, -1)
     for written, value in ((Status.REOPENED, why), *(() if settle is None else settle.told)):
         tables.write_event(task, written, value)
-        tables.count(span.run, span.kind, written, process)
+        tables.count(span.run, span.kind, span.queue, written, process)
 
 
 def _take_back(tables: Tables, task: int) -> None:

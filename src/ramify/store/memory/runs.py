@@ -162,7 +162,7 @@ def _end(tables: Tables, run: RunRow, now: int) -> Advanced:
 
 def _count(tables: Tables, run: RunRow, *statuses: Status | Tally) -> int:
     counters = tables.counters.items()
-    return sum(count for (owner, _, what, _), count in counters if owner == run.new.id and what in statuses)
+    return sum(count for (owner, _, _, what, _), count in counters if owner == run.new.id and what in statuses)
 
 
 def _close(tables: Tables, run: RunRow, state: RunState, reason: str | None, now: int) -> Advanced:
@@ -194,7 +194,7 @@ def sweep(tables: Tables, run: RunRow, rows: Sequence[MemorySegment], now: int) 
         swept = Sweep(row.run, row.first, row.last, row.left, seq)
         tables.sweeps[row.run].append(swept)
         tables.commits[-1][2].append(swept)
-        tables.count(row.run, row.span.kind, Status.CANCELLED, 0, row.count)
+        tables.count(row.run, row.span.kind, row.span.queue, Status.CANCELLED, 0, row.count)
         for task in tasks_in(row.first, row.last, row.left):
             keys.release(tables, row.span, task, Status.CANCELLED, now)
             for join, slot in joins.memberships(tables, task):

@@ -100,7 +100,7 @@ class MemoryStore:
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._tables.lock:
-            processes.bury(self._tables, process, self.now(), NOBODYS_FAULT)
+            processes.end(self._tables, process, self.now(), NOBODYS_FAULT)
             self._tables.wake()
 
     def beat(self, process: int) -> Beat:
@@ -347,13 +347,14 @@ class MemoryStore:
         before: int | Cutoffs | None = None,
         said: Said = UNSAID,
         limit: int = FORGET_LIMIT,
+        dry: bool = False,
     ) -> Forgot:
         """Remove ended work."""
-        removal = check_removal(Removal(tasks, before, said, limit))
+        removal = check_removal(Removal(tasks, before, said, limit, dry))
         with self._tables.lock:
             return forgetting.forget(self._tables, self._tables.run(run), removal, self.now())
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
         """Remove what nobody can reach."""
         with self._tables.lock:
             return processes.vacuum(self._tables, self.now(), limit)

@@ -26,6 +26,7 @@ from ramify.model.mark import Mark
 from ramify.model.process import NewProcess, Stamp, counter_slot
 from ramify.model.run import NewRun, Order, RunState
 from ramify.model.segment import SegmentState
+from ramify.model.task import Row
 from ramify.store.reads import CommitRow, Refusal, Sweep
 
 BEATS_KEPT = 4096
@@ -76,6 +77,19 @@ class MemorySpan:
     lanes: list[str] | None = None
     awaited: bool = False
     published: bool = True
+    #: When its tasks were published; `later` are those that were added one by one after that.
+    added: int = 0
+    later: dict[int, int] = field(default_factory=dict)
+
+    def row(self, task: int) -> Row:
+        """One of its tasks, as it is read."""
+        i = task - self.first
+        lane = self.lanes[i] if self.lanes else self.lane
+        return Row(
+            task, self.run, self.round, self.kind, self.queue, lane, self.priority, self.due, self.parents[i],
+            self.bodies[i], self.keys[i] if self.keys else None, self.details[i] if self.details else None,
+            self.later.get(task, self.added),
+        )  # fmt: skip
 
     @property
     def last(self) -> int:
@@ -168,7 +182,12 @@ class Tables:
     #: Those of which nothing is left: they keep their place here, and nobody sees them any more.
     forgotten_commits: set[int] = field(default_factory=set)
     sweeps: dict[int, list[Sweep]] = field(default_factory=lambda: defaultdict(list))
-    counters: dict[tuple[int, str, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    #: By run, kind, queue, what is counted and slot; and by how much any was ever lowered, by kind, queue and what.
+    counters: dict[tuple[int, str, str, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    lowered: dict[tuple[str, str, int], int] = field(default_factory=lambda: defaultdict(int))
+    starts: int = 0
+    deaths: int = 0
+    redelivered: int = 0
     keys: dict[bytes, KeyRow] = field(default_factory=dict)
     labels: dict[bytes, list[int]] = field(default_factory=lambda: defaultdict(list))
     joins: dict[int, Standing] = field(default_factory=dict)
@@ -322,9 +341,10 @@ class Tables:
         """Add one event to the newest commit."""
         self.write_events((task,), (status,), (value,))
 
-    def count(self, run: int, kind: str, what: Status | Tally, process: int, by: int = 1) -> None:
-        """Move a counter."""
-        self.counters[run, kind, int(what), counter_slot(process)] += by
+    def count(self, run: int, kind: str, queue: str, what: Status | Tally, process: int, by: int = 1) -> None:
+        """Move a counter; what one is lowered by stays in the totals."""
+        self.counters[run, kind, queue, int(what), counter_slot(process)] += by
+        self.lowered[kind, queue, int(what)] += max(0, -by)
 
     def wake(self) -> None:
         """Tell waiting clients that something may have changed."""

@@ -17,7 +17,8 @@ from ramify.model.policy import is_young
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, stretches
 from ramify.model.task import Appended, NewTasks, check_apart
-from ramify.store.sqlite import bulk, joins, keys, rows
+from ramify.store.sqlite import bulk, counters, joins, keys, rows
+from ramify.store.sqlite.counters import Counted
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.keys import Offer
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
@@ -138,10 +139,10 @@ def _first_slot(tasks: NewTasks, late: int | None) -> int:
 def add_unkeyed(db: Db, batch: Sequence[Placed], process: int, now: int) -> None:
     """Publish groups without keys, of one run or of many: a few statements for all of them."""
     _insert(db, batch, now)
-    counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    counts: Counter[Counted] = Counter()
     for _, span, _, _ in batch:
-        counts[span.run, span.kind, Tally.ADDED] += span.last - span.first + 1
-    rows.count_all(db, counts, process)
+        counts[span.run, span.kind, span.queue, Tally.ADDED] += span.last - span.first + 1
+    counters.count_all(db, counts, process)
 
 
 def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, process: int, now: int) -> SqliteAdded:
@@ -159,8 +160,8 @@ def _add_keyed(db: Db, run: StoredRun, tasks: NewTasks, span: SqliteSpan, proces
         at += len(chosen)
         columns = bulk.TaskColumns.of(tasks, None if len(chosen) == len(tasks.bodies) else chosen)
         _insert(db, [(run, piece, tasks.waits, columns)], now)
-    rows.count(db, run.id, tasks.kind, Tally.ADDED, process, len(kept))
-    rows.count(db, run.id, tasks.kind, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
+    counters.count(db, run.id, tasks.kind, tasks.queue, Tally.ADDED, process, len(kept))
+    counters.count(db, run.id, tasks.kind, tasks.queue, Tally.DUPLICATE, process, len(tasks.bodies) - len(kept))
     added = SqliteAdded(tasks, offer, placed)
     if tasks.join is not None:
         slot = tasks.first + span.shift
@@ -181,7 +182,7 @@ def _insert(db: Db, batch: Sequence[Placed], now: int) -> None:
     """Spans, their task rows and their segments."""
     segments: list[SqliteSegment] = []
     for run, span, waits, columns in batch:
-        span.low_parent, span.high_parent = columns.low_parent, columns.high_parent
+        span.low_parent, span.high_parent, span.added = columns.low_parent, columns.high_parent, now
         state = SegmentState.WAITING if waits else rows.state_for(run, span.round)
         step = MASK_WIDTH if waits else span.last - span.first + 1
         rank = rows.rank(run, span, now)
@@ -252,11 +253,11 @@ def extend_tail(db: Db, run: StoredRun, tasks: NewTasks, round: int, now: int) -
             return False
         offer.take([tasks.first])
     columns = bulk.TaskColumns.of(tasks)
-    bulk.insert_tasks(db, tasks.first, columns)
+    bulk.insert_late(db, tasks.first, columns, now)
     mine.low_parent, mine.high_parent = columns.low_parent, columns.high_parent
     span.grow(db, mine)
     db.execute("UPDATE segment SET last = ? WHERE id = ?", (tasks.first, row.id))
-    rows.count(db, run.id, tasks.kind, Tally.ADDED, 0, 1)
+    counters.count(db, run.id, tasks.kind, tasks.queue, Tally.ADDED, 0, 1)
     return True
 
 
@@ -320,17 +321,17 @@ def staged(db: Db, first: int, token: bytes) -> SqliteSegment:
 def publish(db: Db, log: CommitLog, run: StoredRun, row: SqliteSegment, process: int, now: int) -> list[Arrival]:
     """Make a staged range visible. A child whose key is taken ends as skipped in favour of the one that holds it."""
     span = rows.span_at(db, row.span)
-    db.execute("UPDATE span SET published = 1 WHERE first = ?", (span.first,))
+    db.execute("UPDATE span SET published = 1, added = ? WHERE first = ?", (now, span.first))
     row.owner = row.token = None
     row.rank, row.state = rows.rank(run, span, now), rows.state_for(run, row.round)
-    rows.count(db, run.id, span.kind, Tally.ADDED, process, row.count)
+    counters.count(db, run.id, span.kind, span.queue, Tally.ADDED, process, row.count)
     lost = _resolve_staged_keys(db, span, now) if span.keyed else {}
     arrivals: list[Arrival] = []
     for task, other in lost.items():
         log.write(task, Status.SKIPPED, msgspec.json.encode({"duplicate_of": other}))
         if span.join is not None:
             arrivals += joins.wait_for(db, other, span.join, task + span.shift)
-    rows.count(db, run.id, span.kind, Status.SKIPPED, process, len(lost))
+    counters.count(db, run.id, span.kind, span.queue, Status.SKIPPED, process, len(lost))
     if lost:
         _leave_out(db, row, lost.keys())
     else:

@@ -41,7 +41,8 @@ TASKS_OF_ONE = "INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, ?1, 
 TASKS = (
     f"INSERT INTO task (id, parent, body, key) SELECT ?2 + rowid, nullif({CUT}, 0), {{body}}, {{key}} FROM carray(?3)"
 )
-ONE_TASK = "INSERT INTO task VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?)"
+ONE_TASK = "INSERT INTO task (id, parent, body, key, more, lane) VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?)"
+LATE_TASK = "INSERT INTO task (id, parent, body, key, more, lane, added) VALUES (?, ?, CAST(? AS TEXT), ?, ?, ?, ?)"
 PLAIN = {"body": "CAST(value AS TEXT)", "key": "NULL"}
 KEY_AND_BODY = b"%07d%b%b".__mod__
 KEY_BYTES = "CAST(substr(value, 1, 7) AS INTEGER)"
@@ -102,6 +103,11 @@ def insert_tasks(db: Db, first: int, columns: TaskColumns) -> None:
         db.execute(statement.format(**KEYED), (parents, first - 1, apsw.carray(both)))
     else:
         db.executemany(ONE_TASK, _row_by_row(first, columns))
+
+
+def insert_late(db: Db, task: int, columns: TaskColumns, now: int) -> None:
+    """The row of one task that joins a span which is older, and so tells itself when it was added."""
+    db.executemany(LATE_TASK, ((*row, now) for row in _row_by_row(task, columns)))
 
 
 def insert_all(db: Db, ranges: Iterable[tuple[int, TaskColumns]]) -> None:

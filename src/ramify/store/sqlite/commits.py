@@ -19,7 +19,7 @@ from ramify.model.process import Stamp
 from ramify.model.run import StoredRun
 from ramify.model.segment import bounds, full, mask_of, tasks_in, trim
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import adding, bulk, context, joins, keys, rows, whole
+from ramify.store.sqlite import adding, bulk, context, counters, joins, keys, rows, whole
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
@@ -256,7 +256,9 @@ def _write_events(db: Db, log: CommitLog, row: SqliteSegment, part: Part) -> int
 def _count(db: Db, span: SqliteSpan, part: Part, process: int) -> None:
     statuses = part.statuses
     counts = {statuses: len(part.tasks)} if isinstance(statuses, Status) else Counter(statuses)
-    rows.count_all(db, {(span.run, span.kind, status): times for status, times in counts.items()}, process)
+    counters.count_all(
+        db, {(span.run, span.kind, span.queue, status): times for status, times in counts.items()}, process
+    )
 
 
 def end_tasks(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ramify.model.context import ContextValue, SetValue, after_set, outrun_by
 from ramify.model.event import Status
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import counters
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment
 
@@ -26,7 +26,7 @@ def write(db: Db, log: CommitLog, row: SqliteSegment, sets: Iterable[SetValue], 
             db.execute(PUT, (row.run, after.name, after.value, after.task, after.first_set, after.last_set))
             continue
         log.write(new.task, Status.OUTRUN, outrun_by(after))
-        rows.count(db, row.run, row.kind, Status.OUTRUN, process, 1)
+        counters.count(db, row.run, row.kind, row.queue, Status.OUTRUN, process, 1)
         # Whoever numbers the end of this task has to look for events before it.
         row.attempt = max(row.attempt, 1)
 

@@ -13,7 +13,7 @@ from ramify.model.decision import Said, What
 from ramify.model.event import Status
 from ramify.model.mark import Settled
 from ramify.model.run import RunState, StoredRun
-from ramify.store.sqlite import commits, held, joins, rows, runs
+from ramify.store.sqlite import commits, counters, held, joins, rows, runs
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
@@ -86,7 +86,7 @@ def _write(db: Db, span: SqliteSpan, row: SqliteSegment, task: int, plan: Settli
     log = CommitLog(db, 0, 0, now)
     for status, value in plan.events:
         log.write(task, status, value)
-        rows.count(db, span.run, span.kind, status, 0, 1)
+        counters.count(db, span.run, span.kind, span.queue, status, 0, 1)
     log.close()
     if plan.ends:
         # A claim and a commit in one.

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 
 from ramify.model.arrivals import Arrival, Arrivals
-from ramify.model.event import Status, Tally
+from ramify.model.event import Status
 from ramify.model.reopening import Edition, merged
 from ramify.model.run import StoredRun
 from ramify.model.segment import MASK_WIDTH, stretches, tasks_in
-from ramify.store.sqlite import joins, keys, rows
+from ramify.store.sqlite import counters, joins, keys, rows
+from ramify.store.sqlite.counters import Counted
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
@@ -86,7 +87,7 @@ def _made_by(db: Db, run: int, first: int, last: int) -> Iterator[tuple[int, int
 
 def replace(db: Db, run: StoredRun, edition: Edition, process: int, now: int) -> int:
     """End all of an edition as replaced; how many tasks that are."""
-    counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    counts: Counter[Counted] = Counter()
     arrivals: list[Arrival] = []
     for first, last in edition.ranges:
         for row in db.execute(SPANS_OVER, (first, last)).fetchall():
@@ -98,7 +99,7 @@ def replace(db: Db, run: StoredRun, edition: Edition, process: int, now: int) ->
         awaited = db.execute(AWAITED, (first, last)).fetchall()
         arrivals += ((join, slot, Status.REPLACED) for join, slot in awaited if join not in edition)
         db.execute("DELETE FROM mark WHERE run = ? AND task BETWEEN ? AND ?", (run.id, first, last))
-    rows.count_all(db, counts, process)
+    counters.count_all(db, counts, process)
     set_by = db.execute("SELECT task, name FROM context WHERE run = ?", (run.id,)).fetchall() if edition.ranges else ()
     gone = [(run.id, name) for task, name in set_by if task in edition]
     db.executemany("DELETE FROM context WHERE run = ? AND name = ?", gone)
@@ -108,19 +109,17 @@ def replace(db: Db, run: StoredRun, edition: Edition, process: int, now: int) ->
     return sum(last - first + 1 for first, last in edition.ranges)
 
 
-def _take_out(
-    db: Db, span: SqliteSpan, first: int, last: int, counts: Counter[tuple[int, str, Status | Tally]]
-) -> None:
+def _take_out(db: Db, span: SqliteSpan, first: int, last: int, counts: Counter[Counted]) -> None:
     """Take neighbouring tasks of a span out of rows, counters and keys."""
     unfinished = sum(_cut(db, row, first, last) for row in rows.segments(db, OFFERED, (span.first, last, first)))
     swept = -unfinished
     for status, many in db.execute(ENDS, (first, last)).fetchall():
         if status is not None and Status(status).is_end:
-            counts[span.run, span.kind, Status(status)] -= many
+            counts[span.run, span.kind, span.queue, Status(status)] -= many
         else:
             swept += many
-    counts[span.run, span.kind, Status.CANCELLED] -= swept
-    counts[span.run, span.kind, Status.REPLACED] += last - first + 1
+    counts[span.run, span.kind, span.queue, Status.CANCELLED] -= swept
+    counts[span.run, span.kind, span.queue, Status.REPLACED] += last - first + 1
     keys.free(db, span, first, last)
 
 

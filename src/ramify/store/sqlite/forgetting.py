@@ -10,20 +10,27 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import zip_longest
+from typing import NamedTuple
 
+import msgspec
 from msgspec import json
 
 from ramify.model import forgetting
-from ramify.model.event import Status, Tally
+from ramify.model.decoder import decoder
+from ramify.model.event import ENDS, Status, Tally
 from ramify.model.forgetting import NEVER, Forgot, Piece, Reader, Removal
 from ramify.model.policy import SECOND
 from ramify.model.run import StoredRun
 from ramify.model.segment import stretches
 from ramify.store.contract import SESSION_SECONDS
-from ramify.store.sqlite import context, keys, log, rows
+from ramify.store.sqlite import context, counters, keys, rows
+from ramify.store.sqlite.counters import Counted
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SqliteSpan
 
+#: The ends of tasks, by how they are stored.
+ENDINGS = {int(status): status for status in ENDS}
 IS_KEPT = "(SELECT state FROM run WHERE id = j.run) <> 'forgotten'"
 #: The first task of a run that a join of another run has, as a member by its place or by a waiter.
 READERS = (
@@ -41,14 +48,35 @@ LEFT = (
     "context WHERE run = ?",
     "sweep WHERE run = ?",
 )
+#: Those commits of which nothing is left, but for the newest. It is one statement, like all that is done for each task
+#: of a page: between two steps of SQLite, another thread of a busy program may take the interpreter for milliseconds.
 EMPTIED = (
-    "DELETE FROM commits WHERE seq = ? AND events = 0 AND seq < (SELECT max(seq) FROM commits)"
+    "DELETE FROM commits WHERE seq IN carray(?) AND events = 0 AND seq < (SELECT max(seq) FROM commits)"
     " AND NOT EXISTS (SELECT 1 FROM sweep WHERE sweep.seq = commits.seq)"
 )
-ENDED = (
-    "SELECT task, status, c.at FROM event e CROSS JOIN commits c ON c.seq = e.seq WHERE task BETWEEN ? AND ?"
-    f" AND e.n = (SELECT max(n) FROM event WHERE task = e.task) AND status IN ({log.ENDS}) AND c.at < ?"
+UNCOUNTED = (
+    "UPDATE commits SET events = events - (gone.value ->> 1) FROM json_each(?) AS gone WHERE seq = (gone.value ->> 0)"
 )
+#: The published spans of a run with tasks from an id on, as one value. The one that holds it may have begun before.
+SPANS_FROM = (
+    "SELECT json_group_array(json_array(first, last, kind, queue, hold, keyed, joined)) FROM ("
+    "SELECT * FROM span WHERE run = ?1 AND published AND first < ?3"
+    " AND first >= ifnull((SELECT max(first) FROM span WHERE run = ?1 AND first <= ?2), ?2) ORDER BY first LIMIT ?4)"
+)
+#: What is in the log about neighbouring tasks, of each the last event last, as one value.
+WRITTEN = (
+    "SELECT json_group_array(json_array(task, status, seq, at)) FROM ("
+    "SELECT task, status, e.seq, at FROM event e CROSS JOIN commits c ON c.seq = e.seq"
+    " WHERE task BETWEEN ? AND ? ORDER BY task, e.n)"
+)
+#: The rows in a range of ids that somebody may still work on. A row lies in one span, so none begins before its first.
+LIVE = (
+    "SELECT first, last FROM segment INDEXED BY segment_first"
+    " WHERE run = ? AND state <= 3 AND first BETWEEN ? AND ? AND last >= ?"
+)
+#: What goes with tasks, and with those that go by themselves.
+THEIRS = ("event WHERE task", "task WHERE id", "waiter WHERE task")
+THEIR_LINES = "note INDEXED BY note_task WHERE task IS NOT NULL AND task"
 #: The children of a range of tasks: those of the spans that have parents on both sides of it.
 CHILDREN = (
     "SELECT parent, id FROM span s CROSS JOIN task t ON t.id BETWEEN s.first AND s.last WHERE s.first IN ("
@@ -66,9 +94,6 @@ MEMBERS = (
 GROUPS = "SELECT first, last, joined FROM span WHERE joined BETWEEN ? AND ? AND published"
 OUTERS = "SELECT DISTINCT outer_join FROM joins WHERE run = ? AND outer_join IS NOT NULL"
 OWN_JOINS = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value ORDER BY id"
-UNENDED = (
-    f"SELECT status, count(*) FROM event WHERE task BETWEEN ? AND ? AND status NOT IN ({log.ENDS}) GROUP BY status"
-)
 READING = "SELECT id FROM carray(?) AS w CROSS JOIN joins ON id = w.value WHERE run = ? AND task IS NOT NULL"
 
 
@@ -136,20 +161,25 @@ def _remove_whole(db: Db, spans: Sequence[SqliteSpan]) -> None:
         db.execute("DELETE FROM span WHERE first BETWEEN ? AND ?", (spans[0].first, spans[-1].first))
 
 
-def _remove(db: Db, spans: Iterable[SqliteSpan], first: int, last: int, *, by_themselves: bool = False) -> None:
+def _remove(db: Db, spans: Iterable[SqliteSpan], first: int, last: int) -> None:
     """Remove neighbouring tasks, which are those of these spans, and all that is theirs but the spans.
 
-    Keys that count only in their run go too if the tasks go `by_themselves`; else they go with the run.
+    Keys that count only in their run stay, and go with it.
     """
     for span in spans:
-        keys.forget(db, span, max(first, span.first), min(last, span.last), also_in_run=by_themselves)
-    written = "SELECT count(*), seq FROM event WHERE task BETWEEN ? AND ? GROUP BY seq"
-    gone = db.execute(written, (first, last)).fetchall()
-    db.execute("DELETE FROM event WHERE task BETWEEN ? AND ?", (first, last))
-    db.execute("DELETE FROM task WHERE id BETWEEN ? AND ?", (first, last))
-    db.execute("DELETE FROM waiter WHERE task BETWEEN ? AND ?", (first, last))
-    db.executemany("UPDATE commits SET events = events - ? WHERE seq = ?", gone)
-    db.executemany(EMPTIED, ((seq,) for _, seq in gone))
+        keys.forget(db, span, max(first, span.first), min(last, span.last), also_in_run=False)
+    written = "SELECT seq, count(*) FROM event WHERE task BETWEEN ? AND ? GROUP BY seq"
+    gone = dict(db.execute(written, (first, last)).fetchall())
+    for some in THEIRS:
+        db.execute(f"DELETE FROM {some} BETWEEN ? AND ?", (first, last))
+    _uncount_commits(db, gone)
+
+
+def _uncount_commits(db: Db, gone: Mapping[int, int]) -> None:
+    """Take so many events out of each of these commits, which go when nothing is left of them."""
+    if gone:
+        db.execute(UNCOUNTED, (json.encode(list(gone.items())).decode(),))
+        db.execute(EMPTIED, (rows.ids(gone),))
 
 
 def _remove_joins_of(db: Db, run: int, limit: int) -> int:
@@ -169,47 +199,90 @@ def _remove_joins(db: Db, gone: Sequence[int]) -> None:
 def _remove_sweeps(db: Db, run: int, limit: int) -> None:
     found = db.execute("SELECT rowid, seq FROM sweep WHERE run = ? ORDER BY rowid LIMIT ?", (run, limit)).fetchall()
     db.executemany("DELETE FROM sweep WHERE rowid = ?", ((row,) for row, _ in found))
-    db.executemany(EMPTIED, ((seq,) for _, seq in found))
+    if found:
+        db.execute(EMPTIED, (rows.ids(seq for _, seq in found),))
 
 
 # single tasks
 
 
+class Looked(msgspec.Struct, frozen=True, array_like=True):
+    """What must be known of a span to look at its tasks."""
+
+    first: int
+    last: int
+    kind: str
+    queue: str
+    hold: int
+    keyed: int
+    join: int | None
+
+    @property
+    def likeness(self) -> tuple[object, ...]:
+        """What spans have in common whose tasks are looked at together."""
+        return self.kind, self.queue, self.hold, self.keyed
+
+
+class Block(NamedTuple):
+    """Neighbouring tasks of one kind and queue, with keys held alike: one of their spans, and what the log says."""
+
+    span: SqliteSpan
+    first: int
+    last: int
+    written: list[tuple[int, int, int, int]]
+
+
+_read_spans, _read_log = decoder(list[Looked]), decoder(list[tuple[int, int, int, int]])
+
+
 def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: int) -> Forgot:
-    within = "SELECT first, last FROM span WHERE run = ? AND published AND last >= ? AND first < ? ORDER BY first"
-    found, more = forgetting.pieces(
-        db.execute(within, (run.id, tasks.start, tasks.stop)).fetchall(), tasks, removal.limit
-    )
+    of_run = (run.id, tasks.start, tasks.stop, removal.limit + 1)
+    spans = {span.first: span for span in _read_spans.decode(db.execute(SPANS_FROM, of_run).fetchone()[0])}
+    found, more = forgetting.pieces(((span.first, span.last) for span in spans.values()), tasks, removal.limit)
     if not found:
         return Forgot(after=tasks.stop - 1)
     latest = now - SESSION_SECONDS * SECOND
-    spans = rows.spans_at(db, (piece.span for piece in found))
+    blocks = list(_blocks(db, found, spans))
     ended, named = dict[int, Status](), list[int]()
-    for piece in found:
-        each = db.execute(ENDED, (piece.first, piece.last, latest)).fetchall()
-        kind = spans[piece.span].kind
-        over = forgetting.settled(removal, kind, ((task, Status(how), at) for task, how, at in each), latest)
-        named += keys.of_tasks(db, spans[piece.span], list(over), now)
+    for block in blocks:
+        over = forgetting.settled(removal, block.span.kind, _ends(block), latest)
+        named += keys.of_tasks(db, block.span, list(over), now)
         ended |= over
     low, high = found[0].first, found[-1].last
-    live = "SELECT first, last FROM segment WHERE run = ? AND state <= 3 AND first <= ? AND last >= ?"
+    if not ended:
+        return Forgot(0, more, high)
     chosen = forgetting.chosen(
         ended,
         endless=run.endless,
         named=named,
-        rows=db.execute(live, (run.id, high, low)).fetchall(),
+        rows=db.execute(LIVE, (run.id, found[0].span, high, low)).fetchall(),
         not_before=_not_before(db, run.id, found, spans),
     )
-    for piece in found:
-        going = chosen[bisect_left(chosen, piece.first) : bisect_right(chosen, piece.last)]
-        # From the end on: what lies above a gap is a span of its own, and is done with.
-        for stretch in reversed(stretches(going)):
-            _take_out(db, spans[piece.span], stretch, ended)
-    _remove_joins(db, [join for (join,) in db.execute(OWN_JOINS, (rows.ids(chosen),))] if chosen else [])
+    if chosen and not removal.dry:
+        _take_out(db, blocks, chosen, ended)
+        _cut_out(db, found, spans, chosen)
     return Forgot(len(chosen), more, high)
 
 
-def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, SqliteSpan]) -> Iterator[tuple[int, int]]:
+def _blocks(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked]) -> Iterator[Block]:
+    """What is looked at, in as few blocks as can be: most jobs have a span of their own."""
+    begin = found[0]
+    for piece, after in zip_longest(found, found[1:]):
+        near = after is not None and after.first == piece.last + 1
+        if after is None or not near or spans[after.span].likeness != spans[piece.span].likeness:
+            (span,) = rows.spans_at(db, [begin.span]).values()
+            written = db.execute(WRITTEN, (begin.first, piece.last)).fetchone()[0]
+            yield Block(span, begin.first, piece.last, _read_log.decode(written))
+            begin = after
+
+
+def _ends(block: Block) -> Iterator[tuple[int, Status, int]]:
+    """The tasks whose last event is an end, and when that was. What a sweep ended stays with its run."""
+    newest = {task: (status, at) for task, status, _, at in block.written}
+    return ((task, ENDINGS[status], at) for task, (status, at) in newest.items() if status in ENDINGS)
+
+
+def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Looked]) -> Iterator[tuple[int, int]]:
     """Which tasks must not go before which others: parents and children, continuations and members."""
     low, high = found[0].first, found[-1].last
     yield from db.execute(CHILDREN, (low, high)).fetchall()
@@ -230,17 +303,64 @@ def _not_before(db: Db, run: int, found: Sequence[Piece], spans: Mapping[int, Sq
     yield from ((outer, NEVER) for (outer,) in db.execute(OUTERS, (run,)).fetchall())
 
 
-def _take_out(db: Db, span: SqliteSpan, tasks: Sequence[int], ended: Mapping[int, Status]) -> None:
-    """Remove neighbouring tasks from a span that stays; what lies above them becomes a span of its own."""
-    first, last = tasks[0], tasks[-1]
-    counts: Counter[Status | Tally] = Counter(ended[task] for task in tasks)
-    counts[Tally.ADDED] = len(tasks)
-    for status, times in db.execute(UNENDED, (first, last)).fetchall():
-        counts[Status(status)] = times
-    for what, times in counts.items():
-        rows.count(db, span.run, span.kind, what, 0, -times)
-    _remove(db, [span], first, last, by_themselves=True)
-    db.execute("DELETE FROM note WHERE task BETWEEN ? AND ? AND task IS NOT NULL", (first, last))
+def _take_out(db: Db, blocks: Sequence[Block], chosen: Sequence[int], ended: Mapping[int, Status]) -> None:
+    """Remove tasks from a run that stays, with all that is theirs but the spans."""
+    counts: Counter[Counted] = Counter()
+    seqs: Counter[int] = Counter()
+    for block in blocks:
+        going = _within(chosen, block.first, block.last)
+        _count_out(block, going, ended, counts, seqs)
+        if block.span.keyed:
+            for stretch in stretches(going):
+                keys.forget(db, block.span, stretch[0], stretch[-1], also_in_run=True)
+    counters.count_all(db, {counter: -times for counter, times in counts.items()}, 0)
+    for some in (*THEIRS, THEIR_LINES):
+        db.execute(f"DELETE FROM {some} IN carray(?)", (rows.ids(chosen),))
+    _uncount_commits(db, seqs)
+    _remove_joins(db, [join for (join,) in db.execute(OWN_JOINS, (rows.ids(chosen),))])
+
+
+def _cut_out(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked], chosen: Sequence[int]) -> None:
+    """Remove spans whose tasks are gone, and cut others around what is."""
+    whole, partly = list[int](), dict[int, Sequence[int]]()
+    for piece in found:
+        span, going = spans[piece.span], _within(chosen, piece.first, piece.last)
+        if len(going) == span.last - span.first + 1:
+            whole.append(span.first)
+        elif going:
+            partly[span.first] = going
+    if whole:
+        db.execute("DELETE FROM span WHERE first IN carray(?)", (rows.ids(whole),))
+    for first, each in rows.spans_at(db, partly).items():
+        # From the end on: what lies above a gap is a span of its own, and is done with.
+        for stretch in reversed(stretches(partly[first])):
+            _cut(db, each, stretch[0], stretch[-1])
+
+
+def _within(chosen: Sequence[int], first: int, last: int) -> Sequence[int]:
+    return chosen[bisect_left(chosen, first) : bisect_right(chosen, last)]
+
+
+def _count_out(
+    block: Block,
+    going: Sequence[int],
+    ended: Mapping[int, Status],
+    counts: Counter[Counted],
+    seqs: Counter[int],
+) -> None:
+    """Add up what goes with tasks of a block: counted events, and how many in which commits."""
+    whose, gone = (block.span.run, block.span.kind, block.span.queue), set(going)
+    counts[*whose, Tally.ADDED] += len(going)
+    for how, times in Counter(map(ended.__getitem__, going)).items():
+        counts[*whose, how] += times
+    theirs = [(status, seq) for task, status, seq, _ in block.written if task in gone]
+    seqs.update(seq for _, seq in theirs)
+    for other, times in Counter(status for status, _ in theirs if status not in ENDINGS).items():
+        counts[*whose, Status(other)] += times
+
+
+def _cut(db: Db, span: SqliteSpan, first: int, last: int) -> None:
+    """Take neighbouring tasks out of a span that stays; what lies above them becomes a span of its own."""
     if last < span.last:
         replace(span, first=last + 1).insert(db)
         above = "UPDATE segment SET span = ? WHERE run = ? AND span = ? AND first > ?"

@@ -9,13 +9,14 @@ from ramify.model.decoder import decoder
 from ramify.model.event import ENDS as ENDINGS
 from ramify.model.event import Event, Status
 from ramify.model.segment import unpack
+from ramify.store.error_groups import GROUP_SCAN
 from ramify.store.reads import Sweep
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
 
 TASK = (
     "SELECT t.id, s.run, s.round, s.kind, s.queue, ifnull(t.lane, s.lane), s.priority, s.due, t.parent,"
-    " CAST(t.body AS BLOB), t.key, t.more"
+    " CAST(t.body AS BLOB), t.key, t.more, ifnull(t.added, s.added)"
 )
 #: The statuses that end a life, for `IN (...)`.
 ENDS = ", ".join(str(int(status)) for status in ENDINGS)
@@ -58,6 +59,31 @@ def swept(db: Db, run: int, since: Mapping[int, int]) -> dict[int, int]:
         covered = near if sweep.left is None else filter(sweep.covers, near)
         ended.update((task, sweep.seq) for task in covered if sweep.seq > since[task])
     return ended
+
+
+#: Tasks that failed last: of a run by its spans, and of all runs by themselves, each with its span.
+_FAILED_OF_RUN = (
+    "span s CROSS JOIN event e INDEXED BY event_failed ON e.task BETWEEN s.first AND s.last AND e.status IN (2, 5)"
+    " CROSS JOIN commits c ON c.seq = e.seq WHERE s.run = ?2"
+)
+_FAILED = (
+    "event e INDEXED BY event_failed CROSS JOIN span s"
+    " ON s.first = (SELECT max(first) FROM span WHERE first <= e.task) AND s.last >= e.task"
+    " CROSS JOIN commits c ON c.seq = e.seq"
+    " WHERE e.status IN (2, 5) AND (SELECT state FROM run WHERE id = s.run) <> 'forgotten'"
+)
+
+
+def failures(db: Db, run: int | None) -> Iterator[tuple[int, str, bytes | None, int]]:
+    """Failed and quarantined tasks of a run, or of all that were not forgotten, the newest first: what groups take."""
+    found, order = (_FAILED, "") if run is None else (_FAILED_OF_RUN, "s.first DESC, ")
+    failed: Iterator[tuple[int, str, bytes | None, int]] = db.execute(
+        f"SELECT e.task, s.kind, CAST(e.value AS BLOB), c.at FROM {found}"
+        " AND s.published AND e.n = (SELECT max(n) FROM event WHERE task = e.task)"
+        f" ORDER BY {order}e.task DESC LIMIT ?1",
+        (GROUP_SCAN + 1,) if run is None else (GROUP_SCAN + 1, run),
+    )
+    return failed
 
 
 def ending(db: Db, task: int) -> Status | None:

@@ -25,7 +25,7 @@ from ramify.model.process import NewProcess, Process, Reap, Stamp
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
 from ramify.store.record import death_of
-from ramify.store.sqlite import commits, rows
+from ramify.store.sqlite import commits, counters, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -61,6 +61,8 @@ def enter(db: Db, process: NewProcess, now: int) -> None:
             _names(process.kinds), _names(process.queues), process.boot, process.pids,
         ),
     )  # fmt: skip
+    if db.changes() and process.kinds != ():
+        db.execute("UPDATE store SET starts = starts + 1")
 
 
 def _names(names: tuple[str, ...] | None) -> str | None:
@@ -140,6 +142,16 @@ def known(db: Db) -> set[int]:
 
 
 def bury(db: Db, process: int, now: int, death: Death) -> int:
+    """End the session of a dead process, and count its death; the tasks offered again."""
+    found = db.execute("SELECT kinds FROM session WHERE process = ? AND gone_at IS NULL", (process,)).fetchone()
+    tasks = end(db, process, now, death)
+    # One that knows no kinds came to change something, and works on nothing.
+    if found is not None and found[0] != _names(()):
+        counters.died(db, tasks)
+    return tasks
+
+
+def end(db: Db, process: int, now: int, death: Death) -> int:
     """End a session and void its claims in this transaction; the tasks offered again."""
     db.execute("UPDATE session SET gone_at = ? WHERE process = ? AND gone_at IS NULL", (now, process))
     if not db.changes():
@@ -190,10 +202,10 @@ def _offer_again(db: Db, row: SqliteSegment, death: Death) -> None:
         replace(row, first=first, last=last, left=left, **msgspec.structs.asdict(on_record)).insert(db)
 
 
-def vacuum(link: Link, liveness: Liveness, limit: int, now: Callable[[], int]) -> Vacuumed:
+def vacuum(link: Link, liveness: Liveness, limit: int, spare: float, now: Callable[[], int]) -> Vacuumed:
     """Remove what nobody can reach, files of processes without a session included, and give file space back."""
     with link.write() as db:
-        removed, sessions = _vacuum(db, now(), limit)
+        removed, sessions = _vacuum(db, now(), limit, spare)
         left = known(db)
         # Before the sessions: without one, what a lock file says was committed would seem to be lost.
         liveness.forget(*sessions)
@@ -201,14 +213,26 @@ def vacuum(link: Link, liveness: Liveness, limit: int, now: Callable[[], int]) -
     return removed
 
 
-def _vacuum(db: Db, now: int, limit: int) -> tuple[Vacuumed, list[int]]:
+def _vacuum(db: Db, now: int, limit: int, spare: float) -> tuple[Vacuumed, list[int]]:
     """The rows that were removed, and whose sessions were."""
     tasks, keys = _remove_garbage(db, limit), _remove_expired(db, now, limit)
     # They ended long ago: nothing can name them any more.
     old = (now - SESSION_SECONDS * SECOND,)
     gone = [number for (number,) in db.execute("DELETE FROM session WHERE gone_at < ? RETURNING process", old)]
-    db.execute("PRAGMA incremental_vacuum").fetchall()
-    return Vacuumed(tasks, keys, len(gone)), gone
+    return Vacuumed(tasks, keys, len(gone), _give_back(db, limit, spare)), gone
+
+
+def _give_back(db: Db, limit: int, spare: float) -> int:
+    """Give up to `limit` free pages to the file system, but for a share of all pages; the bytes that went."""
+    size, pages, free = (_pragma(db, what) for what in ("page_size", "page_count", "freelist_count"))
+    if (many := min(limit, free - int(spare * pages))) <= 0:
+        return 0
+    db.execute(f"PRAGMA incremental_vacuum({many})").fetchall()
+    return size * (pages - _pragma(db, "page_count"))
+
+
+def _pragma(db: Db, what: str) -> int:
+    return int(db.execute(f"PRAGMA {what}").fetchone()[0])
 
 
 def _remove_garbage(db: Db, limit: int) -> int:

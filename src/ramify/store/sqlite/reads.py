@@ -19,7 +19,7 @@ from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment
 from ramify.model.task import MAX_ID, Row, check_name
-from ramify.store.error_groups import GROUP_SCAN, ErrorSummary, group_errors
+from ramify.store.error_groups import ErrorSummary, group_errors
 from ramify.store.reads import (
     LIVE_SCAN,
     CommitRow,
@@ -32,9 +32,10 @@ from ramify.store.reads import (
     Table,
     Tail,
     TaskStanding,
+    Totals,
     page_size,
 )
-from ramify.store.sqlite import context, held, joins, live, log, notes, once, processes, rows, standing
+from ramify.store.sqlite import context, counters, held, joins, live, log, notes, once, processes, rows, standing
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
@@ -61,7 +62,6 @@ CHILDREN = (
     " WHERE high_parent - low_parent >= 8192 AND low_parent <= ?1 AND high_parent >= ?1"
     ") AND s.published AND s.last > ?2 AND t.parent = ?1"
 )
-OF_OPEN_RUNS = "run IN (SELECT id FROM run INDEXED BY run_open WHERE ended IS NULL)"
 IS_UNNAMED = "name IS NULL AND ended IS NULL AND digest = ?"
 NEXT_OWNER = f"SELECT min(owner) FROM run INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner > ?"
 UNNAMED = f"{rows.RUN} INDEXED BY run_unnamed WHERE {IS_UNNAMED} AND owner = ? AND id > ? ORDER BY id"
@@ -138,19 +138,15 @@ class SqliteReads:
 
     def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind."""
-        chosen, values = ("run = ?", (run,)) if run is not None else (OF_OPEN_RUNS, ())
         with self._link.read() as db:
             if run is not None:
                 rows.run_row(db, run)
-            found: dict[str, dict[int, int]] = {}
-            for kind, what, value in db.execute(
-                f"SELECT kind, what, sum(value) FROM counter WHERE {chosen} GROUP BY kind, what ORDER BY kind, what",
-                values,
-            ):
-                counts = found.setdefault(kind, {})
-                if value:
-                    counts[what] = value
-            return found
+            return counters.read(db, run)
+
+    def totals(self) -> Totals:
+        """All that ever happened."""
+        with self._link.read() as db:
+            return counters.totals(db)
 
     def task(self, task: int) -> Row | None:
         """One published task."""
@@ -237,19 +233,12 @@ class SqliteReads:
             slots.update(db.execute(LINKED_AFTER, (join, after, size)))
             return _page(sorted(slots.items()), lambda pair: pair[0], after, limit)
 
-    def errors(self, run: int) -> ErrorSummary:
+    def errors(self, run: int | None) -> ErrorSummary:
         """Failed tasks, grouped."""
         with self._link.read() as db:
-            check_remembered(rows.run_row(db, run))
-            found = db.execute(
-                "SELECT e.task, s.kind, CAST(e.value AS BLOB), c.at"
-                " FROM span s CROSS JOIN event e INDEXED BY event_failed"
-                " ON e.task BETWEEN s.first AND s.last AND e.status IN (2, 5) CROSS JOIN commits c ON c.seq = e.seq"
-                " WHERE s.run = ? AND s.published AND e.n = (SELECT max(n) FROM event WHERE task = e.task)"
-                " ORDER BY s.first DESC, e.task DESC LIMIT ?",
-                (run, GROUP_SCAN + 1),
-            )
-            return group_errors(found)
+            if run is not None:
+                check_remembered(rows.run_row(db, run))
+            return group_errors(log.failures(db, run))
 
     def tail(self, after: int, *, limit: int = 100) -> Tail:
         """The next whole commits."""

@@ -10,13 +10,14 @@ from msgspec import json
 
 from ramify.model import reopening
 from ramify.model.arrivals import due_after
-from ramify.model.event import Status, Tally
+from ramify.model.event import Status
 from ramify.model.mark import Mark, Scope
 from ramify.model.outcome import storable
 from ramify.model.reopening import Candidate, Reopened
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import MASK_WIDTH, SegmentState, mask_of, trim
-from ramify.store.sqlite import commits, editions, joins, keys, rows, runs
+from ramify.store.sqlite import commits, counters, editions, joins, keys, rows, runs
+from ramify.store.sqlite.counters import Counted
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.log import swept as swept_tasks
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
@@ -77,6 +78,10 @@ def reopen(
     ended, superseded = found.ended, tuple(found.superseded)
     if not ended:
         return Reopened((), superseded, run.round, held=found.edition.held)
+    if run.state.is_end:
+        # Before anything of it is counted.
+        counters.reopen(db, rows.ids([run.id]))
+        db.execute("UPDATE run SET ended = NULL WHERE id = ?", (run.id,))
     replaced = editions.replace(db, run, found.edition, process, now)
     named = set() if settle is None else set(tasks)
     decided = () if settle is None else settle.told
@@ -86,7 +91,7 @@ def reopen(
     if run.state.is_end:
         # What it was cancelled for is kept: it may end as cancelled again.
         db.execute(
-            "UPDATE run SET state = ?, ended = NULL, reason = iif(becomes = ?, NULL, reason) WHERE id = ?",
+            "UPDATE run SET state = ?, reason = iif(becomes = ?, NULL, reason) WHERE id = ?",
             (RunState.OPEN.value, RunState.DONE.value, run.id),
         )
         run = rows.run_row(db, run.id)
@@ -156,14 +161,17 @@ def _write(
     for first, some in tasks.items():
         span = spans[first]
         keys.retake(db, span, some)
-        counts: Counter[tuple[int, str, Status | Tally]] = Counter()
-        counts.subtract((span.run, span.kind, ended[task]) for task in some)
+        counts: Counter[Counted] = Counter()
+        counts.subtract((span.run, span.kind, span.queue, ended[task]) for task in some)
+        # By themselves: a result given by hand may be the same end once more, which counts in the totals.
+        counters.count_all(db, counts, process)
+        counts.clear()
         for status, value, whose in told:
             if its := [task for task in some if task in whose]:
                 db.execute(WRITE_EVENTS, (rows.ids(its), log.seq, status, value))
                 log.touched(its[0], its[-1], len(its))
-                counts[span.run, span.kind, status] += len(its)
-        rows.count_all(db, counts, process)
+                counts[span.run, span.kind, span.queue, status] += len(its)
+        counters.count_all(db, counts, process)
     log.close()
 
 

@@ -6,7 +6,7 @@ Functions here take a connection that is inside a transaction. They decide nothi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,11 +17,10 @@ from ramify.errors import UnknownRun
 from ramify.model.death import NO_DEATHS, Deaths
 from ramify.model.decision import Decision
 from ramify.model.decoder import decoder
-from ramify.model.event import Status, Tally
+from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.mark import Mark
 from ramify.model.policy import deep_rank, rank_of
-from ramify.model.process import counter_slot
 from ramify.model.run import Follows, Order, Owner, RunState, StoredRun, Tolerance
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, pack, unpack
 from ramify.store.sqlite.db import Db
@@ -37,7 +36,7 @@ SEGMENT_COLUMNS = (
 )
 SPAN_COLUMNS = (
     "first, last, run, round, kind, queue, lane, priority, due, hold, keep, joined, shift, keyed, extra, laned,"
-    " awaited, published, low_parent, high_parent"
+    " awaited, published, low_parent, high_parent, added"
 )
 #: By what is stored of them, because rows are read by the thousand: to call an enum is dear.
 STATES = tuple(SegmentState)
@@ -51,9 +50,8 @@ CLAIMED_UNDER = (
 )
 INSERT_SEGMENT = f"INSERT INTO segment ({SEGMENT_COLUMNS.removeprefix('id, ')}) VALUES ({','.join('?' * 21)})"
 RUNS_AT = f"SELECT {RUN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN run ON id = wanted.value"
-COUNT = "INSERT INTO counter VALUES (?,?,?,?,?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
 SPANS_AT = f"SELECT {SPAN_COLUMNS} FROM carray(?) AS wanted CROSS JOIN span ON first = wanted.value"
-INSERT_SPAN = "INSERT INTO span VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_SPAN = f"INSERT INTO span VALUES ({','.join('?' * 21)})"
 
 
 def ids(numbers: Iterable[int]) -> Any:
@@ -137,6 +135,7 @@ class SqliteSpan:
     published: bool
     low_parent: int | None = None
     high_parent: int | None = None
+    added: int = 0
 
     def shared(self) -> tuple[object, ...]:
         """What tasks must have in common to lie in one span."""
@@ -154,7 +153,7 @@ class SqliteSpan:
         return (
             self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
             self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
-            self.published, self.low_parent, self.high_parent,
+            self.published, self.low_parent, self.high_parent, self.added,
         )  # fmt: skip
 
     def grow(self, db: Db, more: SqliteSpan) -> None:
@@ -346,18 +345,6 @@ def add_marks(db: Db, marks: Iterable[Mark]) -> None:
 
 
 # The log
-
-
-def count(db: Db, run: int, kind: str, what: Status | Tally, process: int, by: int) -> None:
-    """Move a counter."""
-    if by:
-        db.execute(COUNT, (run, kind, what, counter_slot(process), by))
-
-
-def count_all(db: Db, counts: Mapping[tuple[int, str, Status | Tally], int], process: int) -> None:
-    """Move many counters, each by so much; they are named by run, kind and what is counted."""
-    slot = counter_slot(process)
-    db.executemany(COUNT, [(*counter, slot, by) for counter, by in sorted(counts.items()) if by])
 
 
 def latest(db: Db) -> int:

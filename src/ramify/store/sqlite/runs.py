@@ -16,7 +16,7 @@ from ramify.model.key import Hold
 from ramify.model.moving import Drain, End, Move, Open, RunStanding, Stay, Ungate, next_move
 from ramify.model.run import Advanced, NewRun, Order, RunState, StoredRun, ends_as, seconds_left, stalled, too_many
 from ramify.model.segment import SegmentState, pack, tasks_in
-from ramify.store.sqlite import commits, joins, keys, rows
+from ramify.store.sqlite import commits, counters, joins, keys, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment
 
@@ -241,6 +241,7 @@ def _close(db: Db, closed: Sequence[tuple[str, str | None, int, int]]) -> None:
     """Runs are over: the state, the reason, when and the run of each."""
     db.executemany("UPDATE run SET state = ?, reason = ?, ended = ? WHERE id = ?", closed)
     ended = rows.ids(run for *_, run in closed)
+    counters.close(db, ended)
     db.execute("DELETE FROM mark WHERE run IN (SELECT value FROM carray(?))", (ended,))
     db.execute(WAKE, (ended,))
 
@@ -262,7 +263,7 @@ def sweep(db: Db, run: StoredRun, swept: Sequence[SqliteSegment], now: int) -> N
     arrivals: list[Arrival] = []
     for row in swept:
         db.execute("INSERT INTO sweep VALUES (?,?,?,?,?)", (row.run, row.first, row.last, pack(row.left), log.seq))
-        rows.count(db, row.run, row.kind, Status.CANCELLED, 0, row.count)
+        counters.count(db, row.run, row.kind, row.queue, Status.CANCELLED, 0, row.count)
         span = rows.span_at(db, row.span)
         if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
             tasks = tasks_in(row.first, row.last, row.left)

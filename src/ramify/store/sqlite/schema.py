@@ -1,7 +1,8 @@
 """The tables of the SQLite store, and the version check that keeps an older Ramify from touching a newer file.
 
-Small tables that change: `session`, `run`, `segment`, `counter`, `key`, `joins`, `join_part`, `mark`, `context`. The
-log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever (`once.py`).
+Small tables that change: `session`, `run`, `segment`, `counter`, `total`, `key`, `joins`, `join_part`, `mark`,
+`context`. The log, which only grows: `span`, `task`, `event`, `commits`, `sweep`, and the keys that are held for ever
+(`once.py`).
 What tasks logged is in `note`, which grows as well and which no verb of the work reads; its numbers are never used
 twice. There are no updates of task and event rows, and no deletes but of ranges: what was never published (vacuum) and
 what a person wants to be forgotten. There is no index on them but their own order, so inserts stay sequential however
@@ -23,13 +24,16 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.db import Db
 
-VERSION = 6
+VERSION = 7
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
 TABLES = """
-CREATE TABLE store (id TEXT NOT NULL);
-INSERT INTO store VALUES (lower(hex(randomblob(8))));
+CREATE TABLE store (
+    id TEXT NOT NULL, starts INTEGER NOT NULL DEFAULT 0, deaths INTEGER NOT NULL DEFAULT 0,
+    redelivered INTEGER NOT NULL DEFAULT 0
+);
+INSERT INTO store (id) VALUES (lower(hex(randomblob(8))));
 
 CREATE TABLE ids (next INTEGER NOT NULL);
 INSERT INTO ids VALUES (1);
@@ -58,14 +62,16 @@ CREATE TABLE span (
     queue TEXT NOT NULL, lane TEXT, priority INTEGER NOT NULL, due INTEGER, hold INTEGER NOT NULL,
     keep INTEGER NOT NULL, joined INTEGER, shift INTEGER NOT NULL, keyed INTEGER NOT NULL, extra INTEGER NOT NULL,
     laned INTEGER NOT NULL, awaited INTEGER NOT NULL, published INTEGER NOT NULL, low_parent INTEGER,
-    high_parent INTEGER
+    high_parent INTEGER, added INTEGER NOT NULL
 );
 CREATE INDEX span_run ON span (run);
 CREATE INDEX span_parents ON span (low_parent, high_parent) WHERE low_parent IS NOT NULL;
 CREATE INDEX span_far_parents ON span (low_parent, high_parent) WHERE high_parent - low_parent >= 8192;
 CREATE INDEX span_join ON span (joined, first + shift) WHERE joined IS NOT NULL;
 
-CREATE TABLE task (id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB, lane TEXT);
+CREATE TABLE task (
+    id INTEGER PRIMARY KEY, parent INTEGER, body TEXT NOT NULL, key BLOB, more BLOB, lane TEXT, added INTEGER
+);
 
 CREATE TABLE event (
     task INTEGER NOT NULL, n INTEGER NOT NULL, seq INTEGER NOT NULL, status INTEGER NOT NULL, value TEXT,
@@ -103,8 +109,12 @@ CREATE INDEX segment_run ON segment (run, round);
 CREATE INDEX segment_first ON segment (first);
 
 CREATE TABLE counter (
-    run INTEGER NOT NULL, kind TEXT NOT NULL, what INTEGER NOT NULL, slot INTEGER NOT NULL, value INTEGER NOT NULL,
-    PRIMARY KEY (run, kind, what, slot)
+    run INTEGER NOT NULL, kind TEXT NOT NULL, queue TEXT NOT NULL, what INTEGER NOT NULL, slot INTEGER NOT NULL,
+    value INTEGER NOT NULL, PRIMARY KEY (run, kind, queue, what, slot)
+) WITHOUT ROWID;
+CREATE TABLE total (
+    kind TEXT NOT NULL, queue TEXT NOT NULL, what INTEGER NOT NULL, value INTEGER NOT NULL,
+    PRIMARY KEY (kind, queue, what)
 ) WITHOUT ROWID;
 
 CREATE TABLE key (digest BLOB PRIMARY KEY, task INTEGER NOT NULL, expires INTEGER) WITHOUT ROWID;

@@ -87,8 +87,7 @@ class SqliteStore:
         self._liveness = Liveness(Path(f"{self._link.path}-live"), self._clock, durability=durability)
         self._link.holder = self._liveness.holder_in_words
         self._noting = Noting(self._liveness, self._clock)
-        # Weak, so that a store that nobody holds any more lets go of its locks at once.
-        link = weakref.proxy(self._link)
+        link = weakref.proxy(self._link)  # a store that nobody holds any more lets go of its locks at once
         self._commit_wait = CommitWait(lambda: int(link.changed()), f"{self._link.path}-wal")
         self._link.on_writing = self._noting.writing
         self._link.on_outcome += [self._commit_wait.outcome, self._noting.outcome]
@@ -145,7 +144,7 @@ class SqliteStore:
     def leave(self, process: int) -> None:
         """End a session without blame."""
         with self._link.write() as db:
-            processes.bury(db, process, self.now(), NOBODYS_FAULT)
+            processes.end(db, process, self.now(), NOBODYS_FAULT)
         self._noting.left(process)
         self._liveness.leave(process)
 
@@ -389,12 +388,13 @@ class SqliteStore:
         before: int | Cutoffs | None = None,
         said: Said = UNSAID,
         limit: int = FORGET_LIMIT,
+        dry: bool = False,
     ) -> Forgot:
         """Remove ended work."""
-        removal = check_removal(Removal(tasks, before, said, limit))
+        removal = check_removal(Removal(tasks, before, said, limit, dry))
         with self._link.write() as db:
             return forgetting.forget(db, rows.run_row(db, run), removal, self.now())
 
-    def vacuum(self, limit: int = 65_536) -> Vacuumed:
+    def vacuum(self, limit: int = 65_536, *, spare: float = 0.0) -> Vacuumed:
         """Remove what nobody can reach, and give file space back."""
-        return processes.vacuum(self._link, self._liveness, limit, self.now)
+        return processes.vacuum(self._link, self._liveness, limit, spare, self.now)

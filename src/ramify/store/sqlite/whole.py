@@ -17,10 +17,11 @@ import apsw
 
 from ramify.model.arrivals import Arrivals, Slot
 from ramify.model.commit import Part
-from ramify.model.event import Status, Tally
+from ramify.model.event import Status
 from ramify.model.key import Hold
 from ramify.model.task import NewTasks
-from ramify.store.sqlite import bulk, joins, rows
+from ramify.store.sqlite import bulk, counters, joins, rows
+from ramify.store.sqlite.counters import Counted
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import CommitLog, SqliteSegment, SqliteSpan
 
@@ -63,7 +64,7 @@ def end(db: Db, log: CommitLog, batch: Batch, process: int) -> None:
     statuses: list[Status] = []
     values: list[bytes | None] = []
     took: dict[int, int] = {}
-    counts: Counter[tuple[int, str, Status | Tally]] = Counter()
+    counts: Counter[Counted] = Counter()
     for row, _, part in batch:
         column = part.status_column()
         log.touched(row.first, row.last, len(column))
@@ -71,11 +72,11 @@ def end(db: Db, log: CommitLog, batch: Batch, process: int) -> None:
         statuses += column
         values += part.value_column()
         took |= part.took
-        counts.update((row.run, row.kind, status) for status in column)
+        counts.update((row.run, row.kind, row.queue, status) for status in column)
     one_for_all = statuses[0] if statuses.count(statuses[0]) == len(statuses) else statuses
     any_values = values if values.count(None) < len(values) else None
     bulk.insert_events(db, log.seq, tasks, 1, one_for_all, any_values, took)
-    rows.count_all(db, counts, process)
+    counters.count_all(db, counts, process)
     db.execute(DISCARD, (apsw.carray(tuple(part.token for _, _, part in batch)),))
     db.execute(DROP, (rows.ids(row.id for row, _, _ in batch),))
 

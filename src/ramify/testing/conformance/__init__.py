@@ -69,6 +69,7 @@ FILES = (
     "vacuum",
     "forget",
     "forget_tasks",
+    "totals",
     "backup",
 )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ramify.errors import BadPayload
 from ramify.model.commit import Part
 from ramify.model.event import Status, Tally
 from ramify.model.forgetting import Forgot
 from ramify.model.key import Hold
 from ramify.model.run import RunState
+from ramify.model.task import NewTasks
 from ramify.testing import oracle
 from ramify.testing.clock import SECOND
 from ramify.testing.conformance.forget import ended_run, line_of
@@ -57,6 +60,39 @@ def tasks_go_page_by_page(house: House) -> None:
         after, found, more = page.after, found + page.tasks, page.more
     assert (found, after) == (10, tasks[-1])
     assert house.store.reads.spans(run=run).rows == []
+
+
+@case("forget")
+def a_dry_call_says_how_many_would_go_and_changes_nothing(house: House) -> None:
+    run, tasks = _queue(house, Status.DONE, Status.FAILED, Status.DONE)
+    with house.nothing_changes():
+        assert house.store.forget(run, EVERYTHING, dry=True) == Forgot(3, more=False, after=tasks[-1])
+        assert house.store.forget(run, EVERYTHING, limit=2, dry=True) == Forgot(2, more=True, after=tasks[1])
+    assert house.store.forget(run, EVERYTHING).tasks == 3
+
+
+@case("forget")
+def jobs_side_by_side_go_each_from_the_counts_of_its_kind(house: House) -> None:
+    """They were added one by one, as jobs are, and are of two kinds; two of them are not over."""
+    first = house.store.reserve(9)
+    groups = [NewTasks(first + n, "walk" if n % 3 else "copy", [b"0"]) for n in range(9)]
+    run = house.queue(groups[0])
+    for group in groups[1:]:
+        house.add(run, group)
+    worker = house.worker()
+    for claim in worker.claim(limit=7):
+        worker.done(claim)
+    house.clock.advance(2 * DAY)
+    assert house.store.forget(run, EVERYTHING).tasks == 7
+    left = Counter(group.kind for group in groups if house.store.reads.task(group.first) is not None)
+    counted = house.store.reads.counts(run)
+    assert left.total() == 2
+    assert {kind: counted.get(kind, {}).get(Tally.ADDED, 0) for kind in ("walk", "copy")} == {
+        kind: left[kind] for kind in ("walk", "copy")
+    }
+    assert house.count(run, Status.DONE) == 0
+    assert house.log() == []
+    assert oracle.check(house.store) == []
 
 
 @case("forget")
@@ -199,3 +235,5 @@ def what_can_mean_nothing_is_refused(house: House) -> None:
             house.store.forget(run, before=1)
         with refused(BadPayload):
             house.store.forget(run, range(1, 9, 2))
+        with refused(BadPayload):
+            house.store.forget(run, dry=True)

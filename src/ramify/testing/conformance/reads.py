@@ -116,10 +116,11 @@ def a_task_is_read_as_it_was_added(house: House) -> None:
         keys=[None, b"k"],
         details=[b"m", None],
     )
-    run = house.run(tasks)
+    run, at = house.run(tasks), house.clock.now()
     one, two = tasks.ids
-    assert house.store.reads.task(one) == Row(one, run, 0, "walk", "slow", "a.org", -3, due, None, b"a", None, b"m")
-    assert house.store.reads.task(two) == Row(two, run, 0, "walk", "slow", "a.org", -3, due, 9, b"\0", b"k", None)
+    shared = (run, 0, "walk", "slow", "a.org", -3, due)
+    assert house.store.reads.task(one) == Row(one, *shared, None, b"a", None, b"m", at)
+    assert house.store.reads.task(two) == Row(two, *shared, 9, b"\0", b"k", None, at)
     assert house.store.reads.task(house.store.reserve(1)) is None
     span = only(house.store.reads.spans(run=run).rows)
     assert (span.first, span.last, span.run, span.round, span.kind) == (one, two, run, 0, "walk")
@@ -278,6 +279,17 @@ def errors_that_differ_in_numbers_and_names_are_one_group_with_an_example_and_it
     assert (group.text, group.count, group.examples) == ("row # of '…'", 3, tuple(claim.tasks))
     assert group.example == "row 7 of 'a.csv'"
     assert (group.first, group.last) == (began, began + 2 * SECOND)
+
+
+@case("reads")
+def errors_of_all_runs_are_one_summary_without_those_that_are_forgotten(house: House) -> None:
+    runs = [house.any_run(house.tasks(2)) for _ in range(3)]
+    for claim in (worker := house.worker()).claim(MANY):
+        worker.end(claim, status=Status.FAILED, values=[Failure("OSError").encode()] * len(claim.tasks))
+    assert only(house.store.reads.errors(None).groups).count == 6
+    house.settle(runs[1])
+    assert house.store.forget(runs[1], limit=1).more
+    assert only(house.store.reads.errors(None).groups).count == 4
 
 
 @case("reads")

@@ -55,6 +55,21 @@ def the_extended_row_is_one_span_of_the_log_or_many_but_every_task_is_read(house
 
 
 @case("append")
+def a_task_that_extends_a_row_keeps_when_it_was_added(house: House) -> None:
+    producer = Producer(house, house.queue())
+    times = {}
+    for _ in range(3):
+        times[producer.add()] = house.clock.now()
+        house.clock.advance(1)
+    assert len(producer.rows()) == 1
+    worker = house.worker()
+    worker.done(worker.take(1))
+    house.clock.advance(60)
+    assert {row.id: row.added for row in house.store.reads.tasks(producer.run).rows} == times
+    assert {id: found.row.added for id, found in house.store.reads.standings([*times]).items()} == times
+
+
+@case("append")
 def a_claimed_row_is_not_extended(house: House) -> None:
     producer = Producer(house, house.queue())
     held = producer.add()

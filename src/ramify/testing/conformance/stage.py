@@ -43,7 +43,9 @@ def published_they_are_children_like_others(house: House) -> None:
     blocks = [house.tasks(5, parents=claim.tasks[0]), house.tasks(2, kind="copy", parents=claim.tasks[0])]
     for block in blocks:
         assert worker.stage(claim, block)
+    house.clock.advance(7)
     worker.done(claim, publish=[block.first for block in blocks])
+    at = house.clock.now()
     assert house.count(run, Tally.ADDED) == 6
     assert house.count(run, Tally.ADDED, "copy") == 2
     assert [(row.round, list(row.tasks)) for row in house.live(run)] == [(1, list(block.ids)) for block in blocks]
@@ -52,7 +54,7 @@ def published_they_are_children_like_others(house: House) -> None:
     assert house.offered() == [*blocks[0].ids, *blocks[1].ids]
     row = house.store.reads.task(blocks[0].first + 1)
     assert row is not None
-    assert (row.parent, row.body) == (claim.tasks[0], b"1")
+    assert (row.parent, row.body, row.added) == (claim.tasks[0], b"1", at)
 
 
 @case("stage")

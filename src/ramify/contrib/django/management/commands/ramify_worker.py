@@ -1,6 +1,7 @@
 """`manage.py ramify_worker`: the same as `ramify worker`, with Django's settings saying what for.
 
-It has the options of that command, taken from there, but for the store, which the settings name.
+It has the options of that command, taken from there, but for the store, which the settings name. `call_command` works
+on the store of the settings as they are then, and writes to `stderr=`, or else `stdout=`, if one is given.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from typing import Any
 
 import click
@@ -53,8 +55,14 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
         if backend not in ours:
             there = f"there is {', '.join(ours)}" if ours else "TASKS names none"
             raise CommandError(f"--backend {backend}: no RamifyBackend; {there}")
+        # Here, because that module sets Django up.
+        from ramify.contrib.django.worker import _engine_of as find_engine
+
+        find_engine(backend)
         typed = ["ramify_worker", f"ramify.contrib.django.worker:{backend}", *_typed(options)]
-        code = _Manage().main(typed, prog_name="manage.py", standalone_mode=False)
+        # It talks on standard error; a program that calls it may want to have that, or not.
+        with redirect_stderr(options.get("stderr") or options.get("stdout") or sys.stderr):
+            code = _Manage().main(typed, prog_name="manage.py", standalone_mode=False)
         if code:
             sys.exit(code)
 

@@ -1,0 +1,159 @@
+"""What a test gives an attempt: the results that its call waited for, what its leader found, what others have set.
+
+Results take the way that those of tasks take: through the codec, by the annotation of the stream that they are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ramify.engine.library import StoreLibrary
+from ramify.errors import BadPayload, ConfigError
+from ramify.kernel.context import sealed
+from ramify.kernel.handler import Handler
+from ramify.kernel.stream import Ready, Stream, as_failures
+from ramify.kernel.surroundings import Leader
+from ramify.model.call import Call, Extra, ReferringCall
+from ramify.model.codec.refusal import explain
+from ramify.model.codec.wire import Wire, write
+from ramify.model.context import ContextValue
+from ramify.model.join import Gathered, Rule
+from ramify.model.outcome import TaskError
+from ramify.store.contract import Store
+
+
+class Given(StoreLibrary):
+    """What a test gives a handler to read: the results it waited for, what its leader found, what others have set."""
+
+    def __init__(
+        self,
+        store: Store,
+        handler: Handler,
+        streams: Mapping[int, Ready[Any]],
+        leader: Mapping[str, Any] | None,
+        context: Mapping[str, Any] | None,
+    ) -> None:
+        super().__init__(store, {handler.kind: handler})
+        self._leader = leader
+        self._context = {name: sealed(name, value) for name, value in (context or {}).items()}
+        self._streams = streams
+
+    @property
+    def store_id(self) -> str:
+        """The same in every attempt, so that tests can compare keys."""
+        return "test"
+
+    def leader(self, run: int) -> Leader:
+        """The leader's results, as the test gave them."""
+        if self._leader is None:
+            raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
+        return GivenLeader(self._leader)
+
+    def context(self, run: int, name: str) -> ContextValue | None:
+        """What others have set, as the test gave it."""
+        return ContextValue(name, self._context[name], 0, 0, 0) if name in self._context else None
+
+    def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
+        """The results it waited for, as the test gave them, on the way that results take."""
+        found, wire = self._streams[join], Wire(of)
+        results: list[Any] = []
+        for each in (each for page in found.pages() for each in page):
+            try:
+                results.append(None if each is None else wire.read(wire.seal(each)))
+            except Exception as error:  # noqa: BLE001  whatever it is, the words are what the test needs
+                raise BadPayload(f"attempt(): results: {explain([('each', of, each)], error)}") from None
+        return Stream(Ready(results, list(found.failures())))
+
+
+class GivenLeader:
+    """A leader of which a test tells the results."""
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self._results = results
+
+    def get(self, key: str) -> Any:
+        """What the test says was found under that key; KeyError for others."""
+        return self._results[key]
+
+    def children(self, key: str) -> Any:
+        """Not known to one attempt."""
+        raise ConfigError(
+            "attempt() knows a leader's results and not its children: test this with using() and two runs"
+        )
+
+
+def members_of(
+    call: Call[Any],
+    handler: Handler,
+    results: Iterable[Any] | None,
+    failures: Sequence[TaskError],
+) -> Ready[Any] | None:
+    """What a call waited for; ConfigError when it cannot have waited for anything, or would have been skipped."""
+    if results is None and not failures:
+        return None
+    if handler.stream is None:
+        given = "results" if results is not None else "broken"
+        raise ConfigError(f"attempt({given}=…): {handler.kind}() has no parameter that is a Stream")
+    if failures and Extra.decode(call.extra).rule is not Rule.ALWAYS:
+        raise ConfigError(
+            f"attempt(broken=…): {handler.kind}() would be skipped, because members did not end well; "
+            f"give {handler.kind}.of(…).always() if it is spawned like that"
+        )
+    return Ready(list(results or ()), failures)
+
+
+class Supplied(NamedTuple):
+    """What a call takes of others: results by slot, and those of streams by the numbers that stand in their slots."""
+
+    slots: tuple[bytes | None, ...]
+    streams: Mapping[int, Ready[Any]]
+
+
+def supplied_to(call: ReferringCall[Any], results: Sequence[Any] | None, failures: Sequence[TaskError]) -> Supplied:
+    """What goes into the places of its references, in the order in which they are first named."""
+    own = {each: each.source for each, _ in call.slots() if isinstance(each.source, Stream)}
+    asks = [each for each, _ in call.slots() if each not in own]
+    many = [each for each in asks if each.gathered]
+    given, few = list(results or ()), sum(each.size for each in asks if not each.gathered)
+    fits = few <= len(given) if len(many) == 1 else few + len(many) == len(given)
+    if len(many) > 1:
+        fits = fits and sum(isinstance(each, list | tuple) for each in given) >= len(many)
+    if (asks and results is None) or (failures and len(many) != 1) or not fits:
+        raise ConfigError(
+            f"attempt({call!r}): it takes results of others; tell it them, with results=[…], in the order in which "
+            f"they are first named ({', '.join(map(repr, call.references))}), a stream as one after the other, several "
+            "streams as a list each; broken=… is for a single stream"
+        )
+    slots: list[bytes | None] = []
+    streams: dict[int, Ready[Any]] = {}
+    for reference, _ in call.slots():
+        if not reference.gathered:
+            slots += [None if each is None else write(each) for each in given[: reference.size]]
+            del given[: reference.size]
+            continue
+        if reference in own:
+            made = Ready(list(own[reference]), list(own[reference].failures))
+        elif len(many) == 1:
+            size = len(results or ()) - few
+            made = Ready(given[:size], failures)
+            del given[:size]
+        else:
+            made = Ready(list(given.pop(0)))
+        # No task has such an id.
+        number = -1 - len(streams)
+        streams[number] = made
+        slots.append(msgspec.json.encode(Gathered(number)))
+    return Supplied(tuple(slots), streams)
+
+
+def failures_of(given: int | Iterable[BaseException | TaskError]) -> list[TaskError]:
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return as_failures([RuntimeError("it broke, as the test says")] * given)
+    if isinstance(given, Iterable):
+        each = list(given)
+        if all(isinstance(one, BaseException | TaskError) for one in each):
+            return as_failures(each)
+    raise ConfigError(f"attempt(broken={given!r}): give how many members broke, or a list of what each of them raised")
