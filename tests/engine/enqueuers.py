@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import random
 import signal
 import sys
 import threading
@@ -55,9 +56,9 @@ def interrupted() -> None:
     signal.signal(signal.SIGALRM, press)
     pressed = 0
     with beside() as ids:
-        while pressed < 20:
+        while pressed < 40:
             try:
-                signal.setitimer(signal.ITIMER_REAL, 0.003)
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.004))
                 while True:
                     engine.enqueue(nothing.of(2))
             except KeyboardInterrupt:

@@ -5,12 +5,14 @@ import itertools
 import os
 import signal
 import stat
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
 import apsw
@@ -562,3 +564,45 @@ def test_a_reader_that_stays_lets_the_log_grow_and_its_end_empties_it(path: Path
             assert time.monotonic() - begun < 10, "writers were held up for the readers' sake"
         while log_after_another_write(link, 1_000) > limit:
             assert time.monotonic() - begun < 30, "the log was not emptied"
+
+
+class Striking:
+    """A Ctrl-C at the `at`-th place where Python looks for one: as a function begins, or after a call into C."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        if event in ("call", "c_return") and Path(frame.f_code.co_filename).name in PLACES:
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+
+
+PLACES = ("link.py", "connection.py", "write_queue.py", "contextlib.py")
+
+
+def test_ctrl_c_at_any_place_leaves_the_connection_and_the_queue_to_others(path: Path) -> None:
+    with closing(Link(path, busy_timeout=0.2, on_first_open=one_table)) as link, closing(Link(path)) as other:
+        for at in itertools.count(1):
+            striking = Striking(at)
+            sys.setprofile(striking)
+            try:
+                with link.write() as db:
+                    db.execute("INSERT INTO t (who) VALUES ('me')")
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.setprofile(None)
+            with other._write_queue.held():
+                assert not other._write_queue.contended, f"after {at}"
+            with ThreadPoolExecutor(1) as beside:
+                assert beside.submit(rows_of, link).result() == rows_of(other), f"after {at}"
+            if striking.left > 0:
+                break
+    assert at > 40
+
+
+def rows_of(link: Link) -> list[object]:
+    with link.write() as db:
+        return list(db.execute("SELECT x FROM t").fetchall())

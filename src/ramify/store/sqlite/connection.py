@@ -17,14 +17,19 @@ class Connection:
         self.purpose = purpose
         self.busy_handler = busy_handler
         self.settings = settings
-        self.lock = threading.Lock()
-        self.owner: int | None = None
+        #: It knows its thread, so that an interrupted one can tell whether it got it.
+        self.lock = threading.RLock()
         self.since = 0.0
         #: How often it was opened.
         self.opens = 0
         self.db: apsw.Connection | None = None
         #: To be dropped by its next user; the only field that others set.
         self.stale = False
+
+    def is_mine(self) -> bool:
+        """Whether this thread has the lock."""
+        mine: bool = self.lock._is_owned()  # type: ignore[attr-defined]  # what conditions ask a lock; not in its types
+        return mine
 
     def drop(self, *, keep_log: bool = False) -> None:
         """Close the connection. The last of all processes copies the log into the file, unless it is to be kept."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 import ctypes
 import itertools
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
@@ -169,7 +168,7 @@ class Link:
         if self._orphaned:
             return
         for conn in self._conns:
-            if conn.owner != threading.get_ident() and conn.lock.acquire(timeout=self._busy_timeout):
+            if not conn.is_mine() and conn.lock.acquire(timeout=self._busy_timeout):
                 try:
                     self._drop(conn)
                 finally:
@@ -189,36 +188,43 @@ class Link:
 
     @contextmanager
     def _using(self, conn: Connection) -> Iterator[apsw.Connection]:
-        lock = self._acquire(conn)
+        self._check_usable()
+        if conn.is_mine():
+            raise RuntimeError(f"{conn.purpose}() inside {conn.purpose}() of the same store and thread")
+        # Ctrl-C strikes the main thread anywhere, also right after it got the lock; so it is got inside of the `try`.
         try:
-            if conn.stale:
-                self._drop(conn)
-            if conn.db is None:
-                self._open(conn)
-            assert conn.db is not None
-            yield conn.db
+            self._acquire(conn)
+            yield self._opened(conn)
         except apsw.Error as error:
             raise self._explain(conn, error) from error
         finally:
-            self._give_back(conn)
-            lock.release()
+            try:
+                if conn.is_mine():
+                    self._give_back(conn)
+            finally:
+                # The first call of its block: nothing can strike before it is done.
+                try:  # noqa: SIM105  `suppress` would be a call before it
+                    conn.lock.release()
+                except RuntimeError:
+                    pass  # it was not got
 
-    def _acquire(self, conn: Connection) -> threading.Lock:
-        self._check_usable()
-        if conn.owner == threading.get_ident():
-            raise RuntimeError(f"{conn.purpose}() inside {conn.purpose}() of the same store and thread")
-        lock = conn.lock
-        if not lock.acquire(timeout=self._busy_timeout):
+    def _acquire(self, conn: Connection) -> None:
+        if not conn.lock.acquire(timeout=self._busy_timeout):
             seconds = time.monotonic() - conn.since
             raise StoreUnavailable(
                 f"{self.path}: another thread of this process has kept its {conn.purpose} connection for {seconds:.0f} "
                 "s; nothing was changed, try again"
             )
-        if self._closed:
-            lock.release()
-            self._check_usable()
-        conn.owner, conn.since = threading.get_ident(), time.monotonic()
-        return lock
+        self._check_usable()
+
+    def _opened(self, conn: Connection) -> apsw.Connection:
+        conn.since = time.monotonic()
+        if conn.stale:
+            self._drop(conn)
+        if conn.db is None:
+            self._open(conn)
+        assert conn.db is not None
+        return conn.db
 
     def _give_back(self, conn: Connection) -> None:
         if self._orphaned:
@@ -226,7 +232,6 @@ class Link:
         # A statement left half read would keep its snapshot, and with it the log, for as long as somebody refers to it.
         if self._closed or conn.stale or (conn.db is not None and conn.db.txn_state() != apsw.SQLITE_TXN_NONE):
             self._drop(conn)
-        conn.owner = None
         if self._closed:
             self._finish_closing()
 

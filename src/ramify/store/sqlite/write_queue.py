@@ -65,16 +65,17 @@ class WriteQueue:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Be the head of the queue, or go without it after `QUEUE_SECONDS` seconds."""
-        held = self._acquire()
         try:
+            self._acquire()
             yield
         finally:
-            if held and self._file is not None:
+            # Also without it: an interrupt can strike between getting it and knowing so.
+            if self._file is not None:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _acquire(self) -> bool:
+    def _acquire(self) -> None:
         if not self._open():
-            return False
+            return
         assert self._file is not None
         if self.contended:
             # Others sleep between their tries; without this, whoever just wrote would be first again.
@@ -85,13 +86,13 @@ class WriteQueue:
         while True:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return True
+                return
             except BlockingIOError:
                 self.contended = True
             except OSError:
-                return False
+                return
             if time.monotonic() > end:
-                return False
+                return
             nap(tries)
             tries += 1
 
