@@ -282,6 +282,7 @@ def test_a_coroutine_is_stopped_by_the_cancel_of_its_job(bench: Workbench) -> No
         assert (job.state, job.cancel("morning")) == (RUNNING, Settled.REQUESTED)
         wait_until(lambda: job.ended, "the job to end")
     assert job.state is CANCELLED
+    assert (job.attempts, job.worker is None, job.started_at is None) == (1, False, False)
     with pytest.raises(JobCancelled, match="morning"):
         job.result()
 

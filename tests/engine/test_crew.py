@@ -341,6 +341,20 @@ def test_a_child_that_ends_although_nobody_asked_for_it_is_replaced(watch: Calla
     assert watched.replaced == ["it ended with code 0"]
 
 
+def test_a_task_that_exits_as_a_child_does_which_could_not_start_costs_its_child_alone(
+    watch: Callable[..., Watched],
+) -> None:
+    watched = watch(f"{MODULE}\n@engine.task\ndef leave() -> None:\n    import os\n    os._exit(3)\n")
+    wait_until(watched.is_at_work, "a child at work")
+    engine = load_engine(watched.address)
+    engine._inside.use(open_store(watched.folder / "crew.db"))
+    engine.enqueue(engine._inside.table()["leave"].of())
+    engine.close()
+    wait_until(lambda: watched.replaced, "another child")
+    assert watched.replaced[0].startswith("it ended with code 3")
+    wait_until(watched.is_at_work, "the other child at work")
+
+
 def test_children_of_a_crew_that_was_asleep_itself_are_not_taken_for_hung(watch: Callable[..., Watched]) -> None:
     slept = [0.0]
     # They say nothing on their own for longer than the test, as after a pause of the whole machine.

@@ -384,6 +384,19 @@ def test_a_coroutine_that_swallows_its_cancel_and_saw_it_ends_as_cancelled(shop:
     assert (shop.count(run, Status.CANCELLED), shop.count(run, Status.DONE)) == (1, 0)
 
 
+def test_a_coroutine_that_swallows_its_cancel_and_returns_ends_as_cancelled(shop: Shop) -> None:
+    gate = Gate()
+
+    async def stubborn() -> str:
+        gate.arrive()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "a stump"
+
+    run = cancelled_while_it_runs(shop, stubborn, gate)
+    assert (shop.count(run, Status.CANCELLED), shop.count(run, Status.DONE)) == (1, 0)
+
+
 def test_a_task_that_never_asked_and_came_to_its_end_is_done(shop: Shop) -> None:
     gate = Gate()
 

@@ -8,13 +8,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from ramify.model.death import NOBODYS_FAULT, Death
+from ramify.model.decision import Said
+from ramify.model.process import NewProcess
 from ramify.store import record as records
 from ramify.store.record import DEADLINE, MOST, SECOND, Record, death_of, excuse, overdue
+from ramify.store.sqlite import SqliteStore
 
 PROCESS = 17
 BEGIN = """
@@ -116,6 +120,17 @@ def test_what_is_over_its_time_limit_is_told(tmp_path: Path) -> None:
     )
     assert overdue(tmp_path, PROCESS, 1.0) == 101
     assert overdue(tmp_path, PROCESS, 60.0) is None
+
+
+def test_a_process_that_stops_reads_as_draining_until_it_has_left(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "a.db")) as store:
+        store.enter(NewProcess(PROCESS, os.getpid(), "host"))
+        record = Record(2)
+        record.begin(store.records, PROCESS)
+        assert store.reads.processes()[0].draining is None
+        record.stopping()
+        assert store.reads.processes()[0].draining == Said("it is stopping")
+        record.end()
 
 
 def test_who_leaves_takes_its_record_along(tmp_path: Path) -> None:

@@ -70,6 +70,11 @@ def total(rows: Stream[int]) -> tuple[int, list[str]]:
 
 
 @engine.task
+def between(before: Stream[int], one: int, after: Stream[int]) -> tuple[list[int], int, list[int]]:
+    return list(before), one, list(after)
+
+
+@engine.task
 def mixed(first: int, rows: Stream[int], last: int) -> list[int]:
     return [first, *rows, last]
 

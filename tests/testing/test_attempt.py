@@ -101,6 +101,36 @@ def test_an_attempt_takes_such_a_stream_among_its_arguments() -> None:
     assert attempt(shop.add_up.of("sum", numbers=Stream.of([4, 5]))).result == ("sum", 9)
 
 
+def test_an_attempt_of_a_call_without_its_stream_is_given_one() -> None:
+    # A checker knows no call that lacks an argument.
+    open_call: Any = shop.total.of()  # type: ignore[call-arg]
+    assert attempt(open_call, results=[1, 2]).result == (3, [])
+    assert attempt(open_call, results=[]).result == (0, [])
+    assert attempt(open_call.always(), results=[1], broken=[ValueError("too big")]).result == (1, ["too big"])
+    with pytest.raises(ConfigError, match=r"total\(\) would be skipped"):
+        attempt(open_call, results=[1], broken=1)
+
+
+def test_results_are_given_in_the_order_in_which_they_are_named() -> None:
+    dag = shop.engine.dag("in order")
+    one, items = dag.add(shop.double.of(2)), dag.add(shop.numbers.of())
+    some, others = dag.map(shop.double.of(items.each)), dag.map(shop.double.of(items.each), id="others")
+    both = shop.between.of(some.out, one.out, others.out)
+    assert attempt(both, results=[[1, 2], 5, [3]]).result == ([1, 2], 5, [3])
+    with pytest.raises(ConfigError, match="several streams as a list each"):
+        attempt(both, results=[5, [1, 2], [3]])
+
+
+def test_wrong_results_are_refused_with_what_to_write() -> None:
+    wrong: Any = 4
+    with pytest.raises(ConfigError, match=r"expected a list of results, got results=4\. Write results=\[1, 2\]"):
+        attempt(shop.add_up.of("sum"), results=wrong)
+    with pytest.raises(ConfigError, match=r"expected a list of results, got 4\. Write Stream\.of\(\[1, 2\]\)"):
+        Stream.of(wrong)
+    with pytest.raises(ConfigError, match=r"expected a list of exceptions as failures, got OSError\(\)"):
+        Stream.of([1], failures=OSError())  # type: ignore[arg-type]
+
+
 def test_a_stream_of_a_test_is_for_tests_alone() -> None:
     dag = shop.engine.dag("d")
     with pytest.raises(
@@ -121,7 +151,7 @@ def test_a_node_of_a_dag_is_attempted_with_the_results_that_it_takes() -> None:
     assert attempt(shop.total.of(many.out), results=[1], broken=[ValueError("no")]).result == (1, ["no"])
     # A reference that is named twice takes its result once; the stream takes the rest.
     assert attempt(shop.mixed.of(one.out, many.out, one.out), results=[7, 1, 2]).result == [7, 1, 2, 7]
-    assert attempt(shop.mixed.of(1, many.out, one.out), results=[7, 1, 2]).result == [1, 1, 2, 7]
+    assert attempt(shop.mixed.of(1, many.out, one.out), results=[1, 2, 7]).result == [1, 1, 2, 7]
     assert attempt(shop.two.of(many.out, more.out), results=[[1, 2], [3]]).result == [[1, 2], [3]]
     assert attempt(shop.two.of(many.out, Stream.of([3])), results=[1, 2]).result == [[1, 2], [3]]
     for wrong in (

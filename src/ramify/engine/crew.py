@@ -319,14 +319,16 @@ class Crew:
             return
         lived = self._clock() - member.started
         others_work = any(other.process is not None for other in self._members)
-        is_put_off = code == NOT_STARTED and others_work and not member.met_damage
+        # A task may end the process with the same code; then it had started.
+        not_started = code == NOT_STARTED and member.process is None
+        is_put_off = not_started and others_work and not member.met_damage
         if is_put_off:
             # What it needs is not there just now, such as a module that is being replaced; the others work.
             self._say(f"a worker process could not start: {' '.join(member.last_words)}; it is tried again")
             member.last_words.clear()
         self._troubles = 0 if not member.last_words else 1 if lived > LONG_LIFE else self._troubles + 1
-        if (code == NOT_STARTED and not is_put_off) or self._troubles >= MOST_TROUBLES or member.met_damage:
-            self._fail(member, "start" if code == NOT_STARTED else "go on")
+        if (not_started and not is_put_off) or self._troubles >= MOST_TROUBLES or member.met_damage:
+            self._fail(member, "start" if not_started else "go on")
             return
         if not is_put_off:
             planned = code == 0 and member.recycled_for is not None

@@ -114,6 +114,8 @@ class Enqueuing:
 
     def follow(self, call: Call[Any], jobs: Sequence[int]) -> Job[Any]:
         """Add a job that begins when these have ended."""
+        if not isinstance(call, Call):
+            raise ConfigError(f"then(): expected a call, got {instead_of_call(call)}. Write then(send.of(...)).")
         (job,) = self._add(self._adding((), again=False, then=call, after=jobs))
         return job
 

@@ -80,7 +80,9 @@ def life_of(events: Sequence[Event]) -> Life:
         return Life()
     last = present[-1]
     decided = any(event.status is Status.DECIDED for event in present[-2:])
-    tried = (event for event in present if event.status in ATTEMPTED and not (decided and event is last))
+    # One that was cancelled while it ran tells how long that was.
+    attempted = (event for event in present if event.status in ATTEMPTED or event.took is not None)
+    tried = (event for event in attempted if not (decided and event is last))
     tries = tuple((event.status, event.seq, event.took or 0) for event in tried)
     return Life(tries, last.status, last.seq, None if last.status is Status.DONE else last.value)
 

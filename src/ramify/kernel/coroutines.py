@@ -310,8 +310,7 @@ def _unbegun(chunk: Chunk, position: int) -> Ran:
 
 def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
     """What it means that a coroutine was cancelled: we did it, or something it waited for was."""
-    inside = asyncio.current_task()
-    if inside is not None and not inside.cancelling():
+    if not _is_cancelling():
         return judged(error, chunk.handler, lambda error: None)
     return stopped_by(current._mark)
 
@@ -326,13 +325,19 @@ async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current
     value = handler.signature.encode_result(result) if result is not None else None
     if current._refused:
         raise Void
-    if current._saw_cancel:
+    if current._saw_cancel or (current._mark is not None and _is_cancelling()):
         raise TaskCancelled
     current._give(task, ran.offspring)
     current._forget()
     if value is not None:
         ran.values = [value]
     ran.done.append(task)
+
+
+def _is_cancelling() -> bool:
+    """Whether this coroutine was cancelled, also if it caught that and went on."""
+    inside = asyncio.current_task()
+    return inside is not None and inside.cancelling() > 0
 
 
 async def _collect(stream: Any, chunk: Chunk, current: Current, surroundings: Surroundings, ran: Ran) -> Any:

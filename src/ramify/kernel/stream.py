@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from ramify.errors import BadPayload
+from ramify.errors import BadPayload, ConfigError
 from ramify.model.event import Status
 from ramify.model.outcome import Failure, TaskError
 from ramify.model.reference import Reference
@@ -74,6 +74,12 @@ class Stream(Generic[T_co]):
 
         Call the task with it, `total(Stream.of([1, 2]))`, or try it, `attempt(total.of(Stream.of([1, 2])))`.
         """
+        if isinstance(results, str) or not isinstance(results, Iterable):
+            raise ConfigError(f"Stream.of(): expected a list of results, got {results!r}. Write Stream.of([1, 2]).")
+        if not isinstance(failures, Iterable):
+            raise ConfigError(
+                f"Stream.of(): expected a list of exceptions as failures, got {failures!r}. Write failures=[OSError()]."
+            )
         return Stream(Ready(list(results), as_failures(failures)))
 
     def _reference(self) -> Reference | None:

@@ -79,7 +79,7 @@ class Reference:
         return NotKnownYet(f"{self!r} is not known yet, so it cannot be {what} here. Do that in a task that takes it")
 
     # A key or a lane that somebody builds of it would be the same text for every result.
-    __str__ = _refuse("made a text")
+    __str__ = __format__ = _refuse("made a text")
     __bool__ = _refuse("true or false")
     __iter__ = __reversed__ = _refuse("gone through")
     __len__ = _refuse("measured")

@@ -122,6 +122,12 @@ def running(folder: Path, process: int) -> list[int]:
     return [] if words is None else [words[at] for at in _slots(words) if words[at]]
 
 
+def is_stopping(folder: Path, process: int) -> bool:
+    """Whether a process was asked to stop, and has not left yet."""
+    words = _read(folder, process)
+    return words is not None and bool(words[_STOPPING_AT])
+
+
 def overdue(folder: Path, process: int, beyond: float) -> int | None:
     """A task that a process has been running for `beyond` seconds beyond its time limit; None when there is none."""
     words = _read(folder, process)

@@ -43,7 +43,7 @@ from ramify.kernel.signals import Signals
 from ramify.kernel.stream import Ready
 from ramify.kernel.surroundings import Surroundings
 from ramify.kernel.work import Chunk, Ran
-from ramify.model.call import Call, ReferringCall
+from ramify.model.call import Call, OpenCall, ReferringCall
 from ramify.model.claim import Claim, Details, Want
 from ramify.model.codec.wire import Wire
 from ramify.model.join import Ends
@@ -54,7 +54,7 @@ from ramify.shapes.start import Ask, begin
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.open import open_store
-from ramify.testing.given import Given, Supplied, failures_of, members_of, supplied_to
+from ramify.testing.given import Given, Supplied, failures_of, members_of, streaming, supplied_to
 
 R = TypeVar("R")
 
@@ -116,8 +116,12 @@ def attempt(
     handler = handler_of(call)
     if handler.calling.is_async:
         check_no_event_loop(f"attempt({call.kind}.of(…))", "await aattempt(…)")
+    if results is not None and not isinstance(results, Iterable):
+        raise ConfigError(f"attempt(): expected a list of results, got results={results!r}. Write results=[1, 2].")
     supplied = members = None
     failures = failures_of(broken)
+    if isinstance(call, OpenCall) and call.references[0].stream and (results is not None or failures):
+        call, results, failures = streaming(call, results or (), failures), None, []
     if isinstance(call, ReferringCall):
         supplied = supplied_to(call, None if results is None else list(results), failures)
         call = Call(call.group, call.body, call.label, call.extra, call.in_lane)

@@ -6,7 +6,7 @@ Results take the way that those of tasks take: through the codec, by the annotat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -16,13 +16,16 @@ from ramify.kernel.context import sealed
 from ramify.kernel.handler import Handler
 from ramify.kernel.stream import Ready, Stream, as_failures
 from ramify.kernel.surroundings import Leader
-from ramify.model.call import Call, Extra, ReferringCall
+from ramify.model.call import Call, Extra, OpenCall, ReferringCall
 from ramify.model.codec.refusal import explain
 from ramify.model.codec.wire import Wire, write
 from ramify.model.context import ContextValue
 from ramify.model.join import Gathered, Rule
 from ramify.model.outcome import TaskError
+from ramify.model.reference import Reference
 from ramify.store.contract import Store
+
+R = TypeVar("R")
 
 
 class Given(StoreLibrary):
@@ -97,12 +100,23 @@ def members_of(
     if handler.stream is None:
         given = "results" if results is not None else "broken"
         raise ConfigError(f"attempt({given}=…): {handler.kind}() has no parameter that is a Stream")
+    _check_runs(call, failures)
+    return Ready(list(results or ()), failures)
+
+
+def _check_runs(call: Call[Any], failures: Sequence[TaskError]) -> None:
     if failures and Extra.decode(call.extra).rule is not Rule.ALWAYS:
         raise ConfigError(
-            f"attempt(broken=…): {handler.kind}() would be skipped, because members did not end well; "
-            f"give {handler.kind}.of(…).always() if it is spawned like that"
+            f"attempt(broken=…): {call.kind}() would be skipped, because members did not end well; "
+            f"give {call.kind}.of(…).always() if it is spawned like that"
         )
-    return Ready(list(results or ()), failures)
+
+
+def streaming(call: OpenCall[R], results: Iterable[Any], failures: Sequence[TaskError]) -> ReferringCall[R]:
+    """Return a call that was made without its stream, with a stream of these results in its place."""
+    _check_runs(call, failures)
+    stream = Reference(Stream.of(results, failures=failures), gathered=True)
+    return ReferringCall(call.group, call.fill(stream), call.label, call.extra, call.in_lane, (stream,))
 
 
 class Supplied(NamedTuple):
@@ -119,8 +133,9 @@ def supplied_to(call: ReferringCall[Any], results: Sequence[Any] | None, failure
     many = [each for each in asks if each.gathered]
     given, few = list(results or ()), sum(each.size for each in asks if not each.gathered)
     fits = few <= len(given) if len(many) == 1 else few + len(many) == len(given)
-    if len(many) > 1:
-        fits = fits and sum(isinstance(each, list | tuple) for each in given) >= len(many)
+    if fits and len(many) > 1:
+        # Then each of them stands for one entry.
+        fits = all(isinstance(one, list | tuple) for ask, one in zip(asks, given, strict=True) if ask.gathered)
     if (asks and results is None) or (failures and len(many) != 1) or not fits:
         raise ConfigError(
             f"attempt({call!r}): it takes results of others; tell it them, with results=[…], in the order in which "

@@ -99,11 +99,12 @@ class ByReference:
         given = self._bound(args, kwargs)
         slots = Slots()
         tree: dict[str, object] = {}
-        for name in (name for name in given if name not in self._streams):
-            tree[name] = self._argument(name, given[name], slots)
-        streams = {name: self._stream(name, given[name]) for name in self._streams if name in given}
-        for name, stream in streams.items():
-            tree[name] = slot_text(slots.first(stream), stream.size, stream=True, gathered=stream.gathered)
+        for name, value in given.items():
+            if name in self._streams:
+                stream = self._stream(name, value)
+                tree[name] = slot_text(slots.first(stream), stream.size, stream=True, gathered=stream.gathered)
+            else:
+                tree[name] = self._argument(name, value, slots)
         is_first = list(tree) == list(islice(self._places, len(tree)))
         raw = escaped(list(tree.values()) if is_first else tree)
         if len(raw) > MAX_BYTES:

@@ -262,6 +262,6 @@ def _shm_lost(path: str) -> str:
 def _overwritten(path: str) -> str:
     return (
         f"{path} was overwritten while it was open, so its -wal does not fit it. Stop all processes that use it, "
-        f"remove {path}-wal, {path}-shm and {path}{OVERWRITTEN}, and copy the backup once more; nothing is written "
-        "until then"
+        f"remove {path}-wal, {path}-shm, {path}{OVERWRITTEN} and the folder {path}-live, and copy the backup once "
+        "more; nothing is written until then"
     )

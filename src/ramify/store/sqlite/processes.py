@@ -24,29 +24,34 @@ from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Process, Reap, Stamp
 from ramify.store import here
 from ramify.store.contract import SESSION_SECONDS, Vacuumed
-from ramify.store.record import death_of
+from ramify.store.record import death_of, is_stopping
 from ramify.store.sqlite import commits, counters, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.link import Link
 from ramify.store.sqlite.liveness import Liveness
-from ramify.store.sqlite.lock_record import Alive
 from ramify.store.sqlite.rows import SqliteSegment
 
 SESSION = (
     "SELECT process, pid, host, entered, gone_at IS NOT NULL, last, kinds, queues, version, boot, pids, draining,"
     " parent FROM session"
 )
+#: Why a process takes nothing more that nobody asked to by `drain`.
+STOPPING = Said("it is stopping")
 _said, _texts = decoder(Said), decoder(tuple[str, ...])
 
 
-def read_process(row: tuple[Any, ...], told: Alive | None) -> Process:
-    """A process from a row of `SESSION` and what it tells, if it is alive."""
+def read_process(row: tuple[Any, ...], liveness: Liveness) -> Process:
+    """A process from a row of `SESSION` and, if it is alive, from its files."""
     number, pid, host, entered, gone, last, kinds, queues, version, boot, pids, draining, parent = row
+    told = liveness.alive(number)
+    said = None if draining is None else _said.decode(draining)
+    if told is not None and said is None and is_stopping(liveness.folder, number):
+        said = STOPPING
     known, served = (None if names is None else _texts.decode(names) for names in (kinds, queues))
     return Process(
         number, pid, host, entered, told.beat if told else None, bool(gone), last, known, served, version,
         told.writing if told else None, told.away if told else None, boot, pids,
-        None if draining is None else _said.decode(draining), parent, told.durability if told else "",
+        said, parent, told.durability if told else "",
     )  # fmt: skip
 
 

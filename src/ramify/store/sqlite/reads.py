@@ -344,7 +344,7 @@ class SqliteReads:
         """Sessions."""
         with self._link.read() as db:
             found = db.execute(f"{processes.SESSION} ORDER BY process").fetchall()
-        return [processes.read_process(row, self._liveness.alive(row[0])) for row in found]
+        return [processes.read_process(row, self._liveness) for row in found]
 
     def sql(self, query: str, values: dict[str, Any]) -> Table:
         """The answer to one SELECT of a person's own, in which `:name` stands for a value."""
