@@ -103,7 +103,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
     "poll": (f"{LONGEST_REST:g} s", []),
     "heartbeat": (f"{SETTINGS.beat_every:g} s", []),
     "starts nothing after": (f"{SILENT_SECONDS:g} s", []),
-    "`dead_after`": (f"{SETTINGS.dead_after:g} s", []),
+    "dead after": (f"{SETTINGS.dead_after:g} s", []),
     "hung worker process": (f"{HUNG_AFTER:g} s", []),
     "`store`": (f'`"{default_of(Engine, "store")}"`', []),
     "`durability`": (f'`"{default_of(Engine, "durability")}"`', []),

@@ -24,7 +24,6 @@ from ramify.model.task import MAX_PAYLOAD, Row
 from ramify.shapes.start import until_answered
 from ramify.store.contract import Store
 from ramify.store.here import person
-from ramify.store.reads import PAGE_LIMIT
 
 #: How long a wait for a worker is that has just taken a gate whose time is up, in seconds.
 _REST = 1.0
@@ -70,11 +69,10 @@ def written(row: Row, value: object) -> bytes:
 
 def _gate(store: Store, run: int, gate: str) -> Row:
     reads, key = store.reads, key_bytes(gate) if isinstance(gate, str) else b""
-    found = reads.find_tasks(run, GATE, key, limit=PAGE_LIMIT) if key else ()
+    found = reads.find_tasks(run, GATE, key) if key else ()
     try:
-        # What made it may have made it anew. Others may have its name as well.
-        task = next((each for each in reversed(found) if is_open(reads.segment(each))), found[-1] if found else None)
-        row = reads.task(task_with(reads, run, gate) if task is None else task)
+        # Users may give a task of theirs the same key.
+        row = reads.task(found[-1] if found else task_with(reads, run, gate))
     except UnknownTask as unknown:
         raise UnknownTask(f"{unknown}; of its gates {_open_ones(store, run)}") from None
     if row is None or row.kind != GATE:

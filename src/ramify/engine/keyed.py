@@ -27,7 +27,7 @@ from ramify.model.segment import SegmentState
 from ramify.model.task import Row, is_own
 from ramify.shapes.dag.own import MAPS
 from ramify.shapes.pipeline.own import BRANCH, SLEEP
-from ramify.store.reads import PAGE_LIMIT, Reads
+from ramify.store.reads import Reads
 
 _ITEM = re.compile(r"(.+)\[(.*)\]", re.DOTALL)
 #: How many keys are looked at for one that is like an unknown one.
@@ -190,7 +190,7 @@ def results_with(reads: Reads, run: int, keys: Sequence[str]) -> dict[str, bytes
 
 def _with_key(reads: Reads, run: int, key: str) -> list[int]:
     stored = key_bytes(key)
-    return sorted(task for kind in reads.counts(run) for task in reads.find_tasks(run, kind, stored, limit=PAGE_LIMIT))
+    return sorted(task for kind in reads.counts(run) for task in reads.find_tasks(run, kind, stored))
 
 
 def _items(reads: Reads, run: int, of: str, at: int) -> list[int]:

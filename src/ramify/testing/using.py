@@ -195,8 +195,8 @@ class Workbench:
             ends = {run.id: (run.state, run.ended) for run in map(reads.run, launched.runs)}
             if looks.keys() != seen.keys() or (others, ends) != before:
                 seen, before = looks, (others, ends)
-            elif seen and all(looks[task] > seen[task] for task in seen):
-                # Each step that waits for a run has looked since anything happened, so looking again changes nothing.
+            elif seen:
+                # The end of a run wakes whoever waits for it, so that another look changes nothing.
                 if not others:
                     break
                 due = min(others.values())

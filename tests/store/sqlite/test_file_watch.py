@@ -186,7 +186,7 @@ def test_a_store_that_was_overwritten_is_refused_and_the_copy_stays_as_it_is(old
             assert answer(other).startswith(f"StoreBroken: {path} was overwritten while it was open")
         assert answer(other, "store.close()") == "None"
     assert path.read_bytes() == old.read_bytes()
-    with pytest.raises(StoreRefused, match=r"was overwritten .* remove .*-wal, .*-shm, .*-overwritten and the folder .*-live"):
+    with pytest.raises(StoreRefused, match=r"was overwritten .* remove .*-wal, .*-shm, .*-overwritten and .*-live"):
         SqliteStore(path)
     for end in ("-wal", "-shm", "-overwritten"):
         beside(path, end).unlink()
