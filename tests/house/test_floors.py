@@ -30,6 +30,8 @@ SOUND = {
     "kernel/loop": "from ramify.store.contract import A",
     "shapes/__init__": "",
     "shapes/dag": "from ramify.kernel import loop",
+    "shapes/cron/__init__": "",
+    "shapes/cron/expression": "from cronsim import CronSim",
     "engine/__init__": "from ramify.shapes import dag",
     "signals": "from ramify.kernel import loop",
     "contrib/__init__": "",
@@ -61,6 +63,7 @@ REACH = "The contract and the conformance suite reach no backend at all"
 WATCHES = "What watches tasks from outside stays in contrib"
 DJANGO = "Django stays in its room of contrib"
 APSW = "apsw stays in its backend"
+CRONSIM = "cronsim stays with cron expressions"
 SQLITE3 = "The standard library's sqlite3 is used nowhere"
 VALUES = "The model is values: no drivers, threads, processes or network"
 
@@ -91,6 +94,8 @@ PLANTED = [
     (DJANGO, "cli/main", "def f():\n    import django_tasks"),
     (APSW, "store/open", "import apsw"),
     (APSW, "testing/kit", "def f():\n    from apsw import VFS"),
+    (CRONSIM, "shapes/cron/__init__", "import cronsim"),
+    (CRONSIM, "cli/main", "def f():\n    from cronsim import CronSim"),
     (SQLITE3, "store/sqlite/link", "import apsw\nimport sqlite3"),
     (VALUES, "model/task", "import threading"),
     (VALUES, "errors", "from rich import print"),

@@ -54,7 +54,7 @@ class Key(str):
     """
 
 
-class Slot(str):
+class ResultSlot(str):
     """Where a result goes: its slot, or of a stream the `first` one and how many. As text it is for people.
 
     Of a `gathered` stream, the slot of the result that says which results are meant.
@@ -177,7 +177,7 @@ def _unescape(node: object) -> object:
     if isinstance(node, str):
         if node.startswith(_BLANK):
             return f"<blank {node.removeprefix(_BLANK)}>"
-        return Slot.read(node.removeprefix(_SLOT)) if node.startswith(_SLOT) else _plain(node)
+        return ResultSlot.read(node.removeprefix(_SLOT)) if node.startswith(_SLOT) else _plain(node)
     if isinstance(node, list):
         return [_unescape(part) for part in node]
     if isinstance(node, dict):

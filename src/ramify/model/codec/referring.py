@@ -1,8 +1,8 @@
 """The third form of a call's arguments: some of them are results that are not there yet.
 
-It is the escaped form of the other two, with `Slot`s where results go; a parameter that takes a stream of results is
-always named. When the task is tried, the results come in as they are stored and the whole is read by the annotations,
-so that what does not fit is refused in the same words as any argument.
+It is the escaped form of the other two, with `ResultSlot`s where results go; a parameter that takes a stream of results
+is always named. When the task is tried, the results come in as they are stored and the whole is read by the
+annotations, so that what does not fit is refused in the same words as any argument.
 
 Promises: arguments without a reference are refused at `of` as ever. What stands beside a reference in a list or dict is
 only read together with it, when the task is tried.
@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ramify.errors import BadPayload
-from ramify.model.codec.escape import Slot, as_escaped, blank_text, escaped, slot_text, unescaped, written_slot
+from ramify.model.codec.escape import ResultSlot, as_escaped, blank_text, escaped, slot_text, unescaped, written_slot
 from ramify.model.codec.fitting import fits, in_code
 from ramify.model.codec.limits import MAX_BYTES, MAX_DEPTH, breaks_limits
 from ramify.model.codec.parameters import Function
@@ -213,7 +213,7 @@ class ByReference:
 
 def _filled(node: object, supply: ResultSource) -> object:
     """A tree with the results in their places."""
-    if isinstance(node, Slot):
+    if isinstance(node, ResultSlot):
         return tree_in(supply.result(node.first))
     if isinstance(node, list):
         return [_filled(part, supply) for part in node]

@@ -1,0 +1,1 @@
+"""Schedules: work that starts at times of its own."""
