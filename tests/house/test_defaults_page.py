@@ -28,6 +28,7 @@ from ramify.kernel.tuning import (
     FIRST_THREADS,
     LONGEST_REST,
 )
+from ramify.model.blame import RAN_APART
 from ramify.model.codec.limits import MAX_BYTES
 from ramify.model.event import Status
 from ramify.model.policy import LEVELS, SECOND, rank_of
@@ -72,7 +73,7 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
         ],
     ),
     "`timeout`": ("none" if OPTIONS.timeout is None else f"{OPTIONS.timeout}", []),
-    "`max_crashes`": (f"{OPTIONS.max_crashes}", []),
+    "`max_crashes`": (f"{OPTIONS.max_crashes}", [str(RAN_APART + 1)]),
     "`concurrency`, `rate`": ("none" if (OPTIONS.concurrency, OPTIONS.rate) == (None, None) else "", []),
     "`priority`": (
         "0",
