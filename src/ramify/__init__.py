@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from ramify.model.policy import Backoff as Backoff
     from ramify.model.policy import Rate as Rate
     from ramify.model.run import RunState as RunState
+    from ramify.model.slot import Slot as Slot
     from ramify.shapes.dag.dag import Dag as Dag
     from ramify.shapes.dag.node import Node as Node
     from ramify.shapes.dag.part import EarlierRun as EarlierRun
@@ -172,6 +173,7 @@ __all__ = [
     "SchemaTooNew",
     "Settled",
     "Skip",
+    "Slot",
     "Source",
     "Spawns",
     "StaleClaim",
@@ -309,6 +311,7 @@ _HOMES = {
         "Rate",
     ),
     "ramify.model.run": ("RunState",),
+    "ramify.model.slot": ("Slot",),
     "ramify.shapes.dag.dag": ("Dag",),
     "ramify.shapes.dag.node": ("Node",),
     "ramify.shapes.dag.part": ("EarlierRun",),

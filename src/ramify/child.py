@@ -217,7 +217,7 @@ def _load(orders: Orders) -> Engine:
 def _engine(orders: Orders, url: str, report: Report) -> Engine:
     engine = _load(orders)
     inside = engine._inside
-    inside.url, inside.durability = url, orders.durability
+    inside.url, inside.durability, inside.since = url, orders.durability, orders.since
     # The crew has it open: where there is none, it was taken away.
     inside.creates = False
     inside.say, inside.teller = report.relay, report

@@ -62,7 +62,7 @@ class Crew:
     ) -> None:
         if size < 1:
             raise ConfigError(f"processes={size}: give 1 or more, or 0 to work in this process")
-        self._orders = orders
+        self._orders = orders.begun_now()
         self._size = size
         self._store = store
         self._url = url
@@ -159,6 +159,7 @@ class Crew:
     def reload(self) -> None:
         """Replace the children one by one, each as soon as its successor has come in. Returns at once."""
         with self._changed:
+            self._orders = self._orders.begun_now()
             is_first, self._reloads = not self._reloads, self._reloads + 1
         if is_first:
             threading.Thread(target=self._replace_all, name="ramify-reload", daemon=True).start()

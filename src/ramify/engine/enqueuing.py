@@ -28,6 +28,7 @@ from ramify.engine.room import NoRoom, Room
 from ramify.engine.tasks import AnyTask
 from ramify.engine.waiting import Waiting
 from ramify.errors import ConfigError, QueueFull, RamifyError, StoreUnavailable
+from ramify.kernel.current import current_or_none
 from ramify.kernel.tuning import GATHER
 from ramify.model.call import Call, OpenCall, inheriting, shared_headers
 from ramify.model.policy import SECOND
@@ -118,6 +119,23 @@ class Enqueuing:
             raise ConfigError(f"then(): expected a call, got {instead_of_call(call)}. Write then(send.of(...)).")
         (job,) = self._add(self._adding((), again=False, then=call, after=jobs))
         return job
+
+    def add_reserved(self, call: Call[Any], id: int, after: Sequence[int]) -> int:
+        """Add a job under an id that was reserved for it, from a task that may be tried again; the id of the job.
+
+        It begins when those jobs have ended, however they ended. Added before, it is there once.
+        """
+        table = self._inside.table()
+        self._inside.check_known([call], table)
+        attempt = current_or_none()
+        call = kept(call, _keep_of(table[call.kind]))
+        (call,) = inheriting([call], {} if attempt is None else attempt._outgoing)
+        with self.sending([call]) as (sent,):
+            new = NewJobs((), then=sent.always(), after=after) if after else NewJobs((sent,))
+            if isinstance(refused := self.room.refusals([new])[0], QueueFull):
+                raise refused
+            ((added,),) = self._there().add([new], id)
+            return id if added.task is None else added.task
 
     def _add(self, adding: Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]) -> list[Job[Any]]:
         try:

@@ -12,6 +12,7 @@ import logging
 import math
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from ramify.engine.lookout import Lookout
 from ramify.engine.others import Others
 from ramify.engine.resource import AnyResource, close_all
 from ramify.engine.retention import KEEP_DONE, Janitor
-from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, table_of
+from ramify.engine.tasks import AnyTask, Tasks, handlers_of, resources_of, schedules_of, table_of
 from ramify.engine.telling import Form, Log, LogLines, Teller, say
 from ramify.engine.watcher import Watcher
 from ramify.errors import ConfigError
@@ -39,9 +40,11 @@ from ramify.kernel.machine import HERE, Machine
 from ramify.kernel.settings import Settings
 from ramify.kernel.signals import Listener, Signals
 from ramify.model.call import Call
+from ramify.model.policy import SECOND
 from ramify.model.stray import instead_of_call
+from ramify.shapes.cron.declaring import declare
 from ramify.shapes.start import chain, until_answered
-from ramify.store import forks
+from ramify.store import forks, here
 from ramify.store.contract import Store
 from ramify.store.open import Durability, open_store
 
@@ -87,6 +90,8 @@ class Inside:
         self.teacher: Callable[[Kernel], Listener] | None = None
         #: Queues that the program names besides those of its tasks.
         self.queues: set[str] = set()
+        #: When this program was started, or last reloaded by who looks after it, in microseconds since the epoch.
+        self.since = time.time_ns() // 1_000
         #: Workers inside this program, while there are any.
         self.workers: set[Working] = set()
         self._opened: list[Store] = []
@@ -125,7 +130,9 @@ class Inside:
 
     def keeps(self) -> dict[str, float]:
         """How long results of jobs are kept, by kind, in seconds."""
-        return {kind: KEEP_DONE if task.keep is None else task.keep for kind, task in self.table().items()}
+        jobs = {kind: KEEP_DONE if task.keep is None else task.keep for kind, task in self.table().items()}
+        own = {kind: each.declaration.keep / SECOND for each in schedules_of(self.tasks) for kind in each.handlers}
+        return {**jobs, **own}
 
     def unknown_queues(self, named: Iterable[str]) -> list[str]:
         """Those of some names that neither this program nor anything in its store uses for a queue, in words."""
@@ -195,6 +202,8 @@ class Inside:
             settings, version=self._version or "", learns=self.teacher is not None, log_level=self._log_level,
             log_lines=self._log_lines, log_to=self._log_to,
         )  # fmt: skip
+        if settings.runs is None:
+            self.declare_schedules()
         handlers = self.handlers()
         library = StoreLibrary(self.store, handlers, self.resources(), Others(self, handlers, settings.launched))
         made = Kernel(self.store, handlers, library, settings, machine=machine, on_raise=on_raise)
@@ -205,6 +214,14 @@ class Inside:
         if settings.runs is None:
             made.signals.listen(Janitor(self.store, self.keeps))
         return made
+
+    def declare_schedules(self) -> None:
+        """Let the schedules of this program be in the store, as it declares them."""
+        schedules = schedules_of(self.tasks)
+        version = f" {self._version}" if self._version else ""
+        by = f"pid {os.getpid()} on {here.host()}{version}"
+        for said in declare(self.store, schedules, self.since, by, self.reserve_ids):
+            self.say(said)
 
     def write_log(self, form: Form, level: int) -> Callable[[], None]:
         """Write all that is told, said and logged as lines of a log; the answer puts `logging` back."""

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 
 import msgspec
@@ -69,6 +70,12 @@ class Orders(msgspec.Struct, frozen=True):
     beat_every: float = 1.0
     dead_after: float = 60.0
     service: Service = NO_SERVICE
+    #: When its program was started or reloaded, in microseconds since the epoch.
+    since: int = 0
+
+    def begun_now(self) -> Orders:
+        """The same for children of a program that was just started or reloaded."""
+        return msgspec.structs.replace(self, since=time.time_ns() // 1_000)
 
     def encode(self) -> str:
         """As one argument of a command line."""

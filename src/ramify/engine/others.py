@@ -23,6 +23,7 @@ from ramify.inspect.reason import reason_of
 from ramify.kernel.handler import Handler
 from ramify.kernel.settings import LaunchedRuns
 from ramify.kernel.surroundings import Definition, Ending, Origin
+from ramify.model.call import Call
 from ramify.model.codec.wire import tree_in
 from ramify.model.decision import Said
 from ramify.model.event import Event, Status
@@ -37,6 +38,7 @@ from ramify.shapes.dataset import note
 from ramify.shapes.pipeline.own import WAY
 from ramify.shapes.start import Ask, begin_once, is_launched_from, launch_digest
 from ramify.shapes.table import plan_of
+from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
 if TYPE_CHECKING:
@@ -118,6 +120,15 @@ class Others:
             )
         except ConfigError:
             return False
+
+    @property
+    def store(self) -> Store:
+        """The store of the engine."""
+        return self._inside.store
+
+    def enqueue(self, call: Call[Any], id: int, after: Sequence[int]) -> int:
+        """Add a job with a reserved id, unless it is there; the id of the job, or of the one that has its key."""
+        return self._inside.enqueuing.add_reserved(call, id, after)
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
         """What the engine's tasks have that starts on a dataset."""

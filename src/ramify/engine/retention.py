@@ -9,7 +9,8 @@ together spend 4 % of one worker's time on it, in steps of some milliseconds, be
 hands out work and others wait for the store meanwhile. A job whose key is kept, or whose result somebody may still ask
 for, stays with them. Space that new work will not soon use goes back to the file system.
 
-Does not touch runs: those are forgotten by people.
+The runs that schedules started, and what schedules did themselves, go after the schedule's `keep` (30 days). Other runs
+are forgotten by people.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from ramify.errors import RamifyError
+from ramify.errors import RamifyError, RunNeeded
+from ramify.inspect.find import every_run
 from ramify.inspect.jobs import queues
 from ramify.kernel.signals import Saved, Signal, Took
 from ramify.model.forgetting import Cutoffs
 from ramify.model.policy import SECOND
+from ramify.model.run import RunState, StoredRun
 from ramify.model.task import MAX_ID
+from ramify.shapes.cron.declaration import CRON, slot_kind
+from ramify.shapes.cron.declaring import SHAPE
 from ramify.store.contract import Store
 
 DAY = 86_400
@@ -84,6 +89,8 @@ class Janitor:
             self._workers = max(1, sum(process.is_alive for process in self._store.reads.processes()))
             for run in queues(self._store.reads):
                 yield from self._forget(run.id)
+            for run in every_run(self._store.reads, prefix=CRON):
+                yield from self._forget(run.id) if run.shape == SHAPE else self._forget_slot(run)
             yield from self._give_back()
         except RamifyError:
             # The store is away, or the queue was forgotten.
@@ -99,6 +106,25 @@ class Janitor:
             # CRASH: before it, nothing has changed; after it, these jobs are gone, and the next round finds the others.
             page = self._store.forget(queue, rest, before=cutoffs, limit=self._size)
             after, more = page.after, page.more
+            yield
+
+    def _forget_slot(self, run: StoredRun) -> Iterator[None]:
+        """Forget a run that a schedule of this program started, once its time is over."""
+        schedule = (run.name or "").removeprefix(CRON).rpartition("/")[0]
+        keep = self._keeps().get(slot_kind(schedule))
+        if keep is None or run.ended is None or run.ended > self._store.now() - round(keep * SECOND):
+            return
+        decided = run.decision
+        if run.state is RunState.FORGOTTEN and decided is not None and decided.at < self._store.now() - DAY * SECOND:
+            # It is gone by now.
+            return
+        more = True
+        while more:
+            try:
+                # CRASH: a run that is FORGOTTEN and not gone yet -> the next round goes on with it.
+                more = self._store.forget(run.id, limit=self._size).more
+            except RunNeeded:
+                return
             yield
 
     def _give_back(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ import inspect
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime, tzinfo
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -24,19 +25,26 @@ from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDec
 from ramify.errors import ConfigError
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.surroundings import Definition
-from ramify.model.call import Call
+from ramify.model.call import Call, whole
 from ramify.model.policy import Backoff, Duration, Rate
+from ramify.model.slot import Slot
+from ramify.model.task import check_name
+from ramify.shapes.cron.declaration import MOST_CAUGHT_UP, CatchUp, Overlap, declaration_of
+from ramify.shapes.cron.schedule import Schedule
+from ramify.shapes.cron.timetable import Timetable
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.definitions import Definitions
 from ramify.shapes.pipeline.pipeline import Pipeline
 from ramify.shapes.pipeline.steps import Diverted, Steps, Whole
-from ramify.shapes.table import OWN_HANDLERS
+from ramify.shapes.plan import Plan
+from ramify.shapes.table import OWN_HANDLERS, plan_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
 AnyTask = Task[..., Any, Any]
+TaskT = TypeVar("TaskT", bound=AnyTask)
 
 
 class Tasks:
@@ -47,6 +55,7 @@ class Tasks:
         self._resources: list[AnyResource] = []
         self._hooks: list[AnyHook] = []
         self._definitions = Definitions()
+        self._schedules: dict[str, Schedule] = {}
         self._included: list[Tasks] = []
         for each in include:
             self.include(each)
@@ -149,6 +158,98 @@ class Tasks:
         self._definitions.placed(name, place)
         return made
 
+    def cron(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        every: Duration | None = None,
+        name: str | None = None,
+        tz: str | tzinfo = "UTC",
+        start: datetime | None = None,
+        end: datetime | None = None,
+        catch_up: CatchUp = "latest",
+        max_catch_up: int = MOST_CAUGHT_UP,
+        overlap: Overlap = "skip",
+        jitter: Duration = 0,
+        late_after: Duration | None = None,
+        keep: Duration | None = None,
+    ) -> Callable[[TaskT], TaskT]:
+        """Enqueue a task without arguments at each slot: `@engine.cron("0 6 * * *")` above `@engine.task`.
+
+        The schedule has the name of the task, unless you give another. The other options are those of `schedule`.
+        """
+        place = _caller()
+        times = Timetable.of(cron, every=every, tz=tz, start=start, end=end)
+        options = {
+            "catch_up": catch_up, "max_catch_up": max_catch_up, "overlap": overlap, "jitter": jitter,
+            "late_after": late_after, "keep": keep,
+        }  # fmt: skip
+
+        def decorate(task: TaskT) -> TaskT:
+            if not isinstance(task, Task):
+                raise ConfigError(f"@cron: expected a task, got {task!r}. Write @engine.cron(...) above @engine.task.")
+            call = whole(task.of())
+            declared = declaration_of(task.kind if name is None else name, times, dict(options))
+            self._add_schedule(Schedule(declared, lambda slot: call, call.group.queue, place))
+            return task
+
+        return decorate
+
+    def schedule(
+        self,
+        make: Callable[[Slot], object] | Call[Any] | Plan[Any],
+        *,
+        name: str,
+        cron: str | None = None,
+        every: Duration | None = None,
+        tz: str | tzinfo = "UTC",
+        start: datetime | None = None,
+        end: datetime | None = None,
+        catch_up: CatchUp = "latest",
+        max_catch_up: int = MOST_CAUGHT_UP,
+        overlap: Overlap = "skip",
+        jitter: Duration = 0,
+        late_after: Duration | None = None,
+        keep: Duration | None = None,
+        queue: str = "default",
+    ) -> None:
+        """Start something at each slot: `engine.schedule(lambda slot: etl.of(day=slot.at.date()), cron=..., name=...)`.
+
+        A call becomes a job; anything else that `engine.start` takes becomes a run named `cron/NAME/TIME`, which is
+        forgotten `keep` after its end (30 days). The function is called when the slot begins. Give the call itself if
+        it does not depend on the slot.
+
+        cron, every     when: five fields or @hourly, @daily, ...; or an interval, seconds or a timedelta
+        tz, start, end  the zone of the expression; no slot lies before `start` or after `end`
+        catch_up        slots that nobody was there for: the "latest" of them, "all" (at most `max_catch_up`), or "none"
+        overlap         when the slot before has not ended: "skip", "queue", "allow" it, or "cancel" the older one
+        jitter          each slot begins up to so much later, always the same for one slot
+        late_after      a slot that begins or ends later than this is reported as a failure of the schedule
+        queue           the queue that workers must serve to start slots
+        """
+        place = _caller()
+        times = Timetable.of(cron, every=every, tz=tz, start=start, end=end)
+        options = {
+            "catch_up": catch_up, "max_catch_up": max_catch_up, "overlap": overlap, "jitter": jitter,
+            "late_after": late_after, "keep": keep,
+        }  # fmt: skip
+        check_name("queue", queue)
+        constant = isinstance(make, Call) or not callable(make)
+        if constant:
+            plan_of(whole(make) if isinstance(make, Call) else make)
+        declared = declaration_of(name, times, options)
+        self._add_schedule(Schedule(declared, (lambda slot: make) if constant else make, queue, place))  # type: ignore[arg-type]
+
+    def _add_schedule(self, schedule: Schedule) -> None:
+        for other in schedules_of(self):
+            if other.name == schedule.name and other.place != schedule.place:
+                raise ConfigError(
+                    f"two schedules are called {schedule.name!r}: {other.place} and {schedule.place}. "
+                    'Give one another name: name="...".'
+                )
+        self._schedules = {**self._schedules, schedule.name: schedule}
+
     def _place(self, name: object) -> str:
         """Where the caller of the caller defines something; ConfigError when that name is defined elsewhere."""
         frame = sys._getframe(2)
@@ -169,6 +270,7 @@ class Tasks:
         try:
             table_of(self)
             _check_definitions(self)
+            schedules_of(self)
         except ConfigError:
             self._included.remove(tasks)
             raise
@@ -211,6 +313,8 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
     hooks = {each: [hook for outer in sets if each in outer._sets() for hook in outer._hooks] for each in sets}
     around = {task: hooks[each] for each in sets for task in each._own.values()}
     found = {**OWN_HANDLERS}
+    for schedule in schedules_of(tasks):
+        found.update(schedule.handlers)
     for name, task in table_of(tasks).items():
         handler, fn = task.handler, stand_ins.get(name)
         if fn is not None:
@@ -222,6 +326,22 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
 def definitions_of(tasks: Tasks) -> list[Definition]:
     """What runs can be made of by name, in a set and those it includes."""
     return [definition for each in tasks._sets() for definition in each._definitions]
+
+
+def schedules_of(tasks: Tasks) -> list[Schedule]:
+    """The schedules of a set and of those it includes; ConfigError when two of them have one name."""
+    found: dict[str, Schedule] = {}
+    for each in (schedule for one in tasks._sets() for schedule in one._schedules.values()):
+        other = found.setdefault(each.name, each)
+        if other.place != each.place:
+            raise ConfigError(f"two schedules are called {each.name!r}: {other.place} and {each.place}. Rename one.")
+    return list(found.values())
+
+
+def _caller() -> str:
+    """Where the caller of the caller is, as `file:line`."""
+    frame = sys._getframe(2)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 def _check_definitions(tasks: Tasks, new: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -29,6 +29,7 @@ from ramify.model.event import UNTRIED
 from ramify.model.join import Rule
 from ramify.model.key import key_text
 from ramify.model.mark import Mark
+from ramify.model.slot import SLOT, Slot, read_slot
 from ramify.model.stray import instead_of_call
 
 _NO_DETAILS = Details()
@@ -165,6 +166,12 @@ class Current:
     def headers(self) -> Mapping[str, str]:
         """The headers its call was given, and those that it has from the task that made it."""
         return Extra.decode(self._details.extra).headers or {}
+
+    @property
+    def slot(self) -> Slot | None:
+        """The slot of the schedule that started it, or what it grew out of; None when no schedule did."""
+        text = self.headers.get(SLOT)
+        return None if text is None else read_slot(text)
 
     @property
     def context(self) -> Context:

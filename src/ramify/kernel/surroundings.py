@@ -15,9 +15,11 @@ from ramify.kernel.handler import Handler
 from ramify.kernel.notes import Notes
 from ramify.kernel.pulse import Pulse
 from ramify.kernel.sender import Sender
+from ramify.model.call import Call
 from ramify.model.context import ContextValue
 from ramify.model.join import Ends
 from ramify.model.mark import Mark
+from ramify.store.contract import Store
 from ramify.store.record import Record
 
 if TYPE_CHECKING:
@@ -108,6 +110,13 @@ class OtherRuns(Protocol):
 
     def start(self, root: object, name: str, origin: Origin) -> int:
         """Start a run under a name, unless the same task has; its id. ConfigError when another run has that name."""
+
+    @property
+    def store(self) -> Store:
+        """The store, for tasks of ours that look after other runs."""
+
+    def enqueue(self, call: Call[Any], id: int, after: Sequence[int]) -> int:
+        """Add a job with a reserved id, to begin when others have ended, unless it is there; the id of the job."""
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
         """What starts on a dataset."""

@@ -81,15 +81,18 @@ class JobQueues:
         self._reserve = reserve
         self._known: dict[str, StoredRun] = {}
 
-    def add(self, new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
-        """Add jobs, all of them in one transaction, and say what became of each."""
+    def add(self, new: Sequence[NewJobs], first: int | None = None) -> list[tuple[Added, ...]]:
+        """Add jobs, all of them in one transaction, and say what became of each.
+
+        Their ids begin with `first`, if that was reserved for them: added again under it, they are there once.
+        """
         queues = dict.fromkeys(call.group.queue for each in new for call in each.all)
         tried: dict[str, int] = {}
         while True:
             runs = {queue: self._known.get(queue) or self._opened(queue) for queue in queues}
             before, tried = tried, {queue: run.id for queue, run in runs.items()}
             try:
-                return self._add(runs, new)
+                return self._add(runs, new, first)
             except RunEnded:
                 if tried == before:
                     raise
@@ -97,9 +100,10 @@ class JobQueues:
                 for queue in queues:
                     self._known.pop(queue, None)
 
-    def _add(self, runs: Mapping[str, StoredRun], new: Sequence[NewJobs]) -> list[tuple[Added, ...]]:
-        size = sum(len(each.all) for each in new)
-        first = self._reserve(size, max(run.id for run in runs.values()))
+    def _add(self, runs: Mapping[str, StoredRun], new: Sequence[NewJobs], first: int | None) -> list[tuple[Added, ...]]:
+        if first is None:
+            size = sum(len(each.all) for each in new)
+            first = self._reserve(size, max(run.id for run in runs.values()))
         rows = _laid_out(new, first, self.store.now())
         additions = [row.into(runs[queue].id) for queue, row in rows]
         answers = until_answered(partial(self.store.append, additions))

@@ -19,8 +19,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ramify.errors import ConfigError
+from ramify.model.slot import Slot
 from ramify.shapes.cron.expression import NAMES
-from ramify.shapes.cron.timetable import Slot, Timetable
+from ramify.shapes.cron.timetable import Timetable
 from tests.shapes.cron.minutes import CHANGES, Expression, expressions, walked, windows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

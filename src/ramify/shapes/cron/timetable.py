@@ -13,7 +13,6 @@ Deliberately absent: a clock. Whether a slot is late, missed or already started 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo
 
@@ -21,24 +20,12 @@ import msgspec
 
 from ramify.errors import ConfigError
 from ramify.model.policy import SECOND, Duration, microseconds_in
+from ramify.model.slot import Slot
 from ramify.shapes.cron import expression, wall
 
 #: Timetables have no slots outside of these moments: datetimes end with the year 9999.
 _FIRST = wall.moment_of(datetime(1, 1, 3, tzinfo=UTC))
 _LAST = wall.moment_of(datetime(9999, 12, 29, tzinfo=UTC))
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """One time of a schedule, with its neighbours, as aware datetimes in the schedule's zone.
-
-    A daily job that processes the day before works on `previous` up to `at`. The first slot has no `previous` one, the
-    last has no `next`.
-    """
-
-    at: datetime
-    previous: datetime | None
-    next: datetime | None
 
 
 class Timetable(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,169 @@
+"""How schedules come into a store, and what people do about one besides what they do about every run.
+
+A worker declares its schedules when it starts: a schedule that the store does not have begins; one that is declared
+otherwise, by a program that was started earlier, is declared anew. Sent again, or by many workers at once, it is done
+once: a run begins under its name and generation, and a declaration is added under its digest.
+
+A crash before a verb leaves nothing of it; after it, a schedule whose first clock, or whose new declaration, waits for
+any worker that knows it. Does not remove a schedule that nobody declares any more: people do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+
+import msgspec
+
+from ramify.errors import ConfigError
+from ramify.model.event import Status
+from ramify.model.key import key_bytes
+from ramify.model.policy import SECOND
+from ramify.model.run import NewRun, Order, StoredRun, Tolerance
+from ramify.shapes.cron.declaration import Declaration, clock_kind, run_name, slot_kind
+from ramify.shapes.cron.schedule import Fill, Schedule, StoredClock, stamp_of
+from ramify.shapes.dag.own import own_handler
+from ramify.shapes.plan import Beginning, laid_out
+from ramify.shapes.start import until_answered
+from ramify.store.contract import Store
+
+SHAPE = "cron"
+#: The most slots that are filled in at once.
+MOST_FILLED = 100_000
+
+Reserve = Callable[[int], int]
+
+
+def declare(store: Store, schedules: Iterable[Schedule], since: int, by: str, reserve: Reserve) -> Iterator[str]:
+    """Declare the schedules of a program that was started `since`, somewhere; what happened, in words."""
+    for schedule in schedules:
+        schedule.declared = msgspec.structs.replace(schedule.declaration, since=since, by=by)
+        run = until_answered(partial(store.reads.find_run, run_name(schedule.name)))
+        if run is not None and run.shape != SHAPE:
+            raise ConfigError(
+                f"schedule {schedule.name!r}: run {run.id} has its name, {run.name!r}, and is no schedule. Rename one."
+            )
+        if run is None or run.state.is_end:
+            _begin(store, schedule, 1 if run is None else run.generation + 1, reserve)
+            yield f"schedule {schedule.name!r} begins: {schedule.declaration.times}"
+        elif _is_news(store, schedule, run):
+            beginning = laid_out([schedule.redeclaring()], reserve(1), store.now())
+            until_answered(partial(store.append, [beginning.into(run.id)]))
+            yield f"schedule {schedule.name!r} is declared anew: {schedule.declaration.times}"
+
+
+def _begin(store: Store, schedule: Schedule, generation: int, reserve: Reserve) -> None:
+    now = store.now()
+    clock = schedule.clock(now, 0, schedule.declared)
+    first = reserve(2)
+    beginning = Beginning([]) if clock is None else laid_out([clock], first + 1, now)
+    run = NewRun(
+        id=first,
+        name=run_name(schedule.name),
+        generation=generation,
+        shape=SHAPE,
+        order=Order.ANY,
+        endless=True,
+        shown=str(schedule.declaration.times),
+        tolerates=Tolerance.ANY,
+        max_running=1,
+    )
+    until_answered(lambda: store.start(run, beginning.tasks))
+
+
+def _is_news(store: Store, schedule: Schedule, run: StoredRun) -> bool:
+    """Whether the schedule is declared otherwise in the store, by a program that was started earlier."""
+    known = declared_in(store, schedule.name, run.id)
+    if known is None:
+        # Its clock is held just now, or its last slot is over: whoever fires next judges by itself.
+        return schedule.declared.times.after(store.now()) is not None and not _has_clock(store, schedule.name, run.id)
+    return known.digest != schedule.declared.digest and known.since < schedule.declared.since
+
+
+def _has_clock(store: Store, name: str, run: int) -> bool:
+    return any(each.kind == clock_kind(name) for each in store.reads.segments(run=run).rows)
+
+
+def declared_in(store: Store, name: str, run: int) -> Declaration | None:
+    """The declaration that counts for a schedule; None while its clock is held, or has no slot left."""
+    clock = clock_of(store, name, run)
+    return None if clock is None else clock.declared
+
+
+def clock_of(store: Store, name: str, run: int) -> StoredClock | None:
+    """The clock of a schedule that waits for its next slot."""
+    rows = until_answered(lambda: store.reads.due_tasks(clock_kind(name), run=run).rows)
+    return max(
+        (StoredClock.read(_CLOCK, each.row.body) for each in rows), key=lambda clock: clock.version, default=None
+    )
+
+
+def _clock(after: int, version: int, declared: Declaration, declares: bool = False) -> int:
+    """The arguments of a clock, for who only reads them."""
+    raise NotImplementedError
+
+
+_CLOCK = own_handler("clock", _clock)
+
+
+def trigger(store: Store, schedule: str, run: StoredRun, reserve: Reserve) -> int:
+    """Start a slot at this moment, besides those of the timetable; the id of the task that does it."""
+    declared = _declared(store, schedule, run)
+    return _add(store, schedule, run, declared, [(store.now() // SECOND * SECOND, True, None)], reserve)
+
+
+def to_fill(store: Store, schedule: str, run: StoredRun, low: int, high: int) -> Sequence[int]:
+    """The slots from one moment to another that have come, and that were not started yet."""
+    declared = _declared(store, schedule, run)
+    slots = list(islice(declared.times.between(low - 1, min(high, store.now())), MOST_FILLED + 1))
+    if len(slots) > MOST_FILLED:
+        raise ConfigError(f"backfill {schedule}: expected at most {MOST_FILLED:,} slots. Give a shorter time.")
+    return [at for at in slots if not _has_run(store, schedule, run.id, at)]
+
+
+def _has_run(store: Store, schedule: str, run: int, at: int) -> bool:
+    found = store.reads.find_tasks(run, slot_kind(schedule), key_bytes(stamp_of(at)))
+    return any(each.ended in (None, Status.DONE) for each in store.reads.standings(found).values())
+
+
+def backfill(
+    store: Store, schedule: str, run: StoredRun, slots: Sequence[int], until: int, parallel: int, reserve: Reserve
+) -> None:
+    """Start slots that were missed, each after the end of the one before it, in so many lines side by side."""
+    declared = _declared(store, schedule, run)
+    fill = Fill(parallel, until)
+    _add(store, schedule, run, declared, [(at, False, fill) for at in slots[:parallel]], reserve)
+
+
+def _declared(store: Store, schedule: str, run: StoredRun) -> Declaration:
+    if run.state.is_end:
+        raise ConfigError(f"schedule {schedule!r} was removed. Start a worker that declares it.")
+    found = declared_in(store, schedule, run.id)
+    if found is None:
+        raise ConfigError(f"schedule {schedule!r} has no slot to come, or is just at one. Try again in a moment.")
+    return found
+
+
+def _add(
+    store: Store,
+    name: str,
+    run: StoredRun,
+    declared: Declaration,
+    slots: Sequence[tuple[int, bool, Fill | None]],
+    reserve: Reserve,
+) -> int:
+    schedule = Schedule(declared, lambda slot: None, _queue_of(store, name, run), "")
+    first = reserve(2 * len(slots))
+    calls = [
+        schedule.slot(at, first + len(slots) + number, declared, by_hand=by_hand, fill=fill)
+        for number, (at, by_hand, fill) in enumerate(slots)
+    ]
+    new = laid_out(calls, first, store.now()).into(run.id)
+    until_answered(lambda: store.append([new]))
+    return first
+
+
+def _queue_of(store: Store, name: str, run: StoredRun) -> str:
+    rows = store.reads.due_tasks(clock_kind(name), run=run.id).rows
+    return rows[0].row.queue if rows else "default"
