@@ -22,7 +22,7 @@ from ramify.engine.around import AnyHook, H, check_hook, within
 from ramify.engine.options import Selector, options_of
 from ramify.engine.resource import AnyResource, AsyncResource, Resource
 from ramify.engine.task import AsyncChildren, AsyncSpawns, Spawns, Task, TaskDecorator, redefines
-from ramify.errors import ConfigError
+from ramify.errors import BadPayload, ConfigError
 from ramify.kernel.handler import Calling, Handler
 from ramify.kernel.surroundings import Definition
 from ramify.model.call import Call, whole
@@ -189,7 +189,12 @@ class Tasks:
         def decorate(task: TaskT) -> TaskT:
             if not isinstance(task, Task):
                 raise ConfigError(f"@cron: expected a task, got {task!r}. Write @engine.cron(...) above @engine.task.")
-            call = whole(task.of())
+            try:
+                call = whole(task.of())
+            except BadPayload as error:
+                raise ConfigError(
+                    f"@cron: {error}. Write engine.schedule(lambda slot: {task.kind}.of(...), name={task.kind!r}, ...)."
+                ) from None
             declared = declaration_of(task.kind if name is None else name, times, dict(options))
             self._add_schedule(Schedule(declared, lambda slot: call, call.group.queue, place))
             return task

@@ -38,6 +38,7 @@ Reserve = Callable[[int], int]
 def declare(store: Store, schedules: Iterable[Schedule], since: int, by: str, reserve: Reserve) -> Iterator[str]:
     """Declare the schedules of a program that was started `since`, somewhere; what happened, in words."""
     for schedule in schedules:
+        _try_out(schedule, store.now())
         schedule.declared = msgspec.structs.replace(schedule.declaration, since=since, by=by)
         run = until_answered(partial(store.reads.find_run, run_name(schedule.name)))
         if run is not None and run.shape != SHAPE:
@@ -51,6 +52,19 @@ def declare(store: Store, schedules: Iterable[Schedule], since: int, by: str, re
             beginning = laid_out([schedule.redeclaring()], reserve(1), store.now())
             until_answered(partial(store.append, [beginning.into(run.id)]))
             yield f"schedule {schedule.name!r} is declared anew: {schedule.declaration.times}"
+
+
+def _try_out(schedule: Schedule, now: int) -> None:
+    """Refuse a schedule whose function gives nothing to start, when its worker starts and not at its first slot."""
+    at = schedule.declaration.times.after(now)
+    if schedule.was_tried or at is None:
+        return
+    schedule.was_tried = True
+    try:
+        root = schedule.make(schedule.declaration.times.slot(at))
+    except Exception:  # noqa: BLE001  what it needs may not be there yet; the task of the slot fails with it
+        return
+    schedule.checked(root)
 
 
 def _begin(store: Store, schedule: Schedule, generation: int, reserve: Reserve) -> None:

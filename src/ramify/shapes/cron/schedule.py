@@ -15,7 +15,7 @@ Does not wait for what it starts, except for slots that are filled in by hand (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -44,6 +44,7 @@ from ramify.shapes.cron.declaration import (
 )
 from ramify.shapes.launch import look_again_after, place_of
 from ramify.shapes.start import until_answered
+from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 
 #: In the context of a schedule: which declaration counts, and what was started last.
@@ -75,6 +76,8 @@ class Schedule:
 
     def __init__(self, declaration: Declaration, make: Callable[[Slot], object], queue: str, place: str) -> None:
         self.declaration = self.declared = declaration
+        #: Whether its function was tried once.
+        self.was_tried = False
         self.make = make
         self.queue = queue
         self.place = place
@@ -91,6 +94,19 @@ class Schedule:
     def name(self) -> str:
         """What it is called."""
         return self.declaration.name
+
+    def checked(self, root: object) -> object:
+        """Return what its function gave; ConfigError when nothing can be started with it."""
+        # What can be gone through once is looked at here, and started later.
+        root = list(root) if isinstance(root, Iterator) else root
+        try:
+            plan_of(root)
+        except ConfigError:
+            raise ConfigError(
+                f"schedule {self.name!r}: expected its function to give a call, got {instead_of_call(root)}. "
+                "Write lambda slot: report.of(day=slot.at.date())."
+            ) from None
+        return root
 
     # calls
 
@@ -188,13 +204,10 @@ class Schedule:
         return started
 
     def _root(self, declared: Declaration, at: int) -> object:
-        root = self.make(declared.times.slot(at))
-        if root is None or isinstance(root, str | bytes):
-            raise Fatal(
-                f"schedule {self.name!r}: expected a call, got {instead_of_call(root)}. "
-                "Write lambda slot: report.of(day=slot.at.date())."
-            )
-        return root
+        try:
+            return self.checked(self.make(declared.times.slot(at)))
+        except ConfigError as error:
+            raise Fatal(str(error)) from None
 
     def _start(self, me: Current, root: object, at: int, job: int, after: Sequence[int] = ()) -> SlotStart:
         others = me._surroundings.library.others
