@@ -19,7 +19,6 @@ import msgspec
 from ramify.errors import ConfigError
 from ramify.model.event import Status
 from ramify.model.key import key_bytes
-from ramify.model.policy import SECOND
 from ramify.model.run import NewRun, Order, StoredRun, Tolerance
 from ramify.shapes.cron.declaration import Declaration, clock_kind, run_name, slot_kind
 from ramify.shapes.cron.schedule import Fill, Schedule, StoredClock, stamp_of
@@ -90,13 +89,9 @@ def _is_news(store: Store, schedule: Schedule, run: StoredRun) -> bool:
     """Whether the schedule is declared otherwise in the store, by a program that was started earlier."""
     known = declared_in(store, schedule.name, run.id)
     if known is None:
-        # Its clock is held just now, or its last slot is over: whoever fires next judges by itself.
-        return schedule.declared.times.after(store.now()) is not None and not _has_clock(store, schedule.name, run.id)
+        # Its clock is held just now, or its last slot is over: the task that declares it anew looks again.
+        return schedule.declared.times.after(store.now()) is not None
     return known.digest != schedule.declared.digest and known.since < schedule.declared.since
-
-
-def _has_clock(store: Store, name: str, run: int) -> bool:
-    return any(each.kind == clock_kind(name) for each in store.reads.segments(run=run).rows)
 
 
 def declared_in(store: Store, name: str, run: int) -> Declaration | None:
@@ -124,7 +119,7 @@ _CLOCK = own_handler("clock", _clock)
 def trigger(store: Store, schedule: str, run: StoredRun, reserve: Reserve) -> int:
     """Start a slot at this moment, besides those of the timetable; the id of the task that does it."""
     declared = _declared(store, schedule, run)
-    return _add(store, schedule, run, declared, [(store.now() // SECOND * SECOND, True, None)], reserve)
+    return _add(store, schedule, run, declared, [(store.now(), True, None)], reserve)
 
 
 def to_fill(store: Store, schedule: str, run: StoredRun, low: int, high: int) -> Sequence[int]:

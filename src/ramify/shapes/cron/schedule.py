@@ -286,8 +286,9 @@ class StoredClock(msgspec.Struct, frozen=True):
 
 
 def stamp_of(at: int) -> str:
-    """A slot in names and keys: its time in UTC."""
-    return f"{datetime.fromtimestamp(at // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    """A slot in names and keys: its time in UTC; one that was started by hand is known to the microsecond."""
+    seconds, rest = divmod(at, SECOND)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{f'.{rest:06}' if rest else ''}Z"
 
 
 def shown(declared: Declaration, at: int) -> str:
