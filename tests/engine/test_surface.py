@@ -37,7 +37,7 @@ def seen(thing: object) -> set[str]:
 
 def test_an_engine_shows_what_users_need_and_nothing_else() -> None:
     engine = Engine("memory:")
-    assert seen(Tasks()) == {"around", "dag", "include", "pipeline", "resource", "task"}
+    assert seen(Tasks()) == {"around", "cron", "dag", "include", "pipeline", "resource", "schedule", "task"}
     looks, works = {"find", "health", "listen", "runs"}, {"close", "run", "start", "working"}
     jobs = {"aenqueue", "aenqueue_many", "enqueue", "enqueue_many", "job", "job_states", "jobs", "queue"}
     assert seen(engine) == seen(Engine) == seen(Tasks) | looks | works | jobs
@@ -64,6 +64,7 @@ def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None
         "round",
         "run",
         "run_id",
+        "slot",
         "task",
     }
     what = {"cancelled", "context", "headers", "leader", "log", "params", "progress", "spawn", "stop_if_cancelled"}
