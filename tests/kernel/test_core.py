@@ -242,6 +242,17 @@ def test_a_paused_run_is_put_back_once_nothing_of_it_runs_or_is_unsent() -> None
     assert not made.holdings
 
 
+def test_a_stopping_process_with_claims_to_put_back_is_not_woken_by_workers_that_look_for_more() -> None:
+    made = core(handler(), handler("long"))
+    made.claimed(Claimed((claim(1), claim(1, first=200, run=2, kind="long"))), 0.0)
+    lease(made)
+    made.heard(Beat(paused=(1, 2)), 1.0)
+    made.stop(1.0)
+    assert isinstance(made.step(1.0), Rest)
+    assert made.lease(False, 1.0) is None
+    assert not made.needs_step()
+
+
 def test_a_paused_claim_whose_only_task_was_interrupted_is_put_back_too() -> None:
     made = core(threads=8, runs=frozenset({1}))
     made.claimed(Claimed((claim(1),)), 0.0)

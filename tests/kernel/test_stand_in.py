@@ -14,7 +14,7 @@ from ramify.kernel.stand_in import StandIn
 from ramify.model.call import Call
 from ramify.model.event import Status
 from ramify.model.run import Order, RunState
-from tests.kernel.shop import Gate, Shop, wait_until
+from tests.kernel.shop import LONG, Gate, Shop, wait_until
 
 QUICK = 5_000
 
@@ -69,7 +69,7 @@ def test_a_stop_saves_everything_while_the_thread_of_the_loop_is_caught(shop: Sh
     wait_until(lambda: gate.inside == 1)
     kernel.stop()
     # The session has ended, and whatever it held is offered to others, before the caught task comes back.
-    wait_until(lambda: not any(not process.reaped for process in shop.store.reads.processes()))
+    wait_until(lambda: not any(not process.reaped for process in shop.store.reads.processes()), LONG / 2)
     gate.open()
     assert kernel.join(30)
     shop.finish(run)

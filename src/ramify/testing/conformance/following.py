@@ -247,6 +247,22 @@ def the_task_of_a_join_that_brings_results_has_those_of_its_members(house: House
 
 
 @case("claim")
+def a_member_that_was_done_twice_brings_its_last_result(house: House) -> None:
+    one, two, then = house.tasks(awaited=True), house.tasks(awaited=True), house.tasks(kind="sum", waits=True)
+    grouped = house.tasks(1, join=then.first, slot=2)
+    run = house.any_run(one, two, grouped, then, joins=[NewJoins((then.first,), (3,), brings=True)])
+    house.add(run, house.tasks(kind="copy"), waiters=[NewWaiters((two.first, one.first), (then.first,) * 2, (0, 1))])
+    worker = house.worker()
+    claims = {claim.tasks[0]: claim for claim in worker.claim(9, ["walk"])}
+    worker.done(claims[two.first], values=[b"old"])
+    worker.reopen(run, [two.first])
+    worker.done(worker.take(kinds=["walk"]), values=[b"2"])
+    worker.done(claims[one.first], values=[b"1"])
+    worker.done(claims[grouped.first], values=[b"3"])
+    assert worker.take(kinds=["sum"]).details[then.first].results == (b"2", b"1", b"3")
+
+
+@case("claim")
 def results_are_brought_only_where_all_members_ended_well(house: House) -> None:
     for end, brings in ((Status.DONE, False), (Status.FAILED, True)):
         then = house.tasks(kind="sum", waits=True)
