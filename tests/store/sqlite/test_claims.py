@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from ramify.model.claim import Rooms, Want
+from ramify.model.policy import SECOND
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
@@ -172,7 +173,25 @@ def test_due_rows_are_found_by_their_time_alone(store: SqliteStore) -> None:
         by_time = ["SEARCH segment USING INDEX due_at (due>? AND due<?)"]
         assert plan(due_rows.ALL_DUE, 1) == by_time
         assert plan(due_rows.LEFT_DUE, 1) == by_time
+        assert plan(due_rows.NEXT_DUE, 1, 2) == by_time
         assert plan(due_rows.MORE_DUE, 1, 2) == by_time
         by_place = ["SEARCH segment USING INDEX due (kind=? AND queue=? AND due>? AND due<?)"]
         assert plan(due_rows.DUE_OF_PLACE, "walk", "default", 1) == by_place
         assert plan(due_rows.LEFT_OF_PLACE, "walk", "default", 1, 2) == by_place
+        assert plan(due_rows.DUE_SUSPECTS, 1) == ["SCAN segment USING INDEX suspect"]
+
+
+def test_the_next_row_that_is_due_is_told_after_a_look_at_a_few(store: SqliteStore) -> None:
+    others = due_rows.NEXT_WINDOW
+    add(store, [(f"cron {n}", (n + 1) * SECOND) for n in range(2 * others)] + [("walk", 10 * others * SECOND)])
+    with store._link.read() as db:
+
+        def told(looked: int, now: int) -> float | None:
+            return due_rows.next_due(db, Want(WALK, 1), looked * SECOND, now * SECOND)
+
+        assert told(0, 0) == others, "the last of those that were looked at"
+        assert told(others, others) == others
+        assert told(2 * others, 2 * others) == 8 * others
+        # Rows that became due after the claim looked are due at once.
+        assert told(2 * others, 10 * others + 1) == 0
+        assert told(10 * others, 10 * others) is None

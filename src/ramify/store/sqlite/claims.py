@@ -55,18 +55,22 @@ class CutRow:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was claimed: the tokens, whether suspects wait, and the run that was served first."""
+    """What was claimed: the tokens, whether suspects wait, and the run that was served first.
+
+    `looked` is the time up to which rows with a due time were looked at.
+    """
 
     tokens: tuple[bytes, ...]
     suspects: bool
     turn: int
+    looked: int = 0
 
 
 def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
     """What a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
     held, worst = _held(db, process)
     if worst:
-        return Taken((), False, 0)
+        return Taken((), False, 0, now)
     rooms = _rooms(db)
     suspects = any(True for _ in _suspects(db, want, rooms, now))
     if want.limit > 0:
@@ -75,8 +79,8 @@ def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
             or any(True for _ in _candidates(db, want, wanted_places(db, NEXT_PLACE, want), rooms, ()))
             or due_rows.due_now(db, want, rooms, now)
         )
-        return None if found else Taken((), suspects, 0)
-    return Taken((), suspects, 0)
+        return None if found else Taken((), suspects, 0, now)
+    return Taken((), suspects, 0, now)
 
 
 def _held(db: Db, process: int) -> tuple[int, int | None]:
@@ -94,12 +98,12 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     """
     held, worst = _held(db, process)
     if worst:
-        return Taken((), False, turn)
+        return Taken((), False, turn, now)
     rooms = _rooms(db)
     suspects = list(islice(_suspects(db, want, rooms, now), 2))
     if suspects and not held and want.limit > 0:
         alone = stamp(db, process, [_head(suspects[0], want.limit, rooms)])
-        return Taken(_tokens(alone), len(suspects) > 1, turn)
+        return Taken(_tokens(alone), len(suspects) > 1, turn, now)
     due = due_rows.due_now(db, want, rooms, now)
     places = list(wanted_places(db, NEXT_PLACE, want))
     shared, turn = _by_turns(db, want, places, rooms, turn, due)
@@ -109,7 +113,7 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     if not shared and taken:
         # It was alone, so this was its turn: who comes now is next.
         turn = taken[0].run
-    return Taken(_tokens(taken), bool(suspects), turn)
+    return Taken(_tokens(taken), bool(suspects), turn, now)
 
 
 def _rooms(db: Db) -> Rooms:

@@ -1,4 +1,4 @@
-"""Rows with a due time in the SQLite store: which of them are due now.
+"""Rows with a due time in the SQLite store: which of them are due now, and when the next one is.
 
 A claim starts from the rows that are due by now, oldest due time first. Rows that are not due yet cost nothing,
 however many kinds they have. When more rows are due than `DUE_WINDOW`, the claim reads them kind by kind instead, so
@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from ramify.model.claim import Rooms, Want
+from ramify.model.policy import PARKED, SECOND
 from ramify.store.sqlite import rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SqliteSegment
@@ -20,12 +21,15 @@ from ramify.store.sqlite.wanted import (
     NEXT_DUE_PLACE,
     fits,
     is_wanted,
+    may_fit,
     rank_order,
     wanted_places,
 )
 
 #: The most rows that a claim reads by due time alone, and the most of one kind and queue that it puts in order of rank.
 DUE_WINDOW = 256
+#: The most rows that are looked at to find out when the next one is due.
+NEXT_WINDOW = 64
 MORE_DUE = f"SELECT 1 FROM segment INDEXED BY due_at WHERE {IS_DUE} AND due <= ? LIMIT 1 OFFSET ?"
 ALL_DUE = f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY due_at WHERE {IS_DUE} AND due <= ? ORDER BY due"
 DUE_OF_PLACE = (
@@ -39,6 +43,14 @@ LEFT_DUE = (
 LEFT_OF_PLACE = (
     "SELECT run, lane, first, last, mask FROM segment INDEXED BY due"
     f" WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? LIMIT ?"
+)
+NEXT_DUE = (
+    "SELECT due, kind, queue, run, lane FROM segment INDEXED BY due_at"
+    f" WHERE {IS_DUE} AND due > ? AND due < {PARKED} ORDER BY due LIMIT ?"
+)
+DUE_SUSPECTS = (
+    "SELECT due, kind, queue, run, lane FROM segment INDEXED BY suspect"
+    f" WHERE state = 0 AND apart AND due > ? AND due < {PARKED}"
 )
 _KIND, _QUEUE = (SEGMENT_COLUMNS.split(", ").index(name) for name in ("kind", "queue"))
 
@@ -73,3 +85,17 @@ def due_tasks(db: Db, want: Want, now: int, limit: int) -> Sequence[tuple[int, s
     found = [row for row in db.execute(LEFT_DUE, (now,)) if is_wanted(want, *row[:2])]
     first = min((row[:2] for row in found), default=None)
     return [row[2:] for row in found if row[:2] == first][:limit]
+
+
+def next_due(db: Db, want: Want, looked: int, now: int) -> float | None:
+    """Return the seconds until the next row is due that a claim which looked at `looked` could take; None without one.
+
+    When the first `NEXT_WINDOW` rows are not wanted, the last of them counts: the process then looks again too early
+    rather than too late.
+    """
+    dues = [due for due, *row in db.execute(DUE_SUSPECTS, (looked,)) if may_fit(want, *row)]
+    for seen, (due, *row) in enumerate(db.execute(NEXT_DUE, (looked, NEXT_WINDOW)), 1):
+        if may_fit(want, *row) or seen == NEXT_WINDOW:
+            dues.append(due)
+            break
+    return max(0, min(dues) - now) / SECOND if dues else None
