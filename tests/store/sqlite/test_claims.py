@@ -17,7 +17,7 @@ from ramify.model.run import NewRun, Order
 from ramify.model.task import NewTasks
 from ramify.store.sqlite import claims, due_rows
 from ramify.store.sqlite.store import SqliteStore
-from ramify.store.sqlite.wanted import NEXT_DUE_PLACE, NEXT_PLACE, wanted_places
+from ramify.store.sqlite.wanted import NEXT_DUE_PLACE, NEXT_PLACE, is_wanted, places, wanted_places
 
 FEW, MANY = 2, 60
 STEPS = 10
@@ -73,6 +73,27 @@ def test_kinds_are_found_by_skipping_all_that_wait_in_one_place(
             return ticks
 
     assert steps(MANY) <= steps(FEW) + 1
+
+
+def test_kinds_that_are_not_wanted_are_passed_over_in_one_step(store: SqliteStore, seed: random.Random) -> None:
+    kinds = [f"kind {n:02}" for n in range(30)]
+    rows: list[tuple[str, int | None]] = [(kind, due) for kind in kinds for due in (None, 1) for _ in range(3)]
+    seed.shuffle(rows)
+    add(store, rows, ("default", "slow", "fast"))
+    some = Want(frozenset(seed.sample([*kinds, "a", "z", "kind 05 b"], 12)), 1, frozenset({"slow", "default"}))
+    with store._link.read() as db:
+        assert isinstance(db, apsw.Connection)
+        asked: list[str] = []
+        db.set_exec_trace(lambda _, sql, values: not asked.append(sql))  # type: ignore[func-returns-value]
+        for statement in (NEXT_PLACE, NEXT_DUE_PLACE):
+            for want in (some, Want(frozenset(kinds), 1), Want(frozenset(), 1)):
+                wanted = [place for place in places(db, statement) if is_wanted(want, *place)]
+                assert list(wanted_places(db, statement, want)) == wanted
+        asked.clear()
+        assert len(list(wanted_places(db, NEXT_PLACE, Want(frozenset({"kind 15", "kind 25"}), 1)))) >= 2
+        # Each of the three queues of a kind, a kind in front of each, and the end.
+        assert len(asked) <= 9
+        db.set_exec_trace(None)
 
 
 # rows with a due time

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 
 from ramify.model.claim import Rooms, Want
@@ -28,8 +29,20 @@ def places(db: Db, statement: str) -> Iterator[tuple[str, str]]:
 
 
 def wanted_places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
-    """Those of them that are wanted."""
-    return (place for place in places(db, statement) if is_wanted(want, *place))
+    """Those of them that are wanted. Kinds between two that the want names are passed over in one step."""
+    kinds: list[str] = []
+    place = ("", "")
+    while found := db.execute(statement, place).fetchall():
+        place = found[0]
+        if place[0] in want.kinds:
+            if is_wanted(want, *place):
+                yield place
+            continue
+        kinds = kinds or sorted(want.kinds)
+        if (at := bisect(kinds, place[0])) == len(kinds):
+            return
+        # No queue has an empty name.
+        place = (kinds[at], "")
 
 
 def is_wanted(want: Want, kind: str, queue: str) -> bool:
