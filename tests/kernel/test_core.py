@@ -582,6 +582,46 @@ def test_an_idle_process_rests_no_longer_than_until_what_it_put_off_is_due() -> 
     assert isinstance(made.step(0.3), ClaimWork)
 
 
+def test_an_idle_process_rests_until_the_next_row_is_due_that_a_claim_told_of() -> None:
+    made = core()
+    made.claimed(Claimed(next_due=0.3), 0.0)
+    made.found((), 0.0)
+    while isinstance(step := made.step(0.0), Look):
+        made.found((), 0.0)
+    assert step == Rest(0.3, idle=True)
+    assert isinstance(made.step(0.3), ClaimWork)
+
+
+def test_a_busy_process_claims_when_the_next_row_is_due() -> None:
+    made = core(threads=2)
+    made.claimed(Claimed((claim(1),)), 0.0)
+    lease(made)
+    for _ in range(20):
+        made.claimed(Claimed(next_due=0.02), 0.0)
+    assert made.step(0.0) == Rest(0.02, idle=False)
+    assert isinstance(made.step(0.02), ClaimWork)
+
+
+def test_a_process_that_may_not_lease_rests_although_a_row_is_due() -> None:
+    made = core(dead_after=10.0)
+    made.claimed(Claimed(next_due=0.3), 0.0)
+    while isinstance(step := made.step(6.0), Look):
+        made.found((), 6.0)
+    assert step == Rest(LONGEST_REST, idle=True)
+    made.heard(Beat(), 6.0)
+    assert isinstance(made.step(6.0), ClaimWork)
+
+
+def test_a_full_process_rests_on_although_a_row_is_due() -> None:
+    made = core(threads=1)
+    made.claimed(Claimed((claim(4),), ready=1), 0.0)
+    lease(made)
+    made.claimed(Claimed(next_due=0.02), 0.0)
+    assert isinstance(made.step(0.0), Rest)
+    for now in (0.02, 0.03):
+        assert made.step(now) == Rest(LONGEST_REST, idle=False)
+
+
 def test_an_idle_process_asks_a_run_at_its_deadline() -> None:
     made = core(runs=frozenset({1}))
     made.claimed(Claimed(), 0.0)

@@ -81,6 +81,16 @@ def test_it_hears_at_once_of_tasks_added_by_another_process(filed: Shop, tmp_pat
         other.stdin.close()
 
 
+def test_it_begins_a_task_when_it_is_due_although_somebody_else_added_it(shop: Shop) -> None:
+    task = shop.task(work)
+    with shop.working():
+        due = time.time() + 0.4
+        run = shop.start(task.of(due).delay(0.4), store=shop.open())
+        wait_until(lambda: shop.state(run).is_end)
+        # It looks once a second besides, and looked when the task was added.
+        assert -0.01 < shop.results(run)[0] < 0.3
+
+
 def test_it_ends_runs_of_others_that_nobody_moves_on(shop: Shop) -> None:
     ear, signals = Ear(), Signals()
     signals.listen(ear)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from ramify.errors import ConfigError
 from ramify.kernel.queues import Queues, Turns
-from ramify.kernel.tuning import LONGEST_PAUSE
+from ramify.kernel.tuning import LONGEST_PAUSE, SHORTEST_PAUSE
 from ramify.model.claim import Claimed
 from tests.kernel.claims import claim, core
 
@@ -108,6 +109,58 @@ def test_a_process_claims_of_one_choice_after_the_other_and_then_rests() -> None
         made.claimed(Claimed(), 0.0)
     assert wants == [HIGH, LOW]
     assert made.appetite.want(0.0) is None
+
+
+# rows that are due later
+
+
+def test_a_queue_is_asked_again_when_its_next_row_is_due() -> None:
+    turns = Turns(Queues.of(["high", "low"]))
+    assert turns.next_due == math.inf
+    for seconds in (5.0, 3.0):
+        turns.next(0.0, asks_again=False)
+        turns.fed(Claimed(next_due=seconds), 0.0)
+    assert turns.next_due == 3.0
+    assert not turns.ripen(2.9)
+    assert turns.is_dry
+    assert turns.ripen(3.0)
+    assert not turns.ripen(3.0), "it is asked already"
+    assert asked(turns, 3.0) == LOW, "of the other nothing is due yet"
+    turns.fed(Claimed(), 3.0)
+    assert turns.next_due == 5.0
+
+
+def test_the_last_answer_says_when_the_next_row_is_due() -> None:
+    turns = Turns(None)
+    turns.fed(Claimed(next_due=1.0), 0.0)
+    turns.fed(Claimed(next_due=9.0), 0.0)
+    assert turns.next_due == 9.0
+    turns.fed(Claimed((claim(1),)), 0.0)
+    assert turns.next_due == math.inf
+
+
+def test_answers_that_are_too_early_again_and_again_are_waited_for_ever_longer() -> None:
+    turns, now, asked_at = Turns(None), 0.0, []
+    while now < 1.0:
+        asked_at.append(now)
+        # What another process took, or what nobody here knows, may be due at any moment.
+        turns.fed(Claimed(next_due=0.0), now)
+        # The rest ends, which stirs, and it ends a little early.
+        now = turns.next_due - 1e-6
+        turns.stirred()
+    assert asked_at[1] <= 2 * SHORTEST_PAUSE
+    assert len(asked_at) < 30
+    turns.fed(Claimed((claim(1),)), now)
+    turns.fed(Claimed(next_due=0.0), now)
+    assert turns.next_due == now + SHORTEST_PAUSE
+
+
+def test_a_row_that_is_due_much_later_is_not_waited_for_any_longer_than_that() -> None:
+    turns, now = Turns(None), 0.0
+    for _ in range(20):
+        turns.fed(Claimed(next_due=0.3), now)
+        assert turns.next_due == now + 0.3
+        now += 0.3
 
 
 def test_suspects_of_one_queue_are_not_forgotten_over_another() -> None:

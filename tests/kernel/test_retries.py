@@ -99,14 +99,14 @@ def test_a_wait_of_seconds_is_known_to_the_store(shop: Shop) -> None:
 
 
 def test_a_kernel_knows_when_what_it_put_off_is_due(quick: Shop) -> None:
-    """Then it wakes up by itself (`test_core.py`)."""
+    """Then it wakes up by itself (`test_core.py`), whatever its next claim tells of."""
 
     def broken() -> None:
         raise ValueError
 
     quick.start(quick.task(broken, backoff=Backoff(first=60.0, jitter=False)).of())
     with quick.working() as kernel:
-        wait_until(lambda: kernel.core.appetite.next_due is not None)
+        wait_until(lambda: kernel.core.appetite._dues)
 
 
 def test_while_a_task_waits_the_kernel_rests(quick: Shop) -> None:

@@ -1,4 +1,4 @@
-"""Broken doubles of waiting: claims that find nothing, what is left, beats, wait and wake. See `doubles.py`."""
+"""Broken doubles of waiting: claims that find nothing, rows left or due later, beats and waits. See `doubles.py`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from ramify.model.commit import Committed, Part
 from ramify.model.process import Stamp
 from ramify.model.run import Advanced, RunState, Started
 from ramify.store.contract import Beat
+from ramify.store.memory.tables import MemorySegment
+from ramify.testing.clock import SECOND
 from tests.store.doubles import Damaged, caught_by
 
 replace = msgspec.structs.replace
@@ -74,6 +76,90 @@ class CountsRangesAsLeft(Answering):
 
     def bend(self, answer: Claimed, want: Want) -> Claimed:
         return replace(answer, ready=sum(row.last - row.first + 1 for row in self.rows() if row.owner is None))
+
+
+@caught_by(
+    "claim: one that finds nothing says when the next row is due",
+    "claim: a row that was put off is the next one due",
+    "claim: a suspect that was put off is the next one due",
+    "claim: rows of a round that is not open are not the next ones due",
+    "claim: who rests until the next row is due is never late",
+)
+class SaysNothingOfLaterRows(Answering):
+    """Does not say when the next row is due."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        return replace(answer, next_due=None)
+
+
+class Telling(Answering):
+    """Says when the next row is due by a look of its own."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        now = self.now()
+        dues = [row.due - now for row in self.rows() if row.due and row.due > now and self.counts(row, want)]
+        return replace(answer, next_due=self.chosen(dues) / SECOND if dues else None)
+
+    def counts(self, row: MemorySegment, want: Want) -> bool:
+        """Whether a row with a due time is looked at."""
+        return row.span.kind in want.kinds
+
+    def chosen(self, dues: list[int]) -> int:
+        """Which of them is told."""
+        return min(dues)
+
+
+@caught_by(
+    "claim: one that finds nothing says when the next row is due",
+    "claim: rows of a paused run are not the next ones due",
+)
+class TellsOfTheLastRow(Telling):
+    """Says when the last row is due, which is too late for the others."""
+
+    def chosen(self, dues: list[int]) -> int:
+        return max(dues)
+
+
+@caught_by(
+    "claim: rows of a paused run are not the next ones due",
+    "claim: rows of a round that is not open are not the next ones due",
+    "claim: only rows that the same want could take are the next ones due",
+)
+class TellsOfGatedRows(Telling):
+    """Looks at the kinds of rows alone."""
+
+
+@caught_by(
+    "claim: due rows that are not wanted do not hide the next one",
+    "claim: who rests until the next row is due is never late",
+)
+class LooksAtAFewRows(Telling):
+    """Looks at the first rows, those that are due already among them, and takes them for all there are."""
+
+    def bend(self, answer: Claimed, want: Want) -> Claimed:
+        timed = sorted((row for row in self.rows() if row.due), key=lambda row: row.due or 0)
+        with self.bent(timed[64:], "due", None):
+            return super().bend(answer, want)
+
+
+@caught_by("commit: sent again it says how long it is until the next row is due from then on")
+class TellsTheSameTimeAgain(Damaged):
+    """Answers a commit that is sent again with the seconds of the first time."""
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        again = self._tables.sessions[stamp.process]
+        if again.last == stamp.n and isinstance(again.answer, Committed):
+            return again.answer
+        return super().commit(stamp, parts, then_claim)
+
+
+@caught_by("commit: a claim with a commit says when the next row is due")
+class TellsOfLaterRowsWithClaimsOnly(Damaged):
+    """Says nothing of later rows with a commit."""
+
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        answer = super().commit(stamp, parts, then_claim)
+        return replace(answer, claimed=replace(answer.claimed, next_due=None))
 
 
 @caught_by(

@@ -1,10 +1,10 @@
 """Appetite: when to claim again, and what. Part of the core: no threads, no clock.
 
 A claim that left nothing makes the process *dry*: it asks again after a pause that grows, or at once when something
-stirred. One that brought several new runs and left nothing is not followed by the next at once: runs are being started
-one after the other, and each claim and commit is to serve many of them. A process that holds a suspect takes nothing
-else, and one that saw suspects wait for too long stops taking other work until it is empty, because only an empty
-process is given them.
+stirred, or when the next row is due that the claim told of. One that brought several new runs and left nothing is not
+followed by the next at once: runs are being started one after the other, and each claim and commit is to serve many of
+them. A process that holds a suspect takes nothing else, and one that saw suspects wait for too long stops taking other
+work until it is empty, because only an empty process is given them.
 
 Threads and the event loop are fed apart: a side that has enough is left out of the claim, and one that holds nothing is
 asked for now and then. A process whose tasks become much longer than they were puts back what it would take too long
@@ -109,8 +109,9 @@ class Appetite:
 
     @property
     def next_due(self) -> float | None:
-        """When the first of those that were put off are due."""
-        return self._dues[0] if self._dues else None
+        """When the first row is due that this process put off, or that its last claim told of."""
+        first = min(self._turns.next_due, self._dues[0] if self._dues else math.inf)
+        return first if first < math.inf else None
 
     @property
     def is_hungry(self) -> bool:
@@ -123,6 +124,8 @@ class Appetite:
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
             self.stirred()
+        if self._turns.ripen(now):
+            self._leases.sizes.untold()
         room = self._room()
         if self.is_over or room == 0 or self.is_shut(now) or now < self.holds_off_until:
             return None

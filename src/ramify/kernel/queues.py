@@ -7,10 +7,15 @@ not saved anything up.
 
 A choice that left nothing is *dry*: it is asked again when something stirred, or, while other tasks are held, after a
 pause that grows. So a process that finds nothing asks once for each choice.
+
+An answer that brought nothing says when the next row is due. The choice is asked again at that moment. Answers may be
+too early, and another process may be faster, so moments in a row that bring nothing are kept apart by a pause that
+grows.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
@@ -69,6 +74,10 @@ class Choice:
     suspects: bool = False
     #: What it was given so far, by its weight.
     given: float = 0.0
+    #: When the next row is due, as far as the last answer said.
+    next_due: float = math.inf
+    #: The shortest time from an answer to that moment.
+    due_pause: float = SHORTEST_PAUSE
 
 
 class Turns:
@@ -105,6 +114,18 @@ class Turns:
         """Whether suspects wait in any of them."""
         return any(choice.suspects for choice in self._choices)
 
+    @property
+    def next_due(self) -> float:
+        """When the next row of any is due, as far as answers said; infinity when none did."""
+        return min(choice.next_due for choice in self._choices)
+
+    def ripen(self, now: float) -> bool:
+        """Ask again for choices of which a row is due by now; whether there are any."""
+        ripe = [choice for choice in self._choices if choice.is_dry and choice.next_due <= now]
+        for choice in ripe:
+            choice.is_dry = False
+        return bool(ripe)
+
     def next(self, now: float, *, asks_again: bool) -> Choice | None:
         """The choice to ask for; a dry one only if it `asks_again` after its pause. None when there is none to ask."""
         open_now = [each for each in self._choices if not each.is_dry or (asks_again and now >= each.dry_until)]
@@ -126,6 +147,10 @@ class Turns:
         asked.dry_until = now + asked.pause
         if not tasks:
             asked.pause = min(2 * asked.pause, LONGEST_PAUSE)
+        # A rest may end a little early: such a claim, too, was made because of the moment.
+        in_vain = not tasks and now + SHORTEST_PAUSE > asked.next_due
+        asked.due_pause = min(2 * asked.due_pause, LONGEST_PAUSE) if in_vain else SHORTEST_PAUSE
+        asked.next_due = math.inf if answer.next_due is None else now + max(answer.next_due, asked.due_pause)
 
     def stirred(self) -> None:
         """Something may be in any of them."""

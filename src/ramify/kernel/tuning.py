@@ -88,9 +88,10 @@ NOTES_EVERY = 1.0
 
 # how long to wait
 
-#: The longest rest of a process that has nothing at all to do; due tasks are found at the end of it at the latest.
+#: The longest rest of a process that has nothing at all to do. Due times that it knows of end a rest earlier.
 LONGEST_REST = 1.0
-#: How long to wait before asking again when a claim found nothing: first, and at most while something still runs.
+#: How long to wait before asking again when a claim found nothing: first, and at most while something still runs. Also
+#: the shortest and the longest time between claims for rows that were said to be due and could not be had.
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.001, 0.05
 #: How long nothing is claimed after a claim that brought several new runs and left nothing. Runs are being started one
 #: after the other then: what a claim and a commit cost is shared by those that come in meanwhile.

@@ -128,6 +128,9 @@ class Claimed(msgspec.Struct, frozen=True):
     `ready` is how many tasks are left that the same want could take now, suspects not counted. It comes from a look at
     a few rows, so there may be more; 0 means that none were seen. `time_left` are the seconds until the deadlines of
     runs of these claims. `now` is the store's time.
+
+    `next_due` are the seconds until the next row becomes due that the same want could take, or fewer; None when none is
+    known. A claim that found nothing answers it.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -135,3 +138,4 @@ class Claimed(msgspec.Struct, frozen=True):
     ready: int = 0
     time_left: tuple[tuple[int, float], ...] = ()
     now: int = 0
+    next_due: float | None = None

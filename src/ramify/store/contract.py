@@ -226,6 +226,12 @@ class Store(Protocol):
         while it holds it. Of a run with `max_running`, no more than that many tasks are claimed at a time by all
         processes together. Sent again with the same stamp it returns the same claims, or tries again if there were
         none. A crash right after it leaves claims that the reaper offers again.
+
+        A claim that finds nothing and leaves nothing answers `next_due`: the seconds until the next row becomes due
+        that the same want could take, so that a resting process wakes up for rows that others added. The answer may
+        be too early, never too late: it comes from a look at a few rows, and when none of them is wanted, the last one
+        counts. Gated rows and parked ones do not count, and neither do kinds, queues, runs and lanes that the want
+        leaves out. In the answer to a verb that is sent again, the seconds count from that moment.
         """
 
     def stage(self, stamp: Stamp, token: bytes, tasks: Sequence[NewTasks]) -> bool:

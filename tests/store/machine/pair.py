@@ -137,7 +137,15 @@ class Client:
         assert claimed_in(sent.reference).ready >= min(1, claimed_in(sent.sqlite).ready), (
             f"{verb}{args}{options}: {sent}"
         )
+        self._compare_next_due(sent)
         return sent
+
+    def _compare_next_due(self, sent: Sent) -> None:
+        """The next row that is due may be told of too early, never too late."""
+        ours, theirs = claimed_in(sent.reference), claimed_in(sent.sqlite)
+        if ours.next_due is not None and not theirs.ready:
+            assert theirs.next_due is not None, f"{sent}: sqlite tells of no row that is due later"
+            assert theirs.next_due <= ours.next_due, f"{sent}: sqlite tells of the next row too late"
 
     def deliver(self, verb: str, args: tuple[Any, ...], options: dict[str, Any]) -> Sent:
         """Send a verb to both and compare nothing."""

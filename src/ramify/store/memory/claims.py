@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from ramify.model.arrivals import Standing
 from ramify.model.claim import Claim, Claimed, Details, Rooms, Want, within_bounds
 from ramify.model.event import History, Status, fold
 from ramify.model.join import SMALL
 from ramify.model.mark import Mark, Scope
+from ramify.model.policy import PARKED, SECOND
 from ramify.model.process import new_token
 from ramify.model.run import RunState, seconds_left
 from ramify.model.segment import MASK_WIDTH, SegmentState, cut_mask, take_head, tasks_in
@@ -18,6 +21,27 @@ from ramify.store.memory.tables import MemorySegment, Tables
 
 def take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     """Claim rows for a process. `turn` is the run that was served first last time; the new one is returned."""
+    claimed, turn = _take(tables, process, want, turn, now)
+    if not claimed.claims and not claimed.ready:
+        claimed = msgspec.structs.replace(claimed, next_due=_next_due(tables, want, now))
+    return claimed, turn
+
+
+def answered_again(claimed: Claimed, now: int) -> Claimed:
+    """Return an answer as it is at `now`: the next row is due sooner than it was."""
+    if claimed.next_due is None:
+        return claimed
+    left = claimed.next_due - (now - claimed.now) / SECOND
+    return msgspec.structs.replace(claimed, next_due=max(0.0, left))
+
+
+def _next_due(tables: Tables, want: Want, now: int) -> float | None:
+    """Seconds until the next row is due that this want could take. Here it is exact."""
+    dues = [row.due for row in tables.segments.values() if row.due is not None and _fits(row, want, PARKED - 1)]
+    return min(((due - now) / SECOND for due in dues if due > now), default=None)
+
+
+def _take(tables: Tables, process: int, want: Want, turn: int, now: int) -> tuple[Claimed, int]:
     held, rooms = tables.held_by(process), Rooms(lambda run: _room(tables, run))
     open_to = (row for row in tables.segments.values() if _fits(row, want, now) and rooms.of(row.run, 1))
     fitting = sorted(open_to, key=lambda row: (row.rank, row.id))

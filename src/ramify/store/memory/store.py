@@ -10,6 +10,8 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from ramify.errors import BadPayload, Reaped, StoreRefused
 from ramify.model.addition import Addition
 from ramify.model.claim import Claimed, Want
@@ -211,7 +213,8 @@ class MemoryStore:
                     commits.refuse(self._tables, stamp, part, now)
                 raise
             if again is not None:
-                return _same(again.answer, Committed)
+                answer = _same(again.answer, Committed)
+                return msgspec.structs.replace(answer, claimed=claims.answered_again(answer.claimed, now))
             commits.check(self._tables, stamp, parts)
             refused = [p for p in parts if commits.holding(self._tables, stamp.process, p.token) is None]
             for part in refused:

@@ -12,13 +12,16 @@ from ramify.model.claim import Claimed, Want, within_bounds
 from ramify.model.commit import Committed
 from ramify.model.decoder import decoder
 from ramify.model.reopening import Reopened
-from ramify.store.sqlite import claims, held
+from ramify.store.sqlite import claims, due_rows, held
 from ramify.store.sqlite.claims import Taken
 from ramify.store.sqlite.db import Db
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored form; `verb` catches a stamp that is reused for another verb."""
+    """The stored form; `verb` catches a stamp that is reused for another verb.
+
+    `looked` is the time up to which a claim that found nothing looked at due times.
+    """
 
     verb: str
     done: bool = False
@@ -26,6 +29,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     refused: tuple[bytes, ...] = ()
     tokens: tuple[bytes, ...] = ()
     suspects: bool = False
+    looked: int = 0
     reopened: Reopened = Reopened()
 
 
@@ -47,23 +51,32 @@ def recall(stored: bytes, verb: str) -> Answer:
 
 def of_claim(taken: Taken) -> Answer:
     """What to keep of a claim."""
-    return Answer("claim", tokens=taken.tokens, suspects=taken.suspects)
+    return Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=_looked(taken))
 
 
 def of_commit(seq: int, refused: tuple[bytes, ...], taken: Taken) -> Answer:
     """What to keep of a commit and of the claim it carried."""
-    return Answer("commit", seq=seq, refused=refused, tokens=taken.tokens, suspects=taken.suspects)
+    return Answer(
+        "commit", seq=seq, refused=refused, tokens=taken.tokens, suspects=taken.suspects, looked=_looked(taken)
+    )
+
+
+def _looked(taken: Taken) -> int:
+    return 0 if taken.tokens else taken.looked
 
 
 def claimed(db: Db, answer: Answer, want: Want, now: int) -> Claimed:
     """The claims of an answer, read from their rows: the same the first time and every time it is sent again.
 
-    What is left to take is what it is now. A claim that got less than it asked for has left nothing.
+    What is left to take is what it is now. A claim that got less than it asked for has left nothing. Only one that
+    found nothing looks for the next row that is due: a process that got something claims again before it rests.
     """
     found = within_bounds(held.read(db, answer.tokens))
     emptied = found and not found[0].deaths.apart and sum(len(claim.tasks) for claim in found) < want.limit
     left = held.time_left(db, {claim.run for claim in found}, now)
-    return Claimed(found, answer.suspects, 0 if emptied else claims.ready(db, want, now), left, now)
+    ready = 0 if emptied else claims.ready(db, want, now)
+    next_due = None if found or ready else due_rows.next_due(db, want, answer.looked, now)
+    return Claimed(found, answer.suspects, ready, left, now, next_due)
 
 
 def committed(db: Db, answer: Answer, process: int, then_claim: Want | None, now: int) -> Committed:

@@ -1,8 +1,9 @@
 """Claims in the SQLite store: a few index seeks however many rows wait.
 
 Candidates are read lazily from the partial indexes, one sorted stream per (kind, queue) that has rows, and merged by
-rank: kinds of which nothing waits cost nothing, however many a process knows. They are chosen first and stamped
-afterwards, because a row must not move in an index that is being read.
+rank: kinds of which nothing waits cost nothing, however many a process knows. Rows with a due time come from
+`due_rows`. Candidates are chosen first and stamped afterwards, because a row must not move in an index that is being
+read.
 """
 
 from __future__ import annotations
@@ -15,12 +16,11 @@ from itertools import islice, takewhile
 from ramify.model.claim import Rooms, Want
 from ramify.model.process import new_token
 from ramify.model.segment import SegmentState, take_head
-from ramify.store.sqlite import rows
+from ramify.store.sqlite import due_rows, rows
 from ramify.store.sqlite.db import Db
 from ramify.store.sqlite.rows import SEGMENT_COLUMNS, SqliteSegment
+from ramify.store.sqlite.wanted import IS_READY, NEXT_PLACE, fits, rank_order, wanted_places
 
-IS_READY = "state = 0 AND due IS NULL AND NOT apart"
-IS_DUE = "state = 0 AND due IS NOT NULL AND NOT apart"
 BY_KIND = (
     f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY ready"
     f" WHERE {IS_READY} AND kind = ? AND queue = ? ORDER BY rank, id"
@@ -29,20 +29,7 @@ BY_RUN = (
     f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY ready_run"
     f" WHERE {IS_READY} AND run = ? AND kind = ? AND queue = ? ORDER BY rank, id"
 )
-NOW_DUE = (
-    f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY due"
-    f" WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? ORDER BY due"
-)
-NEXT_PLACE, NEXT_DUE_PLACE = (
-    # In two steps, each of which skips what lies in one place: a comparison of both at once walks through it.
-    f"SELECT * FROM (SELECT kind, queue FROM segment INDEXED BY {index} WHERE {is_it} AND kind = ?1 AND queue > ?2"
-    f" ORDER BY queue LIMIT 1) UNION ALL SELECT * FROM (SELECT kind, queue FROM segment INDEXED BY {index}"
-    f" WHERE {is_it} AND kind > ?1 ORDER BY kind, queue LIMIT 1) LIMIT 1"
-    for index, is_it in (("ready", IS_READY), ("due", IS_DUE))
-)
 NEXT_RUN = f"SELECT min(run) FROM segment INDEXED BY ready_run WHERE {IS_READY} AND run > ?"
-#: The most rows of a kind and queue that became due which one claim puts in order of rank.
-DUE_WINDOW = 256
 #: The most runs a claim looks at to find the next one with work it can do.
 TURN_WINDOW = 64
 #: The most rows of runs without room that are passed over one by one.
@@ -56,7 +43,6 @@ CLAIMED_OF = (
     " ON owner = session.process AND run = ? WHERE gone_at IS NULL AND state = 3"
 )
 LEFT = "SELECT run, lane, first, last, mask FROM segment INDEXED BY"
-LEFT_DUE = f"{LEFT} due WHERE {IS_DUE} AND kind = ? AND queue = ? AND due <= ? LIMIT ?"
 
 
 @dataclass(slots=True)
@@ -69,28 +55,32 @@ class CutRow:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was claimed: the tokens, whether suspects wait, and the run that was served first."""
+    """What was claimed: the tokens, whether suspects wait, and the run that was served first.
+
+    `looked` is the time up to which rows with a due time were looked at.
+    """
 
     tokens: tuple[bytes, ...]
     suspects: bool
     turn: int
+    looked: int = 0
 
 
 def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
     """What a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
     held, worst = _held(db, process)
     if worst:
-        return Taken((), False, 0)
+        return Taken((), False, 0, now)
     rooms = _rooms(db)
     suspects = any(True for _ in _suspects(db, want, rooms, now))
     if want.limit > 0:
         found = (
             (suspects and not held)
-            or any(True for _ in _candidates(db, want, _places(db, NEXT_PLACE, want), rooms, ()))
-            or _due(db, want, rooms, now)
+            or any(True for _ in _candidates(db, want, wanted_places(db, NEXT_PLACE, want), rooms, ()))
+            or due_rows.due_now(db, want, rooms, now)
         )
-        return None if found else Taken((), suspects, 0)
-    return Taken((), suspects, 0)
+        return None if found else Taken((), suspects, 0, now)
+    return Taken((), suspects, 0, now)
 
 
 def _held(db: Db, process: int) -> tuple[int, int | None]:
@@ -108,14 +98,14 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     """
     held, worst = _held(db, process)
     if worst:
-        return Taken((), False, turn)
+        return Taken((), False, turn, now)
     rooms = _rooms(db)
     suspects = list(islice(_suspects(db, want, rooms, now), 2))
     if suspects and not held and want.limit > 0:
         alone = stamp(db, process, [_head(suspects[0], want.limit, rooms)])
-        return Taken(_tokens(alone), len(suspects) > 1, turn)
-    due = _due(db, want, rooms, now)
-    places = list(_places(db, NEXT_PLACE, want))
+        return Taken(_tokens(alone), len(suspects) > 1, turn, now)
+    due = due_rows.due_now(db, want, rooms, now)
+    places = list(wanted_places(db, NEXT_PLACE, want))
     shared, turn = _by_turns(db, want, places, rooms, turn, due)
     taken = stamp(db, process, shared)
     limit = want.limit - sum(row.count for row in taken)
@@ -123,7 +113,7 @@ def take(db: Db, process: int, want: Want, turn: int, now: int) -> Taken:
     if not shared and taken:
         # It was alone, so this was its turn: who comes now is next.
         turn = taken[0].run
-    return Taken(_tokens(taken), bool(suspects), turn)
+    return Taken(_tokens(taken), bool(suspects), turn, now)
 
 
 def _rooms(db: Db) -> Rooms:
@@ -161,7 +151,7 @@ def ready(db: Db, want: Want, now: int) -> int:
     values = tuple(value for column in chosen.values() for value in column)
     found = db.execute(f"{LEFT} {index} WHERE {IS_READY}{among} LIMIT ?", (*values, READY_WINDOW))
     rooms = _rooms(db)
-    return _count(found, want, rooms) or _count(_ripe(db, want, now), want, rooms)
+    return _count(found, want, rooms) or _count(due_rows.due_tasks(db, want, now, READY_WINDOW), want, rooms)
 
 
 def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want: Want, rooms: Rooms) -> int:
@@ -172,26 +162,8 @@ def _count(found: Iterable[tuple[int, str | None, int, int, bytes | None]], want
     )
 
 
-def _ripe(db: Db, want: Want, now: int) -> Iterator[tuple[int, str | None, int, int, bytes | None]]:
-    for kind, queue in _places(db, NEXT_DUE_PLACE, want):
-        found = db.execute(LEFT_DUE, (kind, queue, now, READY_WINDOW)).fetchall()
-        yield from found
-        if found:
-            return
-
-
 def _tokens(taken: Iterable[SqliteSegment]) -> tuple[bytes, ...]:
     return tuple(row.token for row in taken if row.token is not None)
-
-
-def _fits(row: SqliteSegment, want: Want, rooms: Rooms) -> bool:
-    return (
-        row.kind in want.kinds
-        and (want.queues is None or row.queue in want.queues)
-        and (want.runs is None or row.run in want.runs)
-        and row.lane not in want.busy_lanes
-        and rooms.of(row.run, 1) > 0
-    )
 
 
 def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SqliteSegment]:
@@ -199,32 +171,8 @@ def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SqliteSegm
         f"SELECT {SEGMENT_COLUMNS} FROM segment INDEXED BY suspect WHERE state = 0 AND apart ORDER BY rank, id"
     )
     for row in map(rows.segment_row, found):
-        if _fits(row, want, rooms) and (row.due is None or row.due <= now):
+        if fits(row, want, rooms) and (row.due is None or row.due <= now):
             yield row
-
-
-def places(db: Db, statement: str) -> Iterator[tuple[str, str]]:
-    """The kinds with their queues that have rows, found by skipping from one to the next."""
-    place = ("", "")
-    while found := db.execute(statement, place).fetchall():
-        place = found[0]
-        yield place
-
-
-def _places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
-    """Those of them that are wanted."""
-    for kind, queue in places(db, statement):
-        if kind in want.kinds and (want.queues is None or queue in want.queues):
-            yield kind, queue
-
-
-def _due(db: Db, want: Want, rooms: Rooms, now: int) -> list[SqliteSegment]:
-    """The rows whose time has come, best first: of each kind and queue those that have been due longest."""
-    found: list[SqliteSegment] = []
-    for kind, queue in _places(db, NEXT_DUE_PLACE, want):
-        some = map(rows.segment_row, db.execute(NOW_DUE, (kind, queue, now)))
-        found += islice((row for row in some if _fits(row, want, rooms)), DUE_WINDOW)
-    return sorted(found, key=_order)
 
 
 def _candidates(
@@ -237,7 +185,7 @@ def _candidates(
             streams.append(_of_kind(db, kind, queue, rooms))
         else:
             streams += [_of_run(db, run, kind, queue, rooms) for run in sorted(want.runs)]
-    return (row for row in merge(*streams, key=_order) if _fits(row, want, rooms))
+    return (row for row in merge(*streams, key=rank_order) if fits(row, want, rooms))
 
 
 def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SqliteSegment]:
@@ -251,8 +199,8 @@ def _of_kind(db: Db, kind: str, queue: str, rooms: Rooms) -> Iterator[SqliteSegm
     else:
         return
     runs = islice((run for run in _ready_runs(db) if rooms.of(run, 1)), TURN_WINDOW)
-    others = merge(*(_of_run(db, run, kind, queue, rooms) for run in runs), key=_order)
-    yield from (other for other in others if _order(other) > _order(row))
+    others = merge(*(_of_run(db, run, kind, queue, rooms) for run in runs), key=rank_order)
+    yield from (other for other in others if rank_order(other) > rank_order(row))
 
 
 def _of_run(db: Db, run: int, kind: str, queue: str, rooms: Rooms) -> Iterator[SqliteSegment]:
@@ -265,10 +213,6 @@ def _ready_runs(db: Db) -> Iterator[int]:
     run: int | None = 0
     while (run := db.execute(NEXT_RUN, (run,)).fetchall()[0][0]) is not None:
         yield run
-
-
-def _order(row: SqliteSegment) -> tuple[int, int]:
-    return row.rank, row.id
 
 
 def _choose(candidates: Iterable[SqliteSegment], limit: int, rooms: Rooms) -> list[CutRow]:
@@ -330,8 +274,8 @@ def _best_of(
     heads = [row for row in due if row.run == run][:1]
     for kind, queue in places:
         found = (rows.segment_row(row) for row in db.execute(BY_RUN, (run, kind, queue)))
-        heads += islice((row for row in found if _fits(row, want, rooms)), 1)
-    return min(heads, key=_order, default=None)
+        heads += islice((row for row in found if fits(row, want, rooms)), 1)
+    return min(heads, key=rank_order, default=None)
 
 
 def stamp(db: Db, process: int, chosen: Sequence[CutRow]) -> list[SqliteSegment]:

@@ -15,8 +15,8 @@ from ramify.model.death import Deaths
 from ramify.model.segment import Segment, SegmentState, in_order, unpack
 from ramify.store.reads import LiveCount, LiveCounts
 from ramify.store.sqlite import rows
-from ramify.store.sqlite.claims import IS_DUE, IS_READY, NEXT_DUE_PLACE, NEXT_PLACE, places
 from ramify.store.sqlite.db import Db
+from ramify.store.sqlite.wanted import IS_DUE, IS_READY, NEXT_DUE_PLACE, NEXT_PLACE, places
 
 SEGMENT = (
     "SELECT id, run, round, kind, queue, lane, first, last, mask, rank, due, attempt, owner, state,"

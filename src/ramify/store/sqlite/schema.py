@@ -11,10 +11,10 @@ long the log gets. Times are microseconds; masks are little-endian bit sets.
 A span knows the lowest and the highest parent of its tasks. Those of one commit lie close together, so the few spans
 that can hold the children of a task are found without an index on the tasks themselves.
 
-Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due` what can
-be taken later, `suspect` what must run apart. A million finished, gated or future tasks cost a claim nothing. In the
-same way `run_open` holds the runs that have not ended, so that a million that have cost nothing to whoever looks for
-those to move on, and `awaiting` the rows that the end of a run makes due.
+Partial indexes hold exactly the rows a claim may look at: `ready` and `ready_run` what can be taken now, `due_at` and
+`due` what has a due time, by that time alone and by kind, `suspect` what must run apart. A million finished, gated or
+future tasks cost a claim nothing. In the same way `run_open` holds the runs that have not ended, so that a million that
+have cost nothing to whoever looks for those to move on, and `awaiting` the rows that the end of a run makes due.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.db import Db
 
-VERSION = 7
+VERSION = 8
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -99,6 +99,7 @@ CREATE TABLE segment (
 CREATE INDEX ready ON segment (kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
 CREATE INDEX ready_run ON segment (run, kind, queue, rank) WHERE state = 0 AND due IS NULL AND NOT apart;
 CREATE INDEX due ON segment (kind, queue, due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
+CREATE INDEX due_at ON segment (due) WHERE state = 0 AND due IS NOT NULL AND NOT apart;
 CREATE INDEX awaiting ON segment (awaits) WHERE awaits IS NOT NULL;
 CREATE INDEX suspect ON segment (rank) WHERE state = 0 AND apart;
 CREATE INDEX gated ON segment (run, round) WHERE state = 1;

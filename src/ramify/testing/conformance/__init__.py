@@ -31,6 +31,7 @@ FILES = (
     "singles",
     "claim",
     "left",
+    "next_due",
     "order",
     "suspects",
     "commit",

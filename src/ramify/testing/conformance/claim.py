@@ -3,7 +3,7 @@
 Only named kinds, wanted queues and runs, and no busy lane; nothing before it is due. Sent again with the same stamp it
 returns the same claims. One that finds nothing writes nothing, and sent again it tries again. A crash right after it
 leaves claims that the reaper offers again. (`order.py` says who comes first, `suspects.py` what happens to rows whose
-owner died, `left.py` what a claim says about the tasks it did not take.)
+owner died, `left.py` and `next_due.py` what a claim says about the tasks it did not take.)
 """
 
 from __future__ import annotations
