@@ -240,6 +240,8 @@ class Tasks:
             "late_after": late_after, "keep": keep,
         }  # fmt: skip
         check_name("queue", queue)
+        if isinstance(make, Task):
+            raise ConfigError(f"schedule {name!r}: expected a call, got a task. Write {make.kind}.of(...).")
         constant = isinstance(make, Call) or not callable(make)
         if constant:
             plan_of(whole(make) if isinstance(make, Call) else make)

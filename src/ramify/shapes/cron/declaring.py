@@ -142,7 +142,9 @@ def backfill(
     """Start slots that were missed, each after the end of the one before it, in so many lines side by side."""
     declared = _declared(store, schedule, run)
     fill = Fill(parallel, until)
-    _add(store, schedule, run, declared, [(at, False, fill) for at in slots[:parallel]], reserve)
+    # Neighbours begin the lines, whether they ran or not, so that each slot is in one line.
+    firsts = islice(declared.times.between(slots[0] - 1, until), parallel) if slots else ()
+    _add(store, schedule, run, declared, [(at, False, fill) for at in firsts], reserve)
 
 
 def _declared(store: Store, schedule: str, run: StoredRun) -> Declaration:
