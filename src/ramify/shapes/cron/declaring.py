@@ -164,7 +164,7 @@ def _add(
     slots: Sequence[tuple[int, bool, Fill | None]],
     reserve: Reserve,
 ) -> int:
-    schedule = Schedule(declared, lambda slot: None, _queue_of(store, name, run), "")
+    schedule = Schedule(declared, lambda slot: None, "")
     first = reserve(2 * len(slots))
     calls = [
         schedule.slot(at, first + len(slots) + number, declared, by_hand=by_hand, fill=fill)
@@ -173,8 +173,3 @@ def _add(
     new = laid_out(calls, first, store.now()).into(run.id)
     until_answered(lambda: store.append([new]))
     return first
-
-
-def _queue_of(store: Store, name: str, run: StoredRun) -> str:
-    rows = store.reads.due_tasks(clock_kind(name), run=run.id).rows
-    return rows[0].row.queue if rows else "default"

@@ -74,12 +74,11 @@ class SlotStart(msgspec.Struct, frozen=True, omit_defaults=True):
 class Schedule:
     """One schedule of a program: what it starts at its slots. `declared` is its declaration, signed by the program."""
 
-    def __init__(self, declaration: Declaration, make: Callable[[Slot], object], queue: str, place: str) -> None:
+    def __init__(self, declaration: Declaration, make: Callable[[Slot], object], place: str) -> None:
         self.declaration = self.declared = declaration
         #: Whether its function was tried once.
         self.was_tried = False
         self.make = make
-        self.queue = queue
         self.place = place
         self.handlers: Mapping[str, Handler] = dict(
             zip(
@@ -113,20 +112,24 @@ class Schedule:
     def clock(self, after: int, version: int, declared: Declaration) -> Call[Any] | None:
         """The clock of the first slot after a moment; None when there is none."""
         at = declared.times.after(after)
-        return None if at is None else self._call(clock_kind(self.name), declared.due(at), after, version, declared)
+        return (
+            None
+            if at is None
+            else self._call(clock_kind(self.name), declared, declared.due(at), after, version, declared)
+        )
 
     def redeclaring(self) -> Call[Any]:
         """The task that lets its declaration count from now on."""
-        call = self._call(clock_kind(self.name), None, 0, 0, self.declared, declares=True)
+        call = self._call(clock_kind(self.name), self.declared, None, 0, 0, self.declared, declares=True)
         return call.unique(f"{self.declared.digest.hex()}/{self.declared.since}")
 
     def slot(self, at: int, job: int, declared: Declaration, **more: Any) -> Call[Any]:
         """The task that starts a slot, with the id that its job gets."""
-        return self._call(slot_kind(self.name), None, at, job, declared, **more).key(stamp_of(at))
+        return self._call(slot_kind(self.name), declared, None, at, job, declared, **more).key(stamp_of(at))
 
-    def _call(self, kind: str, due: int | None, *args: Any, **kwargs: Any) -> Call[Any]:
+    def _call(self, kind: str, by: Declaration, due: int | None, *args: Any, **kwargs: Any) -> Call[Any]:
         handler = self.handlers[kind]
-        group = Group(kind, handler.signature, queue=self.queue, due=due, handler=handler)
+        group = Group(kind, handler.signature, queue=by.queue, due=due, handler=handler)
         return Call(group, handler.signature.encode(args, kwargs))
 
     # at work
@@ -208,7 +211,7 @@ class Schedule:
         if declared.late_after is not None and not by_hand:
             began = me._surroundings.sender.now()
             due = declared.due(at) + declared.late_after
-            me.spawn(self._call(late_kind(self.name), due, started, began, declared))
+            me.spawn(self._call(late_kind(self.name), declared, due, started, began, declared))
         return started
 
     def _root(self, declared: Declaration, at: int) -> object:
