@@ -195,8 +195,8 @@ class Tasks:
                 raise ConfigError(
                     f"@cron: {error}. Write engine.schedule(lambda slot: {task.kind}.of(...), name={task.kind!r}, ...)."
                 ) from None
-            declared = declaration_of(task.kind if name is None else name, times, dict(options))
-            self._add_schedule(Schedule(declared, lambda slot: call, call.group.queue, place))
+            declared = declaration_of(task.kind if name is None else name, times, call.group.queue, dict(options))
+            self._add_schedule(Schedule(declared, lambda slot: call, place))
             return task
 
         return decorate
@@ -240,11 +240,13 @@ class Tasks:
             "late_after": late_after, "keep": keep,
         }  # fmt: skip
         check_name("queue", queue)
+        if isinstance(make, Task):
+            raise ConfigError(f"schedule {name!r}: expected a call, got a task. Write {make.kind}.of(...).")
         constant = isinstance(make, Call) or not callable(make)
         if constant:
             plan_of(whole(make) if isinstance(make, Call) else make)
-        declared = declaration_of(name, times, options)
-        self._add_schedule(Schedule(declared, (lambda slot: make) if constant else make, queue, place))  # type: ignore[arg-type]
+        declared = declaration_of(name, times, queue, options)
+        self._add_schedule(Schedule(declared, (lambda slot: make) if constant else make, place))  # type: ignore[arg-type]
 
     def _add_schedule(self, schedule: Schedule) -> None:
         for other in schedules_of(self):

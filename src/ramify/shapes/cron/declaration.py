@@ -46,6 +46,7 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: int = 0
     late_after: int | None = None
     keep: int = KEEP
+    queue: str = "default"
     since: int = 0
     by: str = ""
 
@@ -82,7 +83,7 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
                 return found[::-1]
 
 
-def declaration_of(name: str, times: Timetable, options: dict[str, Any]) -> Declaration:
+def declaration_of(name: str, times: Timetable, queue: str, options: dict[str, Any]) -> Declaration:
     """Return what people declare; ConfigError says what is wrong with it."""
     name_given("schedule", name)
     if "/" in name or "#" in name or len(name) > _LONGEST_NAME:
@@ -106,7 +107,7 @@ def declaration_of(name: str, times: Timetable, options: dict[str, Any]) -> Decl
         if length is not None:
             chosen[option] = length
     assert not options, options
-    return Declaration(name, times, max_catch_up=most, **chosen)
+    return Declaration(name, times, max_catch_up=most, queue=queue, **chosen)
 
 
 def _length(name: str, option: str, given: Duration | None) -> int | None:

@@ -142,7 +142,9 @@ def backfill(
     """Start slots that were missed, each after the end of the one before it, in so many lines side by side."""
     declared = _declared(store, schedule, run)
     fill = Fill(parallel, until)
-    _add(store, schedule, run, declared, [(at, False, fill) for at in slots[:parallel]], reserve)
+    # Neighbours begin the lines, whether they ran or not, so that each slot is in one line.
+    firsts = islice(declared.times.between(slots[0] - 1, until), parallel) if slots else ()
+    _add(store, schedule, run, declared, [(at, False, fill) for at in firsts], reserve)
 
 
 def _declared(store: Store, schedule: str, run: StoredRun) -> Declaration:
@@ -162,7 +164,7 @@ def _add(
     slots: Sequence[tuple[int, bool, Fill | None]],
     reserve: Reserve,
 ) -> int:
-    schedule = Schedule(declared, lambda slot: None, _queue_of(store, name, run), "")
+    schedule = Schedule(declared, lambda slot: None, "")
     first = reserve(2 * len(slots))
     calls = [
         schedule.slot(at, first + len(slots) + number, declared, by_hand=by_hand, fill=fill)
@@ -171,8 +173,3 @@ def _add(
     new = laid_out(calls, first, store.now()).into(run.id)
     until_answered(lambda: store.append([new]))
     return first
-
-
-def _queue_of(store: Store, name: str, run: StoredRun) -> str:
-    rows = store.reads.due_tasks(clock_kind(name), run=run.id).rows
-    return rows[0].row.queue if rows else "default"

@@ -74,12 +74,11 @@ class SlotStart(msgspec.Struct, frozen=True, omit_defaults=True):
 class Schedule:
     """One schedule of a program: what it starts at its slots. `declared` is its declaration, signed by the program."""
 
-    def __init__(self, declaration: Declaration, make: Callable[[Slot], object], queue: str, place: str) -> None:
+    def __init__(self, declaration: Declaration, make: Callable[[Slot], object], place: str) -> None:
         self.declaration = self.declared = declaration
         #: Whether its function was tried once.
         self.was_tried = False
         self.make = make
-        self.queue = queue
         self.place = place
         self.handlers: Mapping[str, Handler] = dict(
             zip(
@@ -113,20 +112,24 @@ class Schedule:
     def clock(self, after: int, version: int, declared: Declaration) -> Call[Any] | None:
         """The clock of the first slot after a moment; None when there is none."""
         at = declared.times.after(after)
-        return None if at is None else self._call(clock_kind(self.name), declared.due(at), after, version, declared)
+        return (
+            None
+            if at is None
+            else self._call(clock_kind(self.name), declared, declared.due(at), after, version, declared)
+        )
 
     def redeclaring(self) -> Call[Any]:
         """The task that lets its declaration count from now on."""
-        call = self._call(clock_kind(self.name), None, 0, 0, self.declared, declares=True)
+        call = self._call(clock_kind(self.name), self.declared, None, 0, 0, self.declared, declares=True)
         return call.unique(f"{self.declared.digest.hex()}/{self.declared.since}")
 
     def slot(self, at: int, job: int, declared: Declaration, **more: Any) -> Call[Any]:
         """The task that starts a slot, with the id that its job gets."""
-        return self._call(slot_kind(self.name), None, at, job, declared, **more).key(stamp_of(at))
+        return self._call(slot_kind(self.name), declared, None, at, job, declared, **more).key(stamp_of(at))
 
-    def _call(self, kind: str, due: int | None, *args: Any, **kwargs: Any) -> Call[Any]:
+    def _call(self, kind: str, by: Declaration, due: int | None, *args: Any, **kwargs: Any) -> Call[Any]:
         handler = self.handlers[kind]
-        group = Group(kind, handler.signature, queue=self.queue, due=due, handler=handler)
+        group = Group(kind, handler.signature, queue=by.queue, due=due, handler=handler)
         return Call(group, handler.signature.encode(args, kwargs))
 
     # at work
@@ -156,6 +159,11 @@ class Schedule:
         if at is None or declared.due(at) > now:
             return (), after
         last = max(at, declared.times.before(now - declared.jitter + 1) or at)
+        # With jitter, slots that are less than that old may have come as well. One that comes together with the slot
+        # before it was not missed: the next clock starts it.
+        following = declared.times.after(last)
+        while following is not None and declared.due(last) < declared.due(following) <= now:
+            last, following = following, declared.times.after(following)
         return declared.chosen(after, last, now), last
 
     def _newer_than(self, declared: Declaration) -> Declaration:
@@ -173,7 +181,9 @@ class Schedule:
                 return
             at = old.declared.times.after(old.after)
             # What the old one has missed is caught up with by the new one; what is still to come is not.
-            after = min(after, old.after) if at is not None and at <= now else after
+            is_missed = at is not None and at <= now
+            # Slots up to `old.after` were dealt with, also when another machine's clock is ahead of ours.
+            after = old.after if is_missed else max(now, old.after)
         following = self.clock(after, newest + 1, declared)
         me.context.set(VERSION, newest + 1, overwrite=True)
         me.spawn([] if following is None else [following])
@@ -200,7 +210,8 @@ class Schedule:
         me.context.set(LAST, started, overwrite=True)
         if declared.late_after is not None and not by_hand:
             began = me._surroundings.sender.now()
-            me.spawn(self._call(late_kind(self.name), at + declared.late_after, started, began, declared))
+            due = declared.due(at) + declared.late_after
+            me.spawn(self._call(late_kind(self.name), declared, due, started, began, declared))
         return started
 
     def _root(self, declared: Declaration, at: int) -> object:
@@ -254,17 +265,20 @@ class Schedule:
         return started
 
     def _has_run(self, me: Current, at: int) -> bool:
-        """Whether another task of this schedule has started a slot."""
+        """Whether another task of this schedule has started a slot, or is about to: of two that wait, the older one."""
         store = _store(me)
         found = store.reads.find_tasks(me.run_id, slot_kind(self.name), key_bytes(stamp_of(at)))
         others = store.reads.standings([task for task in found if task != me.task])
-        return any(each.ended is Status.DONE and each.value not in (None, b"null") for each in others.values())
+        return any(
+            task < me.task if each.ended is None else each.ended is Status.DONE and each.value not in (None, b"null")
+            for task, each in others.items()
+        )
 
     def look(self, started: SlotStart, began: int, declared: Declaration) -> None:
         """Fail when a slot began late, or has not ended in time: that is how lateness is told, counted and shown."""
         late_after = declared.late_after or 0
         text = f"the slot of {self.name} at {shown(declared, started.at)}"
-        if (late := began - started.at) > late_after:
+        if (late := began - declared.due(started.at)) > late_after:
             raise Fatal(f"{text} began {late / SECOND:,.0f} s late")
         if is_open(_store(current()), started):
             raise Fatal(f"{text} has not ended after {late_after / SECOND:,.0f} s: {started} is still open")
