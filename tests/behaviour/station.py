@@ -149,7 +149,7 @@ class Station:
         """Fill in the slots from one time to another; how many that are."""
         run, until = self.line(name)._stored, round(high.timestamp() * SECOND)
         slots = to_fill(self.store, name, run, round(low.timestamp() * SECOND), until)
-        backfill(self.store, name, run, slots, until, parallel, self.engine._inside.reserve_ids)
+        backfill(self.store, name, run, slots, parallel, self.engine._inside.reserve_ids)
         return len(slots)
 
     def clean(self) -> None:

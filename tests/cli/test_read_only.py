@@ -12,12 +12,12 @@ from tests.cli.conftest import Desk
 from tests.store.sqlite.real import with_own_mounts
 
 READS = (
-    "gates", "health", "jobs",
+    "crons", "gates", "health", "jobs",
     "status", "runs", "tasks", "errors", "events walk", "why 3", "logs", "doctor --full", "backup {out}", "show etl",
 )  # fmt: skip
 CHANGES = (
     "pause walk", "resume walk", "cancel walk", "retry walk --failed", "resolve 3 --skip", "drain 7", "vacuum",
-    "forget walk", "answer walk gate 1",
+    "forget walk", "answer walk gate 1", "crons pause walk", "crons remove walk",
 )  # fmt: skip
 
 #: Makes a store, and is killed or leaves it in order.

@@ -35,6 +35,7 @@ COMMANDS = {
     "runs": "All runs of the store.",
     "tasks": "Tasks of a run.",
     "jobs": "Jobs of the queues, from the newest back.",
+    "crons": "Schedules: their next slots; pause, trigger, backfill, remove.",
     "errors": "What failed, in groups; in one run or in all.",
     "events": "What became of a task, or of a run as it happens.",
     "why": "Why a task is not running.",

@@ -16,11 +16,12 @@ from enum import StrEnum
 
 import msgspec
 
+from ramify.inspect.cron_health import late_schedules
 from ramify.inspect.find import title, typed
 from ramify.inspect.held_up import held_up
 from ramify.inspect.live import at_work, in_words, width
 from ramify.inspect.status import Counts, counts_of
-from ramify.inspect.why import nobody_for, takers
+from ramify.inspect.why import is_undeclared, nobody_for, takers
 from ramify.inspect.words import MEGA, duration, plural
 from ramify.model.policy import SECOND, added_of
 from ramify.model.process import Process
@@ -125,7 +126,8 @@ class StuckRun(msgspec.Struct, frozen=True):
 class Problem(msgspec.Struct, frozen=True):
     """A reason why a store is not healthy, in words, and what to do about it.
 
-    `about` is one of process, disk, run (one is stuck), age (a task has been ready for too long) and workers (too few).
+    `about` is one of process, disk, run (one is stuck), schedule (late, or no worker declares it), age (a task has been
+    ready for too long) and workers (too few).
     """
 
     about: str
@@ -199,6 +201,7 @@ def health_of(
         *_in_trouble(processes),
         *_full_disk(about),
         *(Problem("run", f"run {run.title} is stuck: {run.reason}", run.advice) for run in stuck),
+        *(Problem("schedule", *told) for told in late_schedules(store, waiting, there, now)),
         *_too_old(oldest, max_age),
         *_too_few(processes, min_workers),
     ]
@@ -362,7 +365,7 @@ def _unserved(
     working = at_work(processes)
     for row in ready:
         nobody = nobody_for(row, working)
-        if nobody is not None:
+        if nobody is not None and not is_undeclared(row, nobody[0]):
             yield row.run, f"task {row.tasks[0]} is ready, and {nobody[1]}", nobody[2]
     if takers(working):
         # They offer what the dead held, and move on what can be moved.

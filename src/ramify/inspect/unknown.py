@@ -9,6 +9,7 @@ knows.
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
@@ -18,6 +19,7 @@ from ramify.model.event import pending_of
 from ramify.model.job import QUEUES
 from ramify.model.process import Process
 from ramify.model.run import StoredRun
+from ramify.shapes.cron.declaration import schedule_of
 from ramify.store.reads import PAGE_LIMIT, Reads
 
 
@@ -40,6 +42,11 @@ def unknown_among(reads: Reads, runs: Iterable[StoredRun], working: Sequence[Pro
 
 def unknown_in_words(kind: str, count: int) -> str:
     """One of them, and what to do about it."""
+    if (schedule := schedule_of(kind)) is not None:
+        return (
+            f"schedule {schedule!a} waits: no worker declares it; declare it, or remove it: "
+            f"`ramify crons remove {shlex.quote(schedule)}`"
+        )
     tasks = "1 task" if count == 1 else f"{count:,} tasks"
     return (
         f"{tasks} of kind {kind!a} {'waits' if count == 1 else 'wait'}: no task of that name here; "

@@ -7,6 +7,7 @@ does not know, the answer says so instead of guessing.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from enum import StrEnum
 
@@ -27,6 +28,7 @@ from ramify.model.process import Process
 from ramify.model.run import Order, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
 from ramify.model.task import Row
+from ramify.shapes.cron.declaration import schedule_of
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
 
@@ -246,6 +248,12 @@ def nobody_for(segment: Segment, there: Sequence[Process]) -> tuple[Cause, str, 
         nobody_else = f" but {len(there)} that drain and take nothing more" if there else ""
         return Cause.NOBODY_WORKS, f"no process works on this store{nobody_else}", "start one"
     knowing = [process for process in alive if process.kinds is None or segment.kind in process.kinds]
+    if not knowing and (schedule := schedule_of(segment.kind)) is not None:
+        return (
+            Cause.KIND_UNKNOWN,
+            f"none of {len(alive)} live {_noun(alive)} declares the schedule {schedule!a}",
+            f"declare it, or remove it: `ramify crons remove {shlex.quote(schedule)}`",
+        )
     if not knowing:
         return (
             Cause.KIND_UNKNOWN,
@@ -267,6 +275,11 @@ def _after(reads: Reads, task: int) -> str:
         return f", when it looks again{because(events[-1].value)}"
     attempts = fold(events).attempts
     return f", for another try after {attempts} failed" if attempts else ""
+
+
+def is_undeclared(segment: Segment, cause: Cause) -> bool:
+    """Whether a ready row waits for a worker that declares its schedule."""
+    return cause in (Cause.NOBODY_WORKS, Cause.KIND_UNKNOWN) and schedule_of(segment.kind) is not None
 
 
 def _noun(alive: Sequence[Process]) -> str:

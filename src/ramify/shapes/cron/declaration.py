@@ -145,3 +145,9 @@ def late_kind(name: str) -> str:
 def kinds_of(name: str) -> tuple[str, str, str]:
     """The kinds of all its tasks."""
     return clock_kind(name), slot_kind(name), late_kind(name)
+
+
+def schedule_of(kind: str) -> str | None:
+    """The schedule whose tasks are of a kind; None for other kinds."""
+    name = kind.partition(" ")[2]
+    return name if name and kind in kinds_of(name) else None

@@ -17,15 +17,15 @@ from itertools import islice
 import msgspec
 
 from ramify.errors import ConfigError
-from ramify.model.event import Status
 from ramify.model.key import key_bytes
 from ramify.model.run import NewRun, Order, StoredRun, Tolerance
 from ramify.shapes.cron.declaration import Declaration, clock_kind, run_name, slot_kind
-from ramify.shapes.cron.schedule import Fill, Schedule, StoredClock, stamp_of
+from ramify.shapes.cron.schedule import Fill, Schedule, StoredClock, has_started, stamp_of
 from ramify.shapes.dag.own import own_handler
 from ramify.shapes.plan import Beginning, laid_out
 from ramify.shapes.start import until_answered
 from ramify.store.contract import Store
+from ramify.store.reads import Reads
 
 SHAPE = "cron"
 #: The most slots that are filled in at once.
@@ -94,6 +94,10 @@ def _is_news(store: Store, schedule: Schedule, run: StoredRun) -> bool:
     return known.digest != schedule.declared.digest and known.since < schedule.declared.since
 
 
+def _has_clock(store: Store, name: str, run: int) -> bool:
+    return any(each.kind == clock_kind(name) for each in store.reads.segments(run=run).rows)
+
+
 def declared_in(store: Store, name: str, run: int) -> Declaration | None:
     """The declaration that counts for a schedule; None while its clock is held, or has no slot left."""
     clock = clock_of(store, name, run)
@@ -108,6 +112,11 @@ def clock_of(store: Store, name: str, run: int) -> StoredClock | None:
     )
 
 
+def clocks_at(reads: Reads, tasks: Sequence[int]) -> list[StoredClock]:
+    """The clocks that these tasks are."""
+    return [StoredClock.read(_CLOCK, each.row.body) for each in reads.standings(tasks).values()]
+
+
 def _clock(after: int, version: int, declared: Declaration, declares: bool = False) -> int:
     """The arguments of a clock, for who only reads them."""
     raise NotImplementedError
@@ -118,42 +127,67 @@ _CLOCK = own_handler("clock", _clock)
 
 def trigger(store: Store, schedule: str, run: StoredRun, reserve: Reserve) -> int:
     """Start a slot at this moment, besides those of the timetable; the id of the task that does it."""
-    declared = _declared(store, schedule, run)
+    declared = clock_that_counts(store, schedule, run).declared
     return _add(store, schedule, run, declared, [(store.now(), True, None)], reserve)
 
 
 def to_fill(store: Store, schedule: str, run: StoredRun, low: int, high: int) -> Sequence[int]:
-    """The slots from one moment to another that have come, and that were not started yet."""
-    declared = _declared(store, schedule, run)
-    slots = list(islice(declared.times.between(low - 1, min(high, store.now())), MOST_FILLED + 1))
+    """The slots from one moment to another that the clock has passed, and that were not started.
+
+    Those that have come and that the clock has not passed yet are its own: it starts them by `catch_up`.
+    """
+    clock = clock_that_counts(store, schedule, run)
+    slots = list(islice(clock.declared.times.between(low - 1, min(high, clock.after)), MOST_FILLED + 1))
     if len(slots) > MOST_FILLED:
         raise ConfigError(f"backfill {schedule}: expected at most {MOST_FILLED:,} slots. Give a shorter time.")
     return [at for at in slots if not _has_run(store, schedule, run.id, at)]
 
 
 def _has_run(store: Store, schedule: str, run: int, at: int) -> bool:
+    """Whether a slot was started, or is about to be."""
     found = store.reads.find_tasks(run, slot_kind(schedule), key_bytes(stamp_of(at)))
-    return any(each.ended in (None, Status.DONE) for each in store.reads.standings(found).values())
+    return any(each.ended is None or has_started(each) for each in store.reads.standings(found).values())
 
 
-def backfill(
-    store: Store, schedule: str, run: StoredRun, slots: Sequence[int], until: int, parallel: int, reserve: Reserve
-) -> None:
-    """Start slots that were missed, each after the end of the one before it, in so many lines side by side."""
-    declared = _declared(store, schedule, run)
-    fill = Fill(parallel, until)
-    # Neighbours begin the lines, whether they ran or not, so that each slot is in one line.
-    firsts = islice(declared.times.between(slots[0] - 1, until), parallel) if slots else ()
-    _add(store, schedule, run, declared, [(at, False, fill) for at in firsts], reserve)
+def backfill(store: Store, schedule: str, run: StoredRun, slots: Sequence[int], parallel: int, reserve: Reserve) -> int:
+    """Start slots that were missed, each after the end of the one before it, in so many lines; how many lines it takes.
+
+    A line has every `parallel`-th slot of the timetable from the first missed slot to the last, and steps over those
+    that ran. So each missed slot is in one line.
+    """
+    if not slots:
+        return 0
+    declared = clock_that_counts(store, schedule, run).declared
+    wanted, firsts = set(slots), dict[int, int]()
+    for place, at in enumerate(declared.times.between(slots[0] - 1, slots[-1])):
+        if at in wanted:
+            firsts.setdefault(place % parallel, at)
+    fill = Fill(parallel, slots[-1])
+    _add(store, schedule, run, declared, [(at, False, fill) for at in firsts.values()], reserve)
+    return len(firsts)
 
 
-def _declared(store: Store, schedule: str, run: StoredRun) -> Declaration:
+def known_clock(store: Store, name: str, run: int) -> StoredClock | None:
+    """The clock that waits, or else the newest that there was; None when the schedule never had one."""
+    waiting = clock_of(store, name, run)
+    if waiting is not None:
+        return waiting
+    rows = until_answered(lambda: store.reads.tasks(run, kind=clock_kind(name), newest_first=True, limit=1).rows)
+    return StoredClock.read(_CLOCK, rows[0].body) if rows else None
+
+
+def clock_that_counts(store: Store, schedule: str, run: StoredRun) -> StoredClock:
+    """The clock of a schedule that has not ended; ConfigError while a worker holds it."""
     if run.state.is_end:
         raise ConfigError(f"schedule {schedule!r} was removed. Start a worker that declares it.")
-    found = declared_in(store, schedule, run.id)
-    if found is None:
-        raise ConfigError(f"schedule {schedule!r} has no slot to come, or is just at one. Try again in a moment.")
-    return found
+    found = clock_of(store, schedule, run.id)
+    if found is not None:
+        return found
+    last = None if _has_clock(store, schedule, run.id) else known_clock(store, schedule, run.id)
+    if last is None:
+        raise ConfigError(f"schedule {schedule!r} is at one of its slots right now. Try again in a moment.")
+    # Its last slot is over.
+    return msgspec.structs.replace(last, after=store.now())
 
 
 def _add(

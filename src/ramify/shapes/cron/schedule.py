@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -46,11 +47,14 @@ from ramify.shapes.launch import look_again_after, place_of
 from ramify.shapes.start import until_answered
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
+from ramify.store.reads import TaskStanding
 
 #: In the context of a schedule: which declaration counts, and what was started last.
 VERSION, LAST = "version", "last"
 #: A clock is tried for as long as it takes: what keeps it from going on is not the fault of a slot.
 _FOR_EVER = Policy(retries=1_000_000_000, max_crashes=None)
+#: How many slots that ran a line of a backfill steps over at once.
+_LOOKS = 1_000
 
 
 class Fill(msgspec.Struct, frozen=True):
@@ -250,29 +254,36 @@ class Schedule:
                 raise Await(last.run, look_again_after(me._deferrals), f"waits for {last}")
 
     def _fill_in(self, me: Current, at: int, job: int, declared: Declaration, fill: Fill) -> SlotStart | None:
-        """Start a slot unless it ran, wait until it has ended, and go on with the next one."""
+        """Start a slot unless it ran, wait until it has ended, and continue with the next one of this line."""
         started = None
-        if not self._has_run(me, at):
+        if _store(me).reads.task(job) is not None or not self._is_taken(me, at):
             started = self._start(me, self._root(declared, at), at, job)
             if is_open(_store(me), started):
                 raise Await(started.run, look_again_after(me._deferrals), f"waits for {started}")
-        following: int | None = at
-        for _ in range(fill.step):
-            following = None if following is None else declared.times.after(following)
-        if following is not None and following <= fill.until:
+        following = self._in_line(declared, at, fill)
+        for _ in range(_LOOKS):
+            if following is None or not self._is_taken(me, following):
+                break
+            following = self._in_line(declared, following, fill)
+        if following is not None:
             reserved = me._surroundings.sender.reserve(1, me.task)
             me.spawn(self.slot(following, reserved, declared, fill=fill))
         return started
 
-    def _has_run(self, me: Current, at: int) -> bool:
-        """Whether another task of this schedule has started a slot, or is about to: of two that wait, the older one."""
+    def _in_line(self, declared: Declaration, at: int, fill: Fill) -> int | None:
+        """The slot of the same line that comes after one; None when there is none."""
+        slots = islice(declared.times.between(at, fill.until), fill.step - 1, None)
+        return next(slots, None)
+
+    def _is_taken(self, me: Current, at: int) -> bool:
+        """Whether another task of this schedule has started a slot, or will.
+
+        Of two lines that meet at a slot, the one that has added its job starts it, or else that with the smaller id.
+        """
         store = _store(me)
         found = store.reads.find_tasks(me.run_id, slot_kind(self.name), key_bytes(stamp_of(at)))
         others = store.reads.standings([task for task in found if task != me.task])
-        return any(
-            task < me.task if each.ended is None else each.ended is Status.DONE and each.value not in (None, b"null")
-            for task, each in others.items()
-        )
+        return any(_takes(store, each, me.task) for each in others.values())
 
     def look(self, started: SlotStart, began: int, declared: Declaration) -> None:
         """Fail when a slot began late, or has not ended in time: that is how lateness is told, counted and shown."""
@@ -299,6 +310,26 @@ class StoredClock(msgspec.Struct, frozen=True):
         return cls(*args, **kwargs)
 
 
+class StoredSlot(msgspec.Struct, frozen=True):
+    """The task of a slot as it is stored: the slot, the id of its job, and by which declaration it begins."""
+
+    at: int
+    job: int
+    declared: Declaration
+    by_hand: bool = False
+    fill: Fill | None = None
+
+    @classmethod
+    def read(cls, body: bytes) -> StoredSlot:
+        """A slot from the arguments of its task."""
+        args, kwargs = _SLOT.decode(body)
+        return cls(*args, **kwargs)
+
+
+#: The arguments of a slot's task, for who only reads them.
+_SLOT = Signature.of(Schedule.begin.__get__(object()), {})
+
+
 def stamp_of(at: int) -> str:
     """A slot in names and keys: its time in UTC; one that was started by hand is known to the microsecond."""
     seconds, rest = divmod(at, SECOND)
@@ -318,6 +349,19 @@ def is_open(store: Store, started: SlotStart) -> bool:
     assert started.job is not None
     standing = store.reads.standings([started.job]).get(started.job)
     return standing is not None and standing.ended is None
+
+
+def has_started(task: TaskStanding) -> bool:
+    """Whether the ended task of a slot started something; one that found the slot started did not."""
+    return task.ended is Status.DONE and task.value not in (None, b"null")
+
+
+def _takes(store: Store, other: TaskStanding, me: int) -> bool:
+    """Whether another task of a slot has started it, or will before the task `me` does."""
+    if other.ended is not None:
+        return has_started(other)
+    slot = StoredSlot.read(other.row.body)
+    return slot.fill is None or other.row.id < me or store.reads.task(slot.job) is not None
 
 
 def _cancel(store: Store, started: SlotStart, reason: str) -> None:
