@@ -55,6 +55,7 @@ from bench.frontier_turn import (
     Pool,
     Report,
     Retain,
+    Schedules,
     Small,
     Steps,
     Turned,
@@ -62,6 +63,7 @@ from bench.frontier_turn import (
     Waiting,
     Widen,
 )
+from bench.jobs_cron_play import play_schedules
 from bench.jobs_play import play_drain, play_enqueue, play_retain, play_waiting
 from bench.pipeline_gate import play_gates
 from bench.pipeline_play import play_expand, play_steps
@@ -122,6 +124,8 @@ def play(turn: Turns) -> Report:
             return msgspec.structs.replace(play_enqueue(turn), peak_mb=peak_mb())
         case Retain():
             return msgspec.structs.replace(play_retain(turn), peak_mb=peak_mb())
+        case Schedules():
+            return msgspec.structs.replace(play_schedules(turn), peak_mb=peak_mb())
         case Drain():
             return msgspec.structs.replace(play_drain(turn), peak_mb=peak_mb())
         case Waiting():

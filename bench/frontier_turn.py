@@ -189,6 +189,14 @@ class Retain(Turn, frozen=True):
     forgets: bool
 
 
+class Schedules(Turn, frozen=True):
+    """So many schedules: an idle stretch of `idle` s, then a slot of each, spread over `seconds` and at one moment."""
+
+    count: int
+    seconds: float
+    idle: float
+
+
 Turns = (
     Deque
     | Pool
@@ -212,6 +220,7 @@ Turns = (
     | Drain
     | Waiting
     | Retain
+    | Schedules
 )
 
 

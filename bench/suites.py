@@ -19,6 +19,7 @@ from bench import (
     frontier_small_runs,
     growth,
     jobs,
+    jobs_cron,
     jobs_drain,
     jobs_enqueue,
     jobs_latency,
@@ -63,6 +64,7 @@ SUITES: tuple[Suite, ...] = (
     jobs_latency.SUITE,
     jobs_waiting.SUITE,
     jobs_retention.SUITE,
+    jobs_cron.SUITE,
     recovery_kill.SUITE,
     recovery_killer.SUITE,
 )

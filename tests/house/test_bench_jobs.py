@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import jobs_drain, jobs_enqueue, jobs_latency, jobs_retention, jobs_waiting, rivals
+from bench import jobs_cron, jobs_drain, jobs_enqueue, jobs_latency, jobs_retention, jobs_waiting, rivals
 from bench.contest import Rates
 from bench.figure import Figure, Setting
-from bench.frontier_turn import Bare, Enqueue, Report, Waiting, take
+from bench.frontier_turn import Bare, Enqueue, Report, Schedules, Waiting, take
 from bench.jobs_drain import OURS
 from bench.jobs_enqueue import ALONE, BARE, BATCH, CORE, CROWD
 from bench.jobs_rivals import RIVALS
@@ -123,6 +123,22 @@ def test_the_bar_of_retention_asks_for_the_rate_of_both() -> None:
     assert judged(2_500, 95)
     assert not judged(2_499, 95)
     assert not judged(2_500, 94)
+
+
+def test_schedules_are_sampled_spread_and_at_once(tmp_path: Path) -> None:
+    report = take(Schedules(3, seconds=0.3, idle=0.1), tmp_path)
+    assert {name: len(samples) for name, samples in report.samples.items()} == {"spread": 3, "moment": 3}
+    assert all(late > 0 for samples in report.samples.values() for late in samples)
+
+
+def test_the_bar_of_schedules_asks_for_punctual_slots_and_for_rest() -> None:
+    def judged(late: float, idle: float) -> bool:
+        samples = {"spread": [late], "moment": [9.0]}
+        return met(jobs_cron.figure(FULL, [Report(1_000, 1.0, 1.0, samples=samples, idle_cpu=idle)]))
+
+    assert judged(0.049, 0.009)
+    assert not judged(0.051, 0.009)
+    assert not judged(0.049, 0.011)
 
 
 def test_every_setting_of_a_rival_says_what_it_keeps() -> None:

@@ -8,9 +8,8 @@ days and by different lengths, so that slots are skipped and doubled by the wall
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -100,7 +99,8 @@ def check(worker: Program, now: int) -> None:
     """Every slot up to now was started once, and nothing else."""
     reads = worker.store.reads
     first = round(NOON.timestamp() * SECOND)
-    left = Counter(yard.left)
+    # In an hour that comes twice, times of different zones are never equal.
+    left = {at.astimezone(UTC) for at in yard.left if at is not None}
     many = 0
     for zone, cron in ZONES.items():
         name, table = zone.replace("/", "-"), Timetable.of(cron, tz=zone)
@@ -110,7 +110,7 @@ def check(worker: Program, now: int) -> None:
         assert set(ends.values()) == {Status.DONE}
         assert sorted(str(key_text(row.key)) for row in rows) == expected
         assert worker.clocks(name) == 1
-        assert {datetime.fromisoformat(stamp) for stamp in expected} <= left.keys()
+        assert {datetime.fromisoformat(stamp) for stamp in expected} <= left
         many += len(expected)
     assert len(list(worker.engine.jobs())) == many
     assert oracle.check(worker.store) == []
