@@ -16,6 +16,8 @@ from tests.behaviour.station import NOON, Station
 
 #: Verbs that change nothing, or only tell that somebody is there.
 _QUIET = frozenset({"now", "wake", "beat", "wait", "close", "describe", "reads", "notes"})
+#: Whether a program dies at a point, by its name.
+Reach = Callable[[str], bool]
 
 
 class Killed(BaseException):
@@ -25,7 +27,7 @@ class Killed(BaseException):
 class Mortal:
     """A client of a store that comes past a point before and after each verb, and answers nothing once it is dead."""
 
-    def __init__(self, store: Store, reach: Callable[[], bool]) -> None:
+    def __init__(self, store: Store, reach: Reach) -> None:
         self._store = store
         self._reach = reach
         self.is_dead = False
@@ -36,15 +38,15 @@ class Mortal:
             return verb
 
         def sent(*args: Any, **kwargs: Any) -> Any:
-            self._pass()
+            self._pass(f"before-{name}")
             answer = verb(*args, **kwargs)
-            self._pass()
+            self._pass(f"after-{name}")
             return answer
 
         return sent
 
-    def _pass(self) -> None:
-        self.is_dead = self.is_dead or self._reach()
+    def _pass(self, point: str) -> None:
+        self.is_dead = self.is_dead or self._reach(point)
         if self.is_dead:
             raise Killed
 
@@ -68,7 +70,7 @@ class Depot:
         self._clients.append(SqliteStore(self._file, durability="process", clock=self.clock))
         return self._clients[-1]
 
-    def program(self, since: int, reach: Callable[[], bool] = lambda: False, **options: Any) -> Program:
+    def program(self, since: int, reach: Reach = lambda point: False, **options: Any) -> Program:
         """A program that was started at a time, with one schedule unless there are no options."""
         return Program(self, since, reach, options)
 
@@ -93,7 +95,7 @@ class Depot:
 class Program(Station):
     """A station that shares its store with others."""
 
-    def __init__(self, depot: Depot, since: int, reach: Callable[[], bool], options: dict[str, Any]) -> None:
+    def __init__(self, depot: Depot, since: int, reach: Reach, options: dict[str, Any]) -> None:
         super().__init__()
         if options:
             self.schedule(**options)

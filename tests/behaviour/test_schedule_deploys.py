@@ -16,8 +16,9 @@ import pytest
 
 from ramify import JobState
 from ramify.model.run import RunState
+from ramify.shapes.cron.declaration import clock_kind
 from ramify.testing import oracle
-from tests.behaviour.mortal import Depot, Program
+from tests.behaviour.mortal import Depot, Program, Reach
 from tests.behaviour.station import DAY, HOUR, NOON, stamps, times, yard
 
 MINUTE = timedelta(minutes=1)
@@ -76,12 +77,25 @@ def test_a_changed_time_counts_from_the_start_of_the_newer_program_on(depot: Dep
     assert new.clocks() == 1
 
 
+def test_a_clock_of_times_that_do_not_count_any_more_starts_nothing(depot: Depot) -> None:
+    old = depot.program(1, every=30 * MINUTE)
+    old.work()
+    depot.pass_time(HOUR, 10 * MINUTE, old)
+    new = depot.program(2, every=HOUR)
+    new.work()
+    # The clock of before comes first.
+    depot.pass_time(3 * HOUR, 10 * MINUTE, old, new)
+    assert yard.left == [*halves(0.5, 1), *times(2, 3, 4)]
+    assert new.clocks() == 1
+
+
 def test_a_schedule_that_comes_rarely_is_changed_at_once(depot: Depot) -> None:
     depot.program(1, cron="0 0 1 1 *").work()
     new = depot.program(2, every=HOUR)
     new.work()
     depot.pass_time(2 * HOUR, HOUR, new)
     assert yard.left == times(1, 2)
+    assert new.clocks() == 1
 
 
 def test_an_older_program_that_declares_later_does_not_win(depot: Depot) -> None:
@@ -92,6 +106,15 @@ def test_an_older_program_that_declares_later_does_not_win(depot: Depot) -> None
     depot.pass_time(3 * HOUR, 10 * MINUTE, old)
     depot.pass_time(3 * HOUR, 10 * MINUTE, old, new)
     assert yard.left == halves(0.5, 6)
+
+
+def test_an_older_program_that_declares_later_adds_nothing(depot: Depot) -> None:
+    new = depot.program(5, every=30 * MINUTE)
+    new.work()
+    before = new.tasks(clock_kind("line"))
+    for _ in range(3):
+        depot.program(4, every=HOUR).work()
+    assert new.tasks(clock_kind("line")) == before == [(None, None)]
 
 
 def test_a_program_that_is_started_later_wins_back_the_old_times(depot: Depot) -> None:
@@ -134,17 +157,33 @@ def test_a_slot_that_was_missed_before_a_change_is_caught_up_with_after_it(depot
     assert yard.left == times(1, 2, 3, 4)
 
 
-def test_a_machine_whose_clock_is_behind_starts_no_slot_again_by_a_change(depot: Depot) -> None:
+def test_a_slot_that_comes_while_a_change_is_declared_is_started(depot: Depot) -> None:
+    depot.program(1, every=HOUR).work()
+    depot.clock.advance(3_599)
+
+    def pass_a_moment(point: str) -> bool:
+        depot.clock.advance(2 if point == "after-claim" and depot.now < NOON + HOUR else 0)
+        return False
+
+    new = depot.program(2, pass_a_moment, every=HOUR, keep=DAY)
+    new.work()
+    assert yard.left == times(1)
+    depot.pass_time(HOUR, HOUR, new)
+    assert yard.left == times(1, 2)
+
+
+def test_a_change_starts_no_slot_again_that_a_clock_ahead_of_ours_has_started(depot: Depot, tmp_path: Path) -> None:
+    behind = Depot(tmp_path / "depot")
+    new = behind.program(2, every=HOUR, keep=DAY)
     old = depot.program(1, every=HOUR)
     old.work()
-    depot.pass_time(2 * HOUR, 10 * MINUTE, old)
-    depot.close()
-    depot.clock.set_wall(-90 * 60)
-    new = depot.program(2, every=HOUR, keep=DAY)
+    depot.pass_time(HOUR, 10 * MINUTE, old)
+    behind.clock.advance(59 * 60)
     new.work()
-    depot.pass_time(3 * HOUR, 10 * MINUTE, new)
-    assert len(yard.left) == len(set(yard.left))
-    assert yard.left[:2] == times(1, 2)
+    behind.pass_time(2 * HOUR, MINUTE, new)
+    behind.close()
+    assert list(old.slots()) == stamps(1, 2)
+    assert yard.left == times(1, 2)
 
 
 def test_a_paused_schedule_is_changed_and_goes_on_by_the_change(depot: Depot) -> None:
@@ -185,24 +224,36 @@ def test_a_removed_schedule_is_begun_once_by_two_programs(depot: Depot) -> None:
 # deaths
 
 
-def count_down(times: int) -> Callable[[], bool]:
+def count_down(times: int) -> Reach:
     """Says True when it is asked for the n-th time."""
     left = [times]
 
-    def reach() -> bool:
+    def reach(point: str) -> bool:
         left[0] -= 1
         return left[0] == 0
 
     return reach
 
 
-def die_at_points(play: Callable[[str, Callable[[], bool]], bool], first: int, stride: int) -> int:
+def die_at_points(play: Callable[[str, Reach], bool], first: int, stride: int) -> int:
     """Let a program die at every so many-th point, until one does not come past so many; how many died."""
     for deaths, point in enumerate(range(first, 1_000, stride)):
         if play(f"{point}", count_down(point)):
             assert point > 8, "there are more points than that"
             return deaths
     raise AssertionError("it comes past points for ever")
+
+
+@pytest.mark.parametrize("point", ["before-append", "after-append"])
+def test_a_worker_that_dies_as_it_adds_the_job_of_a_slot_adds_one(depot: Depot, point: str) -> None:
+    other = depot.program(1, every=HOUR)
+    other.work()
+    depot.pass_time(HOUR, HOUR, other)
+    depot.clock.advance(3_600)
+    assert not depot.program(1, lambda at: at == point, every=HOUR).work()
+    depot.bury()
+    other.work()
+    check(other, times(1, 2))
 
 
 #: How many points there are from one death to the next: some in every run of the tests, all in the long one.
@@ -231,7 +282,7 @@ def test_a_program_that_dies_anywhere_while_it_declares_a_change_loses_no_slot_a
     seed: random.Random,
     record_property: Callable[[str, object], None],
 ) -> None:
-    def play(name: str, reach: Callable[[], bool]) -> bool:
+    def play(name: str, reach: Reach) -> bool:
         yard.clear()
         depot = Depot(tmp_path / name)
         old = depot.program(1, every=HOUR, catch_up="all", overlap="queue")
@@ -272,7 +323,7 @@ def test_a_program_that_dies_anywhere_at_a_slot_starts_it_once(
     seed: random.Random,
     record_property: Callable[[str, object], None],
 ) -> None:
-    def play(name: str, reach: Callable[[], bool]) -> bool:
+    def play(name: str, reach: Reach) -> bool:
         yard.clear()
         depot = Depot(tmp_path / name)
         options: dict[str, Any] = {"every": HOUR, "overlap": overlap, "catch_up": "all"}
@@ -298,6 +349,28 @@ def test_a_program_that_dies_anywhere_at_a_slot_starts_it_once(
         else:
             check(other, hours)
         assert set(yard.left) == set(hours)
+        depot.close()
+        return lives
+
+    record_property("kills", die_at_points(play, seed.randint(1, stride), stride))
+
+
+@EACH
+def test_a_change_after_a_worker_died_anywhere_at_a_slot_loses_no_slot_and_doubles_none(
+    tmp_path: Path, stride: int, seed: random.Random, record_property: Callable[[str, object], None]
+) -> None:
+    def play(name: str, reach: Reach) -> bool:
+        yard.clear()
+        depot = Depot(tmp_path / name)
+        options: dict[str, Any] = {"every": HOUR, "catch_up": "all", "overlap": "queue"}
+        depot.program(1, **options).work()
+        depot.clock.advance(2 * 3_600 + 60)
+        lives = depot.program(1, reach, **options).work()
+        depot.bury()
+        new = depot.program(2, keep=DAY, **options)
+        new.work()
+        depot.pass_time(2 * HOUR, 20 * MINUTE, new)
+        check(new, times(1, 2, 3, 4))
         depot.close()
         return lives
 

@@ -7,6 +7,7 @@ days and by different lengths, so that slots are skipped and doubled by the wall
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from ramify.engine import retention
 from ramify.model.event import Status
 from ramify.model.key import key_text
 from ramify.model.task import Row
@@ -51,7 +53,7 @@ class Crew:
     def _hired(self) -> Program:
         left = [self._chance.randrange(1, 60 * DEATHS)]
 
-        def reach() -> bool:
+        def reach(point: str) -> bool:
             left[0] -= 1
             return left[0] == 0
 
@@ -125,6 +127,12 @@ def every_task(worker: Program, name: str) -> list[Row]:
         found += page.rows
         after, more = page.after, page.more
     return found
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep jobs of simulated years, of which a worker that lives for a real second would think that they are old."""
+    monkeypatch.setattr(retention, "FIRST", math.inf)
 
 
 def test_every_slot_of_a_month_is_started_once_by_workers_that_are_killed(
