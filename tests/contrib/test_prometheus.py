@@ -17,6 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from ramify import ConfigError, Defer, Engine
 from ramify.contrib.prometheus import Metrics
 from ramify.kernel.signals import Attempts, Worked
+from ramify.testing import using
+from ramify.testing.clock import SECOND
 from tests.kernel.shop import wait_until
 
 DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
@@ -152,9 +154,32 @@ def test_buckets_hold_all_that_is_below_them(engine: Engine) -> None:
     assert found[of("ramify_task_duration_seconds_sum", **labels)] == 18.0
 
 
+def test_slots_that_were_late_are_counted_by_schedule() -> None:
+    engine = Engine("unused.db")
+
+    @engine.task
+    def work() -> None:
+        pass
+
+    engine.schedule(work.of(), name="etl", cron="@hourly", late_after=60)
+    engine.schedule(work.of(), name="tidy", cron="@hourly")
+    registry = CollectorRegistry()
+    registry.register(Metrics(engine))
+    with using(engine) as bench:
+        bench.drain()
+        for late in (0, 1, 2):
+            found = samples(generate_latest(registry).decode())
+            assert found[of("ramify_cron_late_total", schedule="etl")] == late
+            assert found[of("ramify_cron_late_total", schedule="tidy")] == 0
+            # Nobody works for two hours, so that the last slot begins far too late for a minute.
+            bench.clock.advance(7_200 - bench.clock.now() // SECOND % 3_600 + 120)
+            bench.drain(raising=False)
+
+
 def test_the_dashboard_shows_every_metric_that_is_exported_and_no_other(tmp_path: Path) -> None:
     engine = Engine(tmp_path / "work.db")
 
+    @engine.cron("@yearly")
     @engine.task
     def work() -> None:
         pass

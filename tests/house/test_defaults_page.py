@@ -33,6 +33,7 @@ from ramify.model.codec.limits import MAX_BYTES
 from ramify.model.event import Status
 from ramify.model.policy import LEVELS, SECOND, rank_of
 from ramify.model.run import Order
+from ramify.shapes.cron.declaration import KEEP, PUNCTUAL
 from ramify.shapes.launch import LONGEST_LOOK, look_again_after
 from ramify.shapes.pipeline.steps import Steps
 from ramify.testing import using
@@ -83,6 +84,13 @@ EXPECTED: dict[str, tuple[str, list[str]]] = {
     "kept after a failure": (f"{KEEP_FAILED / DAY:g} days", []),
     "kept after a cancel": (f"{KEEP_CANCELLED / DAY:g} day", []),
     "`max_pending`": ("none", []),
+    **{f"`{name}`": (f'`"{default_of(Tasks.schedule, name)}"`', []) for name in ("tz", "catch_up")},
+    "`max_catch_up`": (f"{default_of(Tasks.schedule, 'max_catch_up')}", []),
+    "`overlap`": (f'`"{default_of(Tasks.schedule, "overlap")}"`', []),
+    "`jitter`": (f"{default_of(Tasks.schedule, 'jitter')} s", []),
+    "`late_after`": ("none" if default_of(Tasks.schedule, "late_after") is None else "", []),
+    'too late for `catch_up="none"`': (f"{PUNCTUAL // SECOND} s", []),
+    "a schedule's `keep`": (f"{KEEP / SECOND / DAY:g} days", []),
     "`order`": (f'`"{Order.ROUNDS.value}"`', []),
     "`max_running`, `max_tasks`, `deadline`": (
         "none" if {default_of(Engine.run, name) for name in ("max_running", "max_tasks", "deadline")} == {None} else "",

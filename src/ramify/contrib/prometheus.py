@@ -21,6 +21,7 @@ from ramify.engine.engine import Engine
 from ramify.errors import ConfigError, NotInstalled, RamifyError
 from ramify.inspect.health import ProcessState, QueueHealth
 from ramify.model.event import ENDS, Status, Tally
+from ramify.shapes.cron.declaration import late_kind, schedule_of
 from ramify.signals import BOUNDS, Attempts, Signal, Worked
 from ramify.store.reads import KindTotals
 
@@ -167,11 +168,24 @@ def _tasks(kinds: Sequence[KindTotals]) -> Iterator[Metric]:
                 ends.add_metric([each.queue, each.kind, status.name.lower()], each.ever[status])
         pending.add_metric([each.queue, each.kind], each.pending)
     yield from (ends, pending)
+    yield _late(kinds)
     for what, (name, about) in _COUNTED.items():
         counted = CounterMetricFamily(f"ramify_{name}", about, labels=["queue", "task"])
         for each in kinds:
             counted.add_metric([each.queue, each.kind], each.ever.get(what, 0))
         yield counted
+
+
+def _late(kinds: Sequence[KindTotals]) -> Metric:
+    """The slots of each schedule that were reported as late."""
+    late = CounterMetricFamily("ramify_cron_late", "Slots that began or ended late.", labels=["schedule"])
+    failed: Counter[str] = Counter()
+    for each in kinds:
+        if (schedule := schedule_of(each.kind)) is not None:
+            failed[schedule] += each.ever.get(Status.FAILED, 0) if each.kind == late_kind(schedule) else 0
+    for schedule, slots in sorted(failed.items()):
+        late.add_metric([schedule], slots)
+    return late
 
 
 def _queues(kinds: Sequence[KindTotals], busy: Sequence[QueueHealth]) -> Iterator[Metric]:
