@@ -104,7 +104,9 @@ def _unended(store: Store, of: Mapping[str, str], now: int) -> Iterator[tuple[st
         if run is None or last is None or not is_open(store, last):
             continue
         clock = known_clock(store, name, run.id)
-        if clock is None or clock.declared.late_after is None or now - last.at <= clock.declared.late_after:
+        if clock is None or clock.declared.late_after is None:
+            continue
+        if now - clock.declared.due(last.at) <= clock.declared.late_after:
             continue
         at = clock.declared.times.datetime_of(last.at)
         yield (
