@@ -223,6 +223,20 @@ def test_all_slots_of_a_week_are_caught_up_with_in_order_up_to_a_number(opened: 
     assert yard.left == times(*range(first, 7 * 24 + 1))
 
 
+def test_runs_of_missed_slots_are_queued_in_order_too(opened: Opened) -> None:
+    station = Station()
+    station.schedule(lambda slot: station.tour.of(), catch_up="all", overlap="queue")
+    bench = begin(opened, station)
+    bench.advance(12 * HOUR)
+    bench.drain()
+    assert yard.left == times(*range(1, 13))
+
+
+def test_catching_up_with_all_slots_and_skipping_those_that_overlap_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"catch_up='all' starts missed slots together.*Write overlap='queue'"):
+        Station().schedule(catch_up="all")
+
+
 def test_slots_that_were_missed_are_left_out_when_none_are_caught_up_with(opened: Opened) -> None:
     station = Station()
     station.schedule(catch_up="none")

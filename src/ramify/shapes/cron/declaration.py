@@ -99,6 +99,11 @@ def declaration_of(name: str, times: Timetable, queue: str, options: dict[str, A
                 f"schedule {name!r}: {option}={value!r}: expected one of {', '.join(map(repr, allowed))}."
             )
         chosen[option] = value
+    if chosen["catch_up"] == "all" and chosen["overlap"] == "skip":
+        raise ConfigError(
+            f"schedule {name!r}: catch_up='all' starts missed slots together, and overlap='skip' would skip most of "
+            "them. Write overlap='queue' or overlap='allow'."
+        )
     most = options.pop("max_catch_up")
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise ConfigError(f"schedule {name!r}: max_catch_up={most!r}: expected a number of slots, 1 or more.")

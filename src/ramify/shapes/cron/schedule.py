@@ -238,7 +238,12 @@ class Schedule:
     def _after(self, me: Current, declared: Declaration, root: object) -> Sequence[int]:
         """The jobs that this slot's job waits for; Skip or Await when the slot before it has not ended."""
         last = me.context.get(LAST, of=SlotStart)
-        if last is None or not is_open(_store(me), last):
+        if last is None:
+            return ()
+        if not is_open(_store(me), last):
+            if declared.overlap == "queue" and self._has_waiting_before(me):
+                # That run has ended, so all that wait for it are due at once, and the oldest of them is first.
+                raise Await(last.run, look_again_after(me._deferrals), "waits for earlier slots")
             return ()
         match declared.overlap:
             case "allow":
@@ -252,6 +257,11 @@ class Schedule:
                 if last.job is not None and type(root) is Call:
                     return (last.job,)
                 raise Await(last.run, look_again_after(me._deferrals), f"waits for {last}")
+
+    def _has_waiting_before(self, me: Current) -> bool:
+        """Whether a slot that came before this one waits for its turn."""
+        rows = _store(me).reads.segments(run=me.run_id).rows
+        return any(each.kind == slot_kind(self.name) and each.first < me.task for each in rows)
 
     def _fill_in(self, me: Current, at: int, job: int, declared: Declaration, fill: Fill) -> SlotStart | None:
         """Start a slot unless it ran, wait until it has ended, and continue with the next one of this line."""
