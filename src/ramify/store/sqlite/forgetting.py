@@ -236,7 +236,8 @@ _read_spans, _read_log = decoder(list[Looked]), decoder(list[tuple[int, int, int
 
 
 def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: int) -> Forgot:
-    of_run = (run.id, tasks.start, tasks.stop, removal.limit + 1)
+    # Two more than can go: the first may end before the range, and the last tells whether there are more.
+    of_run = (run.id, tasks.start, tasks.stop, removal.limit + 2)
     spans = {span.first: span for span in _read_spans.decode(db.execute(SPANS_FROM, of_run).fetchone()[0])}
     found, more = forgetting.pieces(((span.first, span.last) for span in spans.values()), tasks, removal.limit)
     if not found:

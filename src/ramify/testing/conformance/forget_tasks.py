@@ -63,6 +63,14 @@ def tasks_go_page_by_page(house: House) -> None:
 
 
 @case("forget")
+def tasks_before_the_range_do_not_hide_that_there_are_more_in_it(house: House) -> None:
+    before, one, two = house.tasks(), house.tasks(), house.tasks()
+    run = house.any_run(before, one, two)
+    page = house.store.forget(run, range(before.first + 1, two.last + 1), limit=1)
+    assert (page.more, page.after) == (True, one.last)
+
+
+@case("forget")
 def a_dry_call_says_how_many_would_go_and_changes_nothing(house: House) -> None:
     run, tasks = _queue(house, Status.DONE, Status.FAILED, Status.DONE)
     with house.nothing_changes():
