@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ramify import Defer, Engine, current
+from ramify import ConfigError, Defer, Engine, current
 from ramify.engine import deciding
-from ramify.inspect.crons import CronState, CronView, UnknownCron, cron, cron_names, crons
+from ramify.inspect.crons import CronState, CronView, cron, cron_names, crons
 from ramify.inspect.doctor import examine
 from ramify.inspect.health import health_of
 from ramify.inspect.unknown import unknown_in_words
@@ -199,14 +199,14 @@ def test_a_forgotten_schedule_is_not_there_any_more(bench: Workbench) -> None:
     while store.forget(run).more:
         pass
     assert [each.name for each in crons(store, removed=True).rows] == ["report", "tidy"]
-    with pytest.raises(UnknownCron):
+    with pytest.raises(ConfigError):
         seen(bench, "etl")
 
 
 @pytest.mark.parametrize("name", ["", "etk", "etl/2026-03-27T13:00:00Z", "\0", "jobs/default", "\udcff"])
 def test_an_unknown_name_is_answered_with_the_names_there_are(bench: Workbench, name: str) -> None:
     work(bench, 1)
-    with pytest.raises(UnknownCron, match=r"there (is|are) .*'etl'"):
+    with pytest.raises(ConfigError, match=r"there (is|are) .*'etl'"):
         seen(bench, name)
 
 
@@ -215,7 +215,7 @@ def test_a_schedule_may_be_named_as_its_run(bench: Workbench) -> None:
 
 
 def test_without_schedules_an_unknown_name_is_answered_with_how_to_declare_one() -> None:
-    with using(Engine("unused.db")) as bench, pytest.raises(UnknownCron, match=r"no schedules\. Write @engine\.cron"):
+    with using(Engine("unused.db")) as bench, pytest.raises(ConfigError, match=r"no schedules\. Write @engine\.cron"):
         seen(bench, "etl")
 
 

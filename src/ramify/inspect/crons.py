@@ -15,7 +15,7 @@ from itertools import islice
 
 import msgspec
 
-from ramify.errors import RamifyError, RunForgotten
+from ramify.errors import ConfigError, RunForgotten
 from ramify.inspect.jobs import standing_of
 from ramify.inspect.live import at_work, in_words
 from ramify.inspect.words import plural
@@ -36,10 +36,6 @@ UPCOMING = 5
 _ROWS, _NAMED = 100, 10
 _STARTED = Wire(SlotStart)
 _CLOCK = clock_kind("")
-
-
-class UnknownCron(RamifyError):
-    """No schedule has this name."""
 
 
 class CronState(StrEnum):
@@ -102,15 +98,15 @@ def crons(store: Store, *, after: str = "", limit: int = 100, removed: bool = Fa
 
 
 def cron(store: Store, name: str) -> CronView:
-    """One schedule; UnknownCron names those that there are."""
+    """One schedule; ConfigError names those that there are."""
     return _view(store, cron_run(store.reads, name), at_work(store.reads.processes()))
 
 
 def cron_run(reads: Reads, name: str) -> StoredRun:
-    """The run of a schedule; UnknownCron names those that there are."""
+    """The run of a schedule; ConfigError names those that there are."""
     found = _found(reads, name.removeprefix(CRON))
     if found is None:
-        raise UnknownCron(f"no schedule {name!a}; {_what_there_is(reads, name)}")
+        raise ConfigError(f"no schedule {name!a}; {_what_there_is(reads, name)}")
     return found
 
 

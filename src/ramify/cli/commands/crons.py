@@ -13,7 +13,7 @@ from ramify.cli.numbers import COUNT
 from ramify.cli.out import Out, tell
 from ramify.cli.visit import Visit, Wrong, entered, on_store, on_store_to_change, opened, who_and_why
 from ramify.errors import ConfigError
-from ramify.inspect.crons import CronState, CronView, UnknownCron, cron, cron_run, name_of
+from ramify.inspect.crons import CronState, CronView, cron, cron_run, name_of
 from ramify.inspect.crons import crons as find_crons
 from ramify.inspect.text import Piece
 from ramify.inspect.words import SECOND, duration, plural, stamp
@@ -115,7 +115,7 @@ def _shown(declared: Declaration | None, moment: int) -> str:
 def _run(visit: Visit, name: str) -> StoredRun:
     try:
         return cron_run(visit.store.reads, name)
-    except UnknownCron as error:
+    except ConfigError as error:
         raise Wrong(str(error)) from error
 
 
