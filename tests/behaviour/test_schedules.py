@@ -674,3 +674,14 @@ def test_what_a_schedule_did_goes_after_its_time_and_the_schedule_goes_on(opened
         assert names == [f"cron/line/{stamp}" for stamp in kept]
     pass_time(bench, HOUR, HOUR)
     assert yard.left == times(1, 2, 3, 4, 5, 28, 29)
+
+
+def test_a_run_that_people_started_is_not_forgotten_with_the_slots_of_a_schedule(opened: Opened) -> None:
+    station = Station()
+    station.schedule(keep=DAY)
+    bench = begin(opened, station)
+    run = station.engine.start(station.tour.of(), name="cron/line/mine")
+    bench.drain()
+    bench.advance(3 * DAY)
+    station.clean()
+    assert run.state is RunState.DONE
