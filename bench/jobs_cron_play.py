@@ -29,7 +29,7 @@ late: SimpleQueue[float] = SimpleQueue()
 SETTLE = 3.0
 PATIENCE = 300.0
 #: Seconds until the first slot: for declaring, and then for rest. Declaring one takes some fsyncs.
-DECLARING, REST = 0.05, 5.0
+DECLARING, REST = 0.02, 5.0
 
 
 @tasks.task

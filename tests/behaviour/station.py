@@ -27,7 +27,8 @@ class Yard:
     """What the trains of a test have done, and what they are to do."""
 
     def __init__(self) -> None:
-        #: The slots of the trains that left, in order.
+        #: The slots of the trains that wanted to leave, and of those that left, in order.
+        self.tried: list[datetime | None] = []
         self.left: list[datetime | None] = []
         #: The slots that others knew, by their names, in order.
         self.seen: list[tuple[str, Slot | None]] = []
@@ -36,6 +37,7 @@ class Yard:
 
     def clear(self) -> None:
         """Forget all of it."""
+        self.tried.clear()
         self.left.clear()
         self.seen.clear()
         self.held = self.broken = False
@@ -48,9 +50,10 @@ rolling = Tasks()
 @rolling.task(retries=0)
 def train() -> None:
     """Leave, and say at which slot."""
+    slot = current().slot
+    yard.tried.append(None if slot is None else slot.at)
     if yard.held:
         raise Defer(LOOK)
-    slot = current().slot
     yard.left.append(None if slot is None else slot.at)
     if yard.broken:
         raise ConnectionError("no power")

@@ -28,6 +28,7 @@ from ramify.model.run import RunState, StoredRun
 from ramify.model.task import MAX_ID
 from ramify.shapes.cron.declaration import CRON, slot_kind
 from ramify.shapes.cron.declaring import SHAPE
+from ramify.shapes.start import is_launched
 from ramify.store.contract import Store
 
 DAY = 86_400
@@ -112,7 +113,12 @@ class Janitor:
         """Forget a run that a schedule of this program started, once its time is over."""
         schedule = (run.name or "").removeprefix(CRON).rpartition("/")[0]
         keep = self._keeps().get(slot_kind(schedule))
-        if keep is None or run.ended is None or run.ended > self._store.now() - round(keep * SECOND):
+        if (
+            keep is None
+            or not is_launched(run)
+            or run.ended is None
+            or run.ended > self._store.now() - round(keep * SECOND)
+        ):
             return
         decided = run.decision
         if run.state is RunState.FORGOTTEN and decided is not None and decided.at < self._store.now() - DAY * SECOND:

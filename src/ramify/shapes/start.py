@@ -129,6 +129,11 @@ def launch_digest(place: str, given: object) -> bytes:
     return _place_digest(place) + _launch_part(_anything.seal(given))
 
 
+def is_launched(run: StoredRun) -> bool:
+    """Whether a task launched a run; people start the others."""
+    return len(run.digest or b"") > _DIGEST
+
+
 def is_launched_from(run: StoredRun, place: str) -> bool:
     """Whether a run was launched from that place."""
     return (run.digest or b"")[_DIGEST : _DIGEST + _LAUNCHED] == _place_digest(place)
