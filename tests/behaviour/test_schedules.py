@@ -565,6 +565,36 @@ def test_a_backfill_goes_on_behind_a_job_that_failed(opened: Opened) -> None:
     assert yard.left == times(1, 2, 3, 4)
 
 
+def test_a_backfill_goes_on_behind_a_slot_whose_function_raises(opened: Opened) -> None:
+    station = Station()
+
+    def make(slot: Any) -> object:
+        if slot.at == NOON + 2 * HOUR:
+            raise LookupError("no such day")
+        return train.of()
+
+    station.schedule(make, catch_up="none")
+    bench = begin(opened, station)
+    bench.advance(4 * HOUR + 10 * MINUTE)
+    bench.drain()
+    station.backfill(NOON + HOUR, NOON + 4 * HOUR)
+    pass_time(bench, 10 * MINUTE, MINUTE)
+    assert yard.left == times(1, 3, 4)
+    assert station.failures() == ["no such day"]
+
+
+def test_a_slot_waits_for_room_in_a_full_queue(opened: Opened) -> None:
+    station = Station()
+    station.schedule(overlap="allow")
+    bench = begin(opened, station)
+    station.engine.queue("default", max_pending=1)
+    station.engine.enqueue(train.of().delay(HOUR + 2 * MINUTE))
+    pass_time(bench, HOUR, HOUR)
+    assert (yard.left, station.failures()) == ([], [])
+    pass_time(bench, 10 * MINUTE, MINUTE)
+    assert times(1)[0] in yard.left
+
+
 # mistakes
 
 

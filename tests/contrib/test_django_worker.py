@@ -115,9 +115,10 @@ def test_a_task_whose_worker_was_killed_is_run_by_the_next_one_and_recorded_once
     (run,) = engine.runs()
     first = site.start_worker()
     try:
-        # Its first line in the log is that it begins.
+        witness = site.folder / "witness"
+        wait_until(lambda: witness.exists() and witness.read_text() == "begins 1\n", "the first worker runs it")
         reads = engine._inside.store.reads
-        wait_until(lambda: reads.logs(run.id, task=job.id).rows, "the first worker runs it")
+        wait_until(lambda: reads.logs(run.id, task=job.id).rows, "the log says so")
         assert job.state == "running"
     finally:
         first.send_signal(signal.SIGKILL)

@@ -20,7 +20,7 @@ from ramify.model.event import Status
 from ramify.model.key import key_text
 from ramify.model.task import Row
 from ramify.shapes.cron.declaration import slot_kind
-from ramify.shapes.cron.schedule import stamp_of
+from ramify.shapes.cron.slot_start import stamp_of
 from ramify.shapes.cron.timetable import Timetable
 from ramify.testing import oracle
 from ramify.testing.clock import SECOND

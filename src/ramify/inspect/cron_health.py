@@ -94,7 +94,7 @@ def _unended(store: Store, of: Mapping[str, str], now: int) -> Iterator[tuple[st
     """Schedules whose last slot is open for longer than it should be, of those that were late before or may be now."""
     from ramify.inspect.crons import last_start
     from ramify.shapes.cron.declaring import known_clock
-    from ramify.shapes.cron.schedule import is_open
+    from ramify.shapes.cron.slot_start import is_open
 
     were = (each.kind for each in store.reads.totals().kinds if each.ever.get(Status.FAILED))
     names = {name for kind in (*of, *were) if (name := schedule_of(kind)) is not None and kind == late_kind(name)}

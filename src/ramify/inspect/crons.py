@@ -26,7 +26,8 @@ from ramify.model.run import RunState, StoredRun
 from ramify.model.task import MAX_ID
 from ramify.shapes.cron.declaration import CRON, Declaration, clock_kind, late_kind, run_name, slot_kind
 from ramify.shapes.cron.declaring import SHAPE, clock_of, known_clock
-from ramify.shapes.cron.schedule import LAST, SlotStart, StoredSlot
+from ramify.shapes.cron.schedule import LAST, StoredSlot
+from ramify.shapes.cron.slot_start import SlotStart
 from ramify.store.contract import Store
 from ramify.store.reads import Reads
 

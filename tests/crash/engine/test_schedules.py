@@ -20,7 +20,7 @@ from ramify.model.event import Status
 from ramify.model.key import key_text
 from ramify.model.run import RunState
 from ramify.shapes.cron.declaration import clock_kind, slot_kind
-from ramify.shapes.cron.schedule import stamp_of
+from ramify.shapes.cron.slot_start import stamp_of
 from ramify.store.sqlite import SqliteStore
 from ramify.testing import oracle
 from ramify.testing.clock import FakeClock

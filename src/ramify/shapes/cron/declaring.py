@@ -20,7 +20,8 @@ from ramify.errors import ConfigError
 from ramify.model.key import key_bytes
 from ramify.model.run import NewRun, Order, StoredRun, Tolerance
 from ramify.shapes.cron.declaration import Declaration, clock_kind, run_name, slot_kind
-from ramify.shapes.cron.schedule import Fill, Schedule, StoredClock, has_started, stamp_of
+from ramify.shapes.cron.schedule import Fill, Schedule, StoredClock, has_started
+from ramify.shapes.cron.slot_start import stamp_of
 from ramify.shapes.dag.own import own_handler
 from ramify.shapes.plan import Beginning, laid_out
 from ramify.shapes.start import until_answered

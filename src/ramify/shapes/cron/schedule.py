@@ -16,14 +16,13 @@ Does not wait for what it starts, except for slots that are filled in by hand (`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 import msgspec
 
-from ramify.errors import ConfigError
-from ramify.kernel.control import Await, Fatal, Skip
+from ramify.errors import ConfigError, QueueFull
+from ramify.kernel.control import Await, Defer, Fatal, Skip
 from ramify.kernel.current import Current, current
 from ramify.kernel.handler import Calling, Handler, Policy
 from ramify.kernel.surroundings import Origin
@@ -43,8 +42,8 @@ from ramify.shapes.cron.declaration import (
     late_kind,
     slot_kind,
 )
+from ramify.shapes.cron.slot_start import SlotStart, cancel, is_open, shown, stamp_of
 from ramify.shapes.launch import look_again_after, place_of
-from ramify.shapes.start import until_answered
 from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.reads import TaskStanding
@@ -62,17 +61,6 @@ class Fill(msgspec.Struct, frozen=True):
 
     step: int
     until: int
-
-
-class SlotStart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a slot started: a job or a run, by its id."""
-
-    at: int
-    job: int | None = None
-    run: int | None = None
-
-    def __str__(self) -> str:
-        return f"job {self.job}" if self.job is not None else f"run {self.run}"
 
 
 class Schedule:
@@ -232,6 +220,8 @@ class Schedule:
             stamp = stamp_of(at)
             origin = Origin(me.task, me._life, None, place_of(me.run_id, stamp))
             return SlotStart(at, run=others.start(root, f"{CRON}{self.name}/{stamp}", origin))
+        except QueueFull as full:
+            raise Defer(look_again_after(me._deferrals), str(full)) from None
         except ConfigError as error:
             raise Fatal(str(error)) from None
 
@@ -251,7 +241,7 @@ class Schedule:
             case "skip":
                 raise Skip(f"{last} of the slot at {shown(declared, last.at)} has not ended")
             case "cancel":
-                _cancel(_store(me), last, f"the slot of {self.name} at {shown(declared, last.at)} is over")
+                cancel(_store(me), last, f"the slot of {self.name} at {shown(declared, last.at)} is over")
                 return ()
             case "queue":
                 if last.job is not None and type(root) is Call:
@@ -267,8 +257,13 @@ class Schedule:
         """Start a slot unless it ran, wait until it has ended, and continue with the next one of this line."""
         started = None
         if _store(me).reads.task(job) is not None or not self._is_taken(me, at):
-            started = self._start(me, self._root(declared, at), at, job)
-            if is_open(_store(me), started):
+            try:
+                started = self._start(me, self._root(declared, at), at, job)
+            except Defer:
+                raise
+            except Exception:  # noqa: BLE001  whatever its function raises fails the slot, and not the line
+                me.spawn(self.slot(at, job, declared, by_hand=True))
+            if started is not None and is_open(_store(me), started):
                 raise Await(started.run, look_again_after(me._deferrals), f"waits for {started}")
         following = self._in_line(declared, at, fill)
         for _ in range(_LOOKS):
@@ -340,27 +335,6 @@ class StoredSlot(msgspec.Struct, frozen=True):
 _SLOT = Signature.of(Schedule.begin.__get__(object()), {})
 
 
-def stamp_of(at: int) -> str:
-    """A slot in names and keys: its time in UTC; one that was started by hand is known to the microsecond."""
-    seconds, rest = divmod(at, SECOND)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}{f'.{rest:06}' if rest else ''}Z"
-
-
-def shown(declared: Declaration, at: int) -> str:
-    """A slot for people, in the zone of its schedule."""
-    return f"{declared.times.datetime_of(at):%Y-%m-%d %H:%M:%S %Z}"
-
-
-def is_open(store: Store, started: SlotStart) -> bool:
-    """Whether what a slot has started is still to end."""
-    if started.run is not None:
-        run = store.reads.runs_at([started.run]).get(started.run)
-        return run is not None and not run.state.is_end
-    assert started.job is not None
-    standing = store.reads.standings([started.job]).get(started.job)
-    return standing is not None and standing.ended is None
-
-
 def has_started(task: TaskStanding) -> bool:
     """Whether the ended task of a slot started something; one that found the slot started did not."""
     return task.ended is Status.DONE and task.value not in (None, b"null")
@@ -372,16 +346,6 @@ def _takes(store: Store, other: TaskStanding, me: int) -> bool:
         return has_started(other)
     slot = StoredSlot.read(other.row.body)
     return slot.fill is None or other.row.id < me or store.reads.task(slot.job) is not None
-
-
-def _cancel(store: Store, started: SlotStart, reason: str) -> None:
-    if started.run is not None:
-        until_answered(lambda: store.cancel(started.run or 0, said=Said(reason)))
-        return
-    assert started.job is not None
-    standing = store.reads.standings([started.job]).get(started.job)
-    if standing is not None:
-        until_answered(lambda: store.cancel(standing.row.run, standing.row.id, said=Said(reason)))
 
 
 def _clocks(store: Store, name: str, run: int) -> Sequence[Any]:
