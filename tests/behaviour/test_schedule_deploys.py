@@ -172,10 +172,13 @@ def test_a_slot_that_comes_while_a_change_is_declared_is_started(depot: Depot) -
     assert yard.left == times(1, 2)
 
 
-def test_a_change_starts_no_slot_again_that_a_clock_ahead_of_ours_has_started(depot: Depot, tmp_path: Path) -> None:
+@pytest.mark.parametrize("end", [None, NOON + HOUR], ids=["goes on", "is over"])
+def test_a_change_starts_no_slot_again_that_a_clock_ahead_of_ours_has_started(
+    depot: Depot, tmp_path: Path, end: datetime | None
+) -> None:
     behind = Depot(tmp_path / "depot")
     new = behind.program(2, every=HOUR, keep=DAY)
-    old = depot.program(1, every=HOUR)
+    old = depot.program(1, every=HOUR, end=end)
     old.work()
     depot.pass_time(HOUR, 10 * MINUTE, old)
     behind.clock.advance(59 * 60)
@@ -326,7 +329,8 @@ def test_a_program_that_dies_anywhere_at_a_slot_starts_it_once(
     def play(name: str, reach: Reach) -> bool:
         yard.clear()
         depot = Depot(tmp_path / name)
-        options: dict[str, Any] = {"every": HOUR, "overlap": overlap, "catch_up": "all"}
+        catch_up = "all" if overlap == "queue" else "latest"
+        options: dict[str, Any] = {"every": HOUR, "overlap": overlap, "catch_up": catch_up}
         other = depot.program(1, **options)
         mortal = depot.program(1, reach, **options)
         if is_run:

@@ -48,8 +48,9 @@ from ramify.shapes.table import plan_of
 from ramify.store.contract import Store
 from ramify.store.reads import TaskStanding
 
-#: In the context of a schedule: which declaration counts, and what was started last.
-VERSION, LAST = "version", "last"
+#: In the context of a schedule: which declaration counts, what was started last, and, when no slot is left, up to when
+#: slots were dealt with.
+VERSION, LAST, UNTIL = "version", "last", "until"
 #: A clock is tried for as long as it takes: what keeps it from going on is not the fault of a slot.
 _FOR_EVER = Policy(retries=1_000_000_000, max_crashes=None)
 #: How many slots that ran a line of a backfill steps over at once.
@@ -130,7 +131,8 @@ class Schedule:
         """Make the tasks of the slots that have come since a moment, and the next clock; how many slots begin."""
         me = current()
         newest: int = me.context.get(VERSION, 0)
-        now = me._surroundings.sender.now()
+        # Asked for anew: what a worker reckons it to be is ahead by as long as its last verb took.
+        now = _store(me).now()
         if declares:
             self._take_over(me, declared, newest, now)
             return 0
@@ -141,6 +143,8 @@ class Schedule:
         slots, after = self._due(declared, after, now)
         first = me._surroundings.sender.reserve(len(slots), me.task) if slots else 0
         following = self.clock(after, version, self._newer_than(declared))
+        if following is None:
+            me.context.set(UNTIL, after, overwrite=True)
         calls = [self.slot(at, first + number, declared) for number, at in enumerate(slots)]
         me.spawn([*calls, *([] if following is None else [following])])
         return len(slots)
@@ -164,7 +168,7 @@ class Schedule:
 
     def _take_over(self, me: Current, declared: Declaration, newest: int, now: int) -> None:
         """Let a new declaration count: a clock of a higher version, in the commit that says which version counts."""
-        after = now
+        after = max(now, me.context.get(UNTIL, 0))
         for row in _clocks(_store(me), self.name, me.run_id):
             old = self._clock_in(row.body)
             if old.version < newest:
@@ -201,7 +205,7 @@ class Schedule:
         started = self._start(me, root, at, job, after)
         me.context.set(LAST, started, overwrite=True)
         if declared.late_after is not None and not by_hand:
-            began = me._surroundings.sender.now()
+            began = _store(me).now()
             due = declared.due(at) + declared.late_after
             me.spawn(self._call(late_kind(self.name), declared, due, started, began, declared))
         return started
