@@ -60,7 +60,7 @@ UNCOUNTED = (
 #: The published spans of a run with tasks from an id on, as one value. The one that holds it may have begun before.
 SPANS_FROM = (
     "SELECT json_group_array(json_array(first, last, kind, queue, hold, keyed, joined)) FROM ("
-    "SELECT * FROM span WHERE run = ?1 AND published AND first < ?3"
+    "SELECT * FROM span WHERE run = ?1 AND published AND first < ?3 AND last >= ?2"
     " AND first >= ifnull((SELECT max(first) FROM span WHERE run = ?1 AND first <= ?2), ?2) ORDER BY first LIMIT ?4)"
 )
 #: What is in the log about neighbouring tasks, of each the last event last, as one value.
@@ -236,8 +236,8 @@ _read_spans, _read_log = decoder(list[Looked]), decoder(list[tuple[int, int, int
 
 
 def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: int) -> Forgot:
-    # Two more than can go: the first may end before the range, and the last tells whether there are more.
-    of_run = (run.id, tasks.start, tasks.stop, removal.limit + 2)
+    # One more than can go tells whether there are more.
+    of_run = (run.id, tasks.start, tasks.stop, removal.limit + 1)
     spans = {span.first: span for span in _read_spans.decode(db.execute(SPANS_FROM, of_run).fetchone()[0])}
     found, more = forgetting.pieces(((span.first, span.last) for span in spans.values()), tasks, removal.limit)
     if not found:
