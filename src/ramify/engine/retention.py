@@ -88,6 +88,8 @@ class Janitor:
         try:
             # Each of them has a janitor.
             self._workers = max(1, sum(process.is_alive for process in self._store.reads.processes()))
+            # By itself: it says nothing of how long it takes to forget some.
+            yield
             for run in queues(self._store.reads):
                 yield from self._forget(run.id)
             for run in every_run(self._store.reads, prefix=CRON):
