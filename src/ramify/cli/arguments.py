@@ -1,4 +1,4 @@
-"""What to run, from text: a task with its arguments, or a DAG or a pipeline with its params.
+"""Roots from text: a task with its arguments, or a DAG or a pipeline with its params.
 
 What was typed is read by the annotation of the parameter it is for.
 
@@ -33,7 +33,7 @@ AnyTask = Task[..., Any, Any]
 
 
 def root_of(address: str, found: Startable, words: Sequence[str], given: str | None) -> Call[Any] | Plan[Any]:
-    """What these words mean behind an address: of an engine, a task and its arguments; else params as NAME=VALUE."""
+    """Read the words behind an address: of an engine, a task and its arguments; else params as NAME=VALUE."""
     try:
         if isinstance(found, Engine):
             if not words:

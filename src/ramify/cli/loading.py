@@ -28,7 +28,7 @@ def engine_at(address: str, url: str | None) -> Engine:
 
 
 def startable_at(address: str, url: str | None) -> tuple[Startable, Engine, str]:
-    """What is at a place, an engine, DAG or pipeline; the engine that runs it; and the address of that."""
+    """Return what is at a place, an engine, DAG or pipeline; the engine that runs it; and the address of that."""
     found, engine, where = _imported(address, load_startable)
     return found, _on(engine, url), where
 

@@ -94,7 +94,7 @@ def _spans(tracer: otel.Tracer) -> Callable[[Current], Iterator[None]]:
 
 
 def _sending(tracer: otel.Tracer) -> Callable[[list[Call[Any]]], AbstractContextManager[list[Call[Any]]]]:
-    """What is around each adding of jobs: one span for all of them, with which their trace continues."""
+    """The surroundings of each adding of jobs: one span for all of them, with which their trace continues."""
     fields = propagate.get_global_textmap().fields
 
     @contextmanager
