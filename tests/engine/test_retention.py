@@ -152,6 +152,41 @@ def test_steps_take_a_small_share_of_the_time_of_all_workers_together(monkeypatc
         assert Toil(bench, monkeypatch).share() < alone / 2
 
 
+def test_a_step_shrinks_for_what_it_computes_and_not_for_its_waits_for_the_interpreter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Engine("memory:", include=[here])
+    with using(engine) as bench:
+        engine.enqueue_many([check.of(True) for _ in range(60)])
+        bench.drain()
+        bench.advance(2 * 86_400)
+        store, now, busy, sizes = engine._inside.store, [100.0], [0.0], list[int]()
+        forget = store.forget
+
+        def step(*args: Any, **rest: Any) -> Any:
+            sizes.append(rest["limit"])
+            now[0], busy[0] = now[0] + takes[0], busy[0] + takes[1]
+            return forget(*args, **rest)
+
+        monkeypatch.setattr(store, "forget", step)
+        monkeypatch.setattr(retention, "SMALLEST", 2)
+        janitor = Janitor(store, engine._inside.keeps, lambda: now[0], lambda: busy[0])
+        # Seconds by the clock and of the processor: a wait, a long wait, and much to compute.
+        for takes in ((0.15, 0.001), (0.15, 0.001), (0.25, 0.001), (0.02, 0.02)):
+            now[0] += 1_000
+            janitor(Took(7))
+        assert sizes[:4] == [4, 8, 16, 8]
+
+
+def test_schedules_at_rest_are_looked_at_in_passing(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine("memory:", include=[here])
+    for number in range(200):
+        engine.schedule(check.of(True), name=f"schedule-{number}", every=timedelta(days=90))
+    with using(engine) as bench:
+        bench.drain()
+        assert Toil(bench, monkeypatch).share() < 0.003
+
+
 def test_space_of_forgotten_jobs_goes_back_to_the_disk(tmp_path: Path) -> None:
     file = tmp_path / "jobs.db"
     engine = Engine("memory:", include=[here])

@@ -40,8 +40,13 @@ ROUND = 3_600.0
 FIRST = 1.0
 #: The share of a worker's time that goes into it, and the most seconds of it that are made up for at once.
 SHARE, MOST = 0.04, 0.04
-#: Seconds that a step should take, and how many jobs it looks at. Fewer would cost as much: it is a transaction.
-STEP_SECONDS, SMALLEST, LARGEST = 0.01, 1_000, 8_000
+#: The share that runs without anything old get: a thousand schedules at rest are looked at in passing.
+LOOKING = 0.002
+#: Seconds that a step may compute, and seconds that it may take in all: on a busy worker most of them are waits for the
+#: interpreter, and a smaller step waits as long.
+STEP_SECONDS, LONGEST = 0.01, 0.2
+#: How many jobs a step looks at. Fewer would cost as much: it is a transaction.
+SMALLEST, LARGEST = 1_000, 8_000
 #: The share of the store's space that is left free for what comes next.
 SPARE = 0.25
 
@@ -64,7 +69,8 @@ class Janitor:
         self._paid = clock() + FIRST
         self._size = SMALLEST
         self._workers = 1
-        self._round: Iterator[None] = self._steps()
+        #: One round, step by step: whether each found something old, or a run too long for one step.
+        self._round: Iterator[bool] = self._steps()
 
     def __call__(self, signal: Signal) -> None:
         """Hear a signal: after a claim or a commit is a time for steps, as far as its share of the time goes."""
@@ -73,48 +79,64 @@ class Janitor:
         self._paid = max(self._paid, now - MOST / SHARE * self._workers)
         while self._paid <= now:
             busy = self._busy()
-            if next(self._round, self) is self:
+            found = next(self._round, None)
+            if found is None:
                 self._round, self._paid = self._steps(), self._clock() + ROUND
                 return
             began, now = now, self._clock()
-            # Where it waits, for the interpreter or the disk, others go on: that counts half.
-            cost = (now - began + self._busy() - busy) / 2
-            self._paid += cost / SHARE * self._workers
-            size = self._size * 2 if cost < STEP_SECONDS / 2 else self._size // 2 if cost > STEP_SECONDS else self._size
-            self._size = min(max(size, SMALLEST), LARGEST)
+            took, computed = now - began, self._busy() - busy
+            # While it waits for the interpreter or the disk, other threads work: that time counts half, or not at all
+            # where nothing was found, or many schedules would take a busy worker hours.
+            cost = (took + computed) / 2 / SHARE if found else computed / LOOKING
+            self._paid += cost * self._workers
+            self._resize(took, computed)
 
-    def _steps(self) -> Iterator[None]:
-        """One round, step by step. An error of the store ends it: the next round tells."""
+    def _resize(self, took: float, computed: float) -> None:
+        """Choose how many jobs the next step looks at, by how long this one took."""
+        if computed > STEP_SECONDS or took > LONGEST:
+            self._size = max(self._size // 2, SMALLEST)
+        elif computed < STEP_SECONDS / 2:
+            self._size = min(self._size * 2, LARGEST)
+
+    def _steps(self) -> Iterator[bool]:
+        """One round. An error of the store ends it: the next round tells."""
         try:
             # Each of them has a janitor.
             self._workers = max(1, sum(process.is_alive for process in self._store.reads.processes()))
             # By itself: it says nothing of how long it takes to forget some.
-            yield
+            yield True
+            keeps = self._keeps()
+            cutoffs = self._cutoffs(keeps)
             for run in queues(self._store.reads):
-                yield from self._forget(run.id)
+                yield from self._forget(run.id, cutoffs)
             for run in every_run(self._store.reads, prefix=CRON):
-                yield from self._forget(run.id) if run.shape == SHAPE else self._forget_slot(run)
+                if run.shape == SHAPE:
+                    yield from self._forget(run.id, cutoffs)
+                else:
+                    yield from self._forget_slot(run, keeps)
             yield from self._give_back()
         except RamifyError:
             # The store is away, or the queue was forgotten.
             return
 
-    def _forget(self, queue: int) -> Iterator[None]:
+    def _cutoffs(self, keeps: Mapping[str, float]) -> Cutoffs:
         now = self._store.now()
-        done = {kind: now - round(keep * SECOND) for kind, keep in self._keeps().items()}
-        cutoffs = Cutoffs(done, now - KEEP_FAILED * SECOND, now - KEEP_CANCELLED * SECOND)
+        done = {kind: now - round(keep * SECOND) for kind, keep in keeps.items()}
+        return Cutoffs(done, now - KEEP_FAILED * SECOND, now - KEEP_CANCELLED * SECOND)
+
+    def _forget(self, queue: int, cutoffs: Cutoffs) -> Iterator[bool]:
         after, more = 0, True
         while more:
             rest = range(after + 1, MAX_ID)
             # CRASH: before it, nothing has changed; after it, these jobs are gone, and the next round finds the others.
             page = self._store.forget(queue, rest, before=cutoffs, limit=self._size)
             after, more = page.after, page.more
-            yield
+            yield more or page.tasks > 0
 
-    def _forget_slot(self, run: StoredRun) -> Iterator[None]:
+    def _forget_slot(self, run: StoredRun, keeps: Mapping[str, float]) -> Iterator[bool]:
         """Forget a run that a schedule of this program started, once its time is over."""
         schedule = (run.name or "").removeprefix(CRON).rpartition("/")[0]
-        keep = self._keeps().get(slot_kind(schedule))
+        keep = keeps.get(slot_kind(schedule))
         if (
             keep is None
             or not is_launched(run)
@@ -133,8 +155,8 @@ class Janitor:
                 more = self._store.forget(run.id, limit=self._size).more
             except RunNeeded:
                 return
-            yield
+            yield True
 
-    def _give_back(self) -> Iterator[None]:
+    def _give_back(self) -> Iterator[bool]:
         while self._store.vacuum(self._size, spare=SPARE).is_more:
-            yield
+            yield True
