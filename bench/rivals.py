@@ -79,6 +79,10 @@ class Rival:
 
     def run(self, count: int, folder: Path) -> float:
         """What it does in a second, in a folder of its own."""
+        return float(self.answer(count, folder))
+
+    def answer(self, count: int, folder: Path) -> str:
+        """The last line that it prints, run in a folder of its own."""
         job = msgspec.json.encode(msgspec.structs.replace(self.job, count=count)).decode()
         with folder_in(folder) as place:
             command = [str(python()), "-m", self.module, job]
@@ -88,7 +92,7 @@ class Rival:
             )
         if done.returncode:
             raise RuntimeError(f"{self.module} ended with exit code {done.returncode}: {done.stderr[-2000:]}")
-        return float(done.stdout.splitlines()[-1])
+        return done.stdout.splitlines()[-1]
 
 
 def at_its_best(settings: Sequence[Rival], trial: int, folder: Path) -> Rival:

@@ -161,7 +161,7 @@ def test_a_step_shrinks_for_what_it_computes_and_not_for_its_waits_for_the_inter
         bench.drain()
         bench.advance(2 * 86_400)
         store, now, busy, sizes = engine._inside.store, [100.0], [0.0], list[int]()
-        forget = store.forget
+        forget, takes = store.forget, [0.0, 0.0]
 
         def step(*args: Any, **rest: Any) -> Any:
             sizes.append(rest["limit"])
@@ -172,7 +172,8 @@ def test_a_step_shrinks_for_what_it_computes_and_not_for_its_waits_for_the_inter
         monkeypatch.setattr(retention, "SMALLEST", 2)
         janitor = Janitor(store, engine._inside.keeps, lambda: now[0], lambda: busy[0])
         # Seconds by the clock and of the processor: a wait, a long wait, and much to compute.
-        for takes in ((0.15, 0.001), (0.15, 0.001), (0.25, 0.001), (0.02, 0.02)):
+        for each in ((0.15, 0.001), (0.15, 0.001), (0.25, 0.001), (0.02, 0.02)):
+            takes[:] = each
             now[0] += 1_000
             janitor(Took(7))
         assert sizes[:4] == [4, 8, 16, 8]

@@ -134,7 +134,7 @@ def test_schedules_are_sampled_spread_and_at_once(tmp_path: Path) -> None:
 def test_the_bar_of_schedules_asks_for_punctual_slots_and_for_rest() -> None:
     def judged(late: float, idle: float) -> bool:
         samples = {"spread": [late], "moment": [9.0]}
-        return met(jobs_cron.figure(FULL, [Report(1_000, 1.0, 1.0, samples=samples, idle_cpu=idle)]))
+        return met(jobs_cron.figure(FULL, [Report(1_000, 1.0, 1.0, samples=samples, idle_cpu=idle)], {}))
 
     assert judged(0.049, 0.009)
     assert not judged(0.051, 0.009)
