@@ -2,7 +2,7 @@
 # ARGS goes to the tool behind a target:  make test ARGS="-k codec --seed 7"    make mutants ARGS="--list"
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv demo test test-full check mutants bench clean
+.PHONY: help .venv demo quick test test-full check mutants bench clean
 
 PYTHON ?=
 ARGS ?=
@@ -37,6 +37,11 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY) ## grow a million tasks, kill -9 the program twice, audit the log
 	$(RUN) -m ramify demo $(ARGS)
+
+quick: $(READY) ## the tests for every edit, about a minute: protocol model, contract in memory, kernel, house rules
+	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not full" tests/model tests/model_values tests/house/test_rules.py \
+	    tests/house/test_floors.py tests/kernel/test_core.py $(ARGS)
+	$(RUN) -m pytest -q -n 2 --dist worksteal -m "not full" tests/store/test_conformance.py -k memory $(ARGS)
 
 test: $(READY) ## every test except the long tier, two at a time (ARGS="-n 0": one after the other)
 	$(RUN) -m pytest -n 2 --dist worksteal -m "not full" $(ARGS)
