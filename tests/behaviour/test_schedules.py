@@ -664,7 +664,7 @@ def test_two_schedules_of_one_name_are_refused_with_both_places() -> None:
         engine.include(tasks)
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a#2", "x" * 201, "\ud800", None])
+@pytest.mark.parametrize("name", ["", "a/b", "a#2", "x" * 201, "\ud800", "a\nb", None])
 def test_a_name_with_bad_characters_is_refused(name: Any) -> None:
     engine = Engine("memory:")
 

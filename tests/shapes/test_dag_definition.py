@@ -279,7 +279,8 @@ def test_settings_of_a_map_that_say_nothing_are_refused(wrong: dict[str, Any]) -
 def test_a_case_has_a_name_and_is_one_of_a_single_result() -> None:
     etl = dag()
     files = etl.add(texts.of(["a"]))
-    refused(lambda: files.case(""), "case(''): give the name of a case, which texts may give")
+    refused(lambda: files.case(""), "case(''): expected a name, got ''. Let texts return a str, and write that: case(")
+    refused(lambda: files.case(cast("str", 3)), "case(3): expected a name, got 3. Let texts return a str")
     mapped = etl.map(text.of(files.each))
     refused(lambda: mapped.case("a"), "case('a'): text is a map, which gives many. Let one node give a name")
     count = etl.add(number.of(1))

@@ -86,9 +86,9 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
 def declaration_of(name: str, times: Timetable, queue: str, options: dict[str, Any]) -> Declaration:
     """Return what people declare; ConfigError says what is wrong with it."""
     name_given("schedule", name)
-    if "/" in name or "#" in name or len(name) > _LONGEST_NAME:
+    if "/" in name or "#" in name or not name.isprintable() or len(name) > _LONGEST_NAME:
         raise ConfigError(
-            f"schedule {name!r}: expected a name without / and #, of at most {_LONGEST_NAME} characters. "
+            f"schedule {name!r}: expected a printable name without / and #, of at most {_LONGEST_NAME} characters. "
             'Write name="nightly-report".'
         )
     chosen: dict[str, Any] = {}

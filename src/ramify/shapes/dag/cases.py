@@ -18,7 +18,10 @@ def case(dag: Dag, number: int, name: str) -> Node[None]:
     """The case of a node with that name, made when it is first asked for."""
     node = Node[object](dag, number)
     if not isinstance(name, str) or not name:
-        raise ConfigError(f"{dag.name}: case({name!r}): give the name of a case, which {node.id} may give")
+        raise ConfigError(
+            f"{dag.name}: case({name!r}): expected a name, got {name!r}. "
+            f'Let {node.id} return a str, and write that: case("deploy")'
+        )
     if number in dag._maps:
         raise ConfigError(f"{dag.name}: case({name!r}): {node.id} is a map, which gives many. Let one node give a name")
     if not fits(gives := dag._gives(number), str | list[str]):
