@@ -172,7 +172,7 @@ def test_a_step_shrinks_for_what_it_computes_and_not_for_its_waits_for_the_inter
         monkeypatch.setattr(retention, "SMALLEST", 2)
         janitor = Janitor(store, engine._inside.keeps, lambda: now[0], lambda: busy[0])
         # Seconds by the clock and of the processor: a wait, a long wait, and much to compute.
-        for each in ((0.15, 0.001), (0.15, 0.001), (0.25, 0.001), (0.02, 0.02)):
+        for each in ((0.19, 0.001), (0.19, 0.001), (0.25, 0.001), (0.1, 0.05)):
             takes[:] = each
             now[0] += 1_000
             janitor(Took(7))

@@ -85,9 +85,9 @@ class Janitor:
                 return
             began, now = now, self._clock()
             took, computed = now - began, self._busy() - busy
-            # While it waits for the interpreter or the disk, other threads work: that time counts half, or not at all
-            # where nothing was found, or many schedules would take a busy worker hours.
-            cost = (took + computed) / 2 / SHARE if found else computed / LOOKING
+            # While it waits for the interpreter or the disk, other threads work: that time counts a quarter, or not at
+            # all where nothing was found, or many schedules would take a busy worker hours.
+            cost = (computed + (took - computed) / 4) / SHARE if found else computed / LOOKING
             self._paid += cost * self._workers
             self._resize(took, computed)
 
