@@ -78,9 +78,7 @@ def log() -> str:
     sheet.text(column(10), 277, "2")
     sheet.text(column(10), 301, "gated: round 1 is not over")
     sheet.text(column(10), 325, "none", colour="soft")
-    sheet.text(
-        20, 356, "Task 1 has ended and is in no segment: its segment is gone, its rows in the log stay.", colour="soft"
-    )
+    sheet.note(356, "Task 1 has ended and is in no segment: its segment is gone, its rows in the log stay.")
     return sheet.svg()
 
 
@@ -252,16 +250,8 @@ def lives() -> str:
         start, end = left + step * first_entry, left + step * last_entry + width
         sheet.line([(start, 62), (start, 54), (end, 54), (end, 62)], "accent")
         sheet.text((start + end) / 2, 44, name, "middle", "accent")
-    sheet.text(
-        20, 216, "The events are the only record: attempts, life and end are counted from them.", colour="soft", size=12
-    )
-    sheet.text(
-        20,
-        238,
-        "A crash writes no event and uses no attempt; the process's death is counted apart.",
-        colour="soft",
-        size=12,
-    )
+    sheet.note(216, "The events are the only record: attempts, life and end are counted from them.")
+    sheet.note(238, "A crash writes no event and uses no attempt; the process's death is counted apart.")
     return sheet.svg()
 
 
@@ -311,10 +301,6 @@ def survival() -> str:
     sheet.line(
         [(left + tenth * 0.5, 172), (left + tenth * 0.5, 176), (left + tenth * 1.5, 176), (left + tenth * 1.5, 172)]
     )
-    sheet.text(
-        20, 222, "kept: every commit that returned, children of the finished tasks included", colour="soft", size=12
-    )
-    sheet.text(
-        20, 244, "again: tasks that were running, and those that finished after the last commit", colour="soft", size=12
-    )
+    sheet.note(222, "kept: every commit that returned, children of the finished tasks included")
+    sheet.note(244, "again: tasks that were running, and those that finished after the last commit")
     return sheet.svg()

@@ -174,6 +174,10 @@ class Sheet:
             f"{escape(text, quote=False)}</text>"
         )
 
+    def note(self, y: float, text: str) -> None:
+        """A line of small text from the left edge."""
+        self.text(20, y, text, colour="soft", size=12)
+
     def line(self, places: Sequence[Place], colour: str = "soft", *, width: float = 1.2, dashed: bool = False) -> None:
         """A line through these places."""
         dash = ' stroke-dasharray="4 3"' if dashed else ""
