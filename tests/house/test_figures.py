@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from bench import suites
-from bench.curve import Curves, Played, main, points, text_of
+from bench.curve import Curve, Curves, Played, Point, main, points, text_of
 from bench.curve import Look as Seen
 from tests.house.pages import ROOT, pages
 from tools import charts, drawings, svg
@@ -117,6 +117,7 @@ def test_the_points_of_a_curve_are_read_off_what_was_measured() -> None:
     assert (found[0].seconds, found[0].memory_mb, found[0].file_mb) == (10.0, 59, 19.0)
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_curves_are_measured_written_and_read_again(tmp_path: Path) -> None:
     out = tmp_path / "growth.json"
     assert main(["--tasks", "1000", "--seconds", "0.2", "--dir", str(tmp_path), "--out", str(out)]) == 0
@@ -125,6 +126,25 @@ def test_curves_are_measured_written_and_read_again(tmp_path: Path) -> None:
     assert found.curves[0].finished
     assert found.curves[0].points[-1].tasks == found.tasks == 1001
     assert msgspec.json.decode(text_of(found), type=Curves) == found
+
+
+def test_graphs_have_room_for_ten_million_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = [Point(number * 100_000, number * 0.4, 250_000, 120, number * 12.5) for number in range(1, 101)]
+    theirs = [Point(number * 48_000, number * 1.2, 40_000, 160, number * 4.5) for number in range(1, 101)]
+    slow = [Point(number * 3_600, number * 1.2, 3_000, 90, number * 0.5) for number in range(1, 101)]
+    names = ("Ramify", "mutable rows, 100 at a time", "mutable rows, one at a time")
+    curves = [Curve(name, way is ours, way) for name, way in zip(names, (ours, theirs, slow), strict=True)]
+    made = msgspec.structs.replace(
+        msgspec.json.decode(charts.MEASURED.read_bytes(), type=Curves),
+        command="python -m bench.curve --tasks 10000000 --seconds 120",
+        tasks=10_000_000,
+        curves=curves,
+    )
+    monkeypatch.setattr(charts, "MEASURED", tmp_path / "growth.json")
+    (tmp_path / "growth.json").write_text(text_of(made), encoding="utf-8")
+    for draw, said in ((charts.rate, "250 k"), (charts.memory, "150 MB"), (charts.size, "1,250 MB")):
+        assert said in draw()
+    assert "stopped at 4.8 M tasks, after 120 s" in charts.rate()
 
 
 def test_the_graphs_say_with_which_command_they_were_measured() -> None:
