@@ -38,7 +38,7 @@ from ramify.shapes.launch import LONGEST_LOOK, look_again_after
 from ramify.shapes.pipeline.steps import Steps
 from ramify.testing import using
 
-PAGE = (Path(__file__).parents[2] / "docs" / "defaults.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "defaults.md").read_text(encoding="utf-8")
 #: Each setting with its default and what else is said of it; headings of the table have none.
 ROWS = {
     setting: (default, meaning)

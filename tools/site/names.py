@@ -1,0 +1,113 @@
+"""The pages of public names: an index in groups, and an entry for each name that mkdocstrings fills from the code.
+
+The lists are those of the packages (`__all__`), so that a new name appears by itself; names that are in no group of
+`GROUPS` come last. Exceptions have a page that people write, and are linked there.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import griffe
+
+import ramify
+from ramify.errors import RamifyError
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Tasks": (
+        "Engine", "Tasks", "Task", "Call", "Spawns", "AsyncSpawns", "Return", "Backoff", "Rate", "Resource",
+        "AsyncResource",
+    ),
+    "Inside a task": (
+        "current", "Current", "Stream", "Failure", "Defer", "Fatal", "Skip", "Context", "CurrentRun", "Leader", "Ends",
+        "Slot",
+    ),
+    "Runs": ("Run", "RunState", "Counts"),
+    "Jobs and queues": ("Job", "JobState", "Queue"),
+    "DAGs": ("Dag", "Node"),
+    "Pipelines": ("Pipeline", "steps", "Steps", "Route"),
+}  # fmt: skip
+#: Modules whose names are public, with the page and the title they have there. One that is not there yet is left out.
+MODULES: tuple[tuple[str, str, str], ...] = (
+    ("ramify.types", "types", "Types"),
+    ("ramify.testing", "api", "Testing"),
+    ("ramify.testing.fixture", "api", "A pytest fixture"),
+    ("ramify.contrib.prometheus", "api", "Prometheus"),
+    ("ramify.contrib.opentelemetry", "api", "OpenTelemetry"),
+)
+
+
+def pages(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the pages."""
+    own = [name for name in ramify.__all__ if not name.startswith("_")]
+    entries = [name for name in own if not _is_error("ramify", name)]
+    grouped = {title: [name for name in names if name in entries] for title, names in GROUPS.items()}
+    grouped["More"] = sorted(set(entries) - {name for names in grouped.values() for name in names})
+    sections = [(title, "ramify", names) for title, names in grouped.items() if names]
+    sections += [(title, module, names_of(module)) for module, page, title in MODULES if page == "api"]
+    errors = [name for name in own if _is_error("ramify", name)]
+    intro = "Import these from `ramify`, unless another module is named."
+    yield "reference/api.md", _page("Python API", intro, sections, errors)
+    if types := names_of("ramify.types"):
+        about = "Types of values that Ramify returns. Import them from `ramify.types` to annotate your own functions."
+        yield "reference/types.md", _page("Types", about, [("", "ramify.types", types)], [])
+
+
+def names_of(module: str) -> list[str]:
+    """Return the public names of a module; none if it is not there."""
+    if find_spec(module) is None:
+        return []
+    found = import_module(module)
+    listed = getattr(found, "__all__", None)
+    if listed is None:
+        listed = [name for name, value in vars(found).items() if _is_own(found.__name__, name, value)]
+    return [name for name in listed if not name.startswith("_") and not _is_error(module, name)]
+
+
+def _page(title: str, intro: str, sections: list[tuple[str, str, list[str]]], errors: list[str]) -> str:
+    parts = [f"# {title}", intro, "## Index"]
+    for heading, module, names in sections:
+        if heading:
+            parts.append(f"**{heading}**" + ("" if module == "ramify" else f", from `{module}`"))
+        parts.append(_index(module, names))
+    if errors:
+        parts.append("**Exceptions**: " + ", ".join(f"[`{name}`](errors.md#{name.lower()})" for name in errors))
+    for heading, module, names in sections:
+        parts += [f"## {heading or 'Names'}", *(f"::: {module}.{name}" for name in names)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _index(module: str, names: list[str]) -> str:
+    rows = [f"| [`{name}`](#{module}.{name}) | {_summary(module, name)} |" for name in names]
+    return "\n".join(["| name | about |", "|---|---|", *rows])
+
+
+def _summary(module: str, name: str) -> str:
+    """The first paragraph of the docstring, which a name without a class or function of its own has in the source."""
+    found = _package()[f"{module.removeprefix('ramify.')}.{name}" if module != "ramify" else name]
+    target = found.final_target if found.is_alias else found
+    text = target.docstring.value if target.docstring is not None else ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", r"\|")
+
+
+@cache
+def _package() -> griffe.Object:
+    loaded = griffe.load("ramify", search_paths=[Path(ramify.__file__).parents[1]], allow_inspection=False)
+    assert isinstance(loaded, griffe.Object)
+    return loaded
+
+
+def _is_error(module: str, name: str) -> bool:
+    value = getattr(import_module(module), name)
+    return isinstance(value, type) and issubclass(value, RamifyError)
+
+
+def _is_own(module: str, name: str, value: object) -> bool:
+    if name.startswith("_") or not (inspect.isclass(value) or inspect.isfunction(value)):
+        return False
+    return value.__module__ == module
