@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from enum import Enum
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
 import griffe
+import msgspec
 
 import ramify
 from ramify.errors import RamifyError
@@ -32,6 +34,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "DAGs": ("Dag", "Node"),
     "Pipelines": ("Pipeline", "steps", "Steps", "Route"),
 }  # fmt: skip
+#: Classes that users make by calling them; of others the constructor is nobody's business.
+CALLED = {"Engine", "Tasks", "Rate", "Defer", "Fatal", "Skip", "Metrics", "FakeClock"}
 #: Modules whose names are public, with the page and the title they have there. One that is not there yet is left out.
 MODULES: tuple[tuple[str, str, str], ...] = (
     ("ramify.types", "types", "Types"),
@@ -78,8 +82,19 @@ def _page(title: str, intro: str, sections: list[tuple[str, str, list[str]]], er
     if errors:
         parts.append("**Exceptions**: " + ", ".join(f"[`{name}`](errors.md#{name.lower()})" for name in errors))
     for heading, module, names in sections:
-        parts += [f"## {heading or 'Names'}", *(f"::: {module}.{name}" for name in names)]
+        parts += [f"## {heading or 'Names'}", *(_entry(module, name) for name in names)]
     return "\n\n".join(parts) + "\n"
+
+
+def _entry(module: str, name: str) -> str:
+    value = getattr(import_module(module), name)
+    options = {
+        "merge_init_into_class": name in CALLED,
+        # Of other classes the values are only what their constructors were given.
+        "show_attribute_values": not inspect.isclass(value) or issubclass(value, msgspec.Struct | Enum),
+    }
+    lines = (f"\n      {option}: {str(chosen).lower()}" for option, chosen in options.items())
+    return f"::: {module}.{name}\n    options:{''.join(lines)}"
 
 
 def _index(module: str, names: list[str]) -> str:
