@@ -64,7 +64,7 @@ bench: $(READY) ## measure (ARGS="store --json")
 	$(RUN) -m bench $(ARGS)
 
 docs: $(READY) ## build the documentation into build/site; open build/site/index.html
-	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --quiet --strict $(ARGS)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict $(ARGS)
 
 pictures: $(READY) ## draw docs/pictures/*.svg anew, from code and from real runs
 	$(RUN) -m tools.pictures $(ARGS)
