@@ -1,4 +1,4 @@
-"""The page of errors has a section for each exception of Ramify, with its cause and its remedy, and no other section."""
+"""The page of errors has a section for each exception, with its cause and its remedy, and no other section."""
 
 from __future__ import annotations
 
