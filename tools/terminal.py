@@ -48,8 +48,8 @@ _FIGURE = re.compile(r"\d[\d,.:-]*(?: (?:ms|s|min|h)\b)?")
 def status() -> str:
     """`ramify status --watch`, half-way through a run."""
     with _folder("shop.py") as folder, _running(folder, "shop.py"):
-        words = {"ETA", "failed", "ready"}
-        frame = _watched(folder, "ramify status --watch", lambda look: words <= set(re.findall(r"\w+", look)))
+        # Early looks foretell a far end, because tasks are still added.
+        frame = _watched(folder, "ramify status --watch", re.compile(r"failed.* ETA [\d.]+ s\b.* ready", re.DOTALL))
     return screen("A run half-way through, as `ramify status --watch` shows it", [("ramify status --watch", frame)])
 
 
@@ -142,7 +142,7 @@ def _printed(folder: Path, command: str) -> str:
         return _NOT_COLOUR.sub("", "".join(iter(read, "")))
 
 
-def _watched(folder: Path, command: str, is_it: Callable[[str], bool]) -> str:
+def _watched(folder: Path, command: str, wanted: re.Pattern[str]) -> str:
     """Watch a display that stays in place until a look at it is as wanted; answer that look."""
     with _on_a_terminal(folder, command) as (process, read):
         above, seen = "", ""
@@ -151,7 +151,7 @@ def _watched(folder: Path, command: str, is_it: Callable[[str], bool]) -> str:
             before, *looks = _REDRAW.split(seen)
             above = before.partition("\x1b[?25l")[0]
             # The last look may not be whole yet; the one before it is.
-            for look in filter(is_it, looks[:-1]):
+            for look in filter(wanted.search, looks[:-1]):
                 process.send_signal(signal.SIGINT)
                 return _NOT_COLOUR.sub("", above + look)
     raise RuntimeError(f"`{command}` never showed what it should: {seen!r}")

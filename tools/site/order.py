@@ -14,12 +14,12 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Guides",
         "guides",
         (
-            "trees", "crawl", "fan-out", "dags", "pipelines", "jobs", "schedules", "limits", "django", "service",
-            "deploying", "compensation", "testing",
+            "tasks", "trees", "crawl", "fan-out", "dags", "pipelines", "compensation", "jobs", "schedules", "limits",
+            "django", "service", "deploying", "testing",
         ),
     ),
     ("Tutorial", "tutorial", ("index",)),
-    ("Concepts", "concepts", ("log", "claims", "rounds", "joins", "lives", "survival")),
+    ("Concepts", "concepts", ("index", "log", "claims", "rounds", "joins", "lives", "survival")),
     ("Reference", "reference", ("api", "types", "cli", "errors", "defaults")),
     ("Operations", "operations", ("deploy", "size", "backup", "monitor")),
     (

@@ -1,8 +1,8 @@
 """The tutorial: a page for each chapter of tests/tour, made of the test file that proves it.
 
 A chapter's docstring is its heading and introduction. Each test is a section: its name is the heading, its docstring
-the text, its body the code. What stands between tests (tasks, mostly) is shown where it stands. A comment in a line of
-its own, outside of any function, is text too; `# ---- a title ----` is a heading.
+the text, its body the code. Tasks above a test are shown in its section; those above the first one, before it. Comments
+that stand alone, outside of any function, are text; `# ---- a title ----` is a heading.
 
 It promises that a page shows all of the file but the lines that only a test needs.
 """
@@ -75,41 +75,38 @@ def _contents(root: Path, chapters: list[Chapter]) -> str:
         f"{number}. [{chapter.title}]({chapter.path}): {lines[chapter.path[3:-3].replace('-', '_')]}"
         for number, chapter in enumerate(chapters, 1)
     ]
-    intro = about.partition("\n\n")[2].partition("\n\n1. ")[0]
+    intro = (
+        "Read the chapters in order, or start with the one you need. Every line of code on these pages is part of a "
+        "test, so each `assert` holds."
+    )
     return f"# Tutorial\n\n{intro}\n\n" + "\n".join(rows) + "\n"
 
 
 def _sections(source: str) -> str:
+    """The sections in order. What a test needs is shown below its heading; only the first has the program above it."""
     lines = source.splitlines()
     parts: list[str] = []
     code: list[str] = []
+    is_first = True
 
-    def close() -> None:
-        if text := _cleaned("\n".join(code)):
-            parts.append(_fenced(text))
+    def take() -> list[str]:
+        text = _cleaned("\n".join(code))
         code.clear()
+        return [_fenced(text)] if text else []
 
     tree = ast.parse(source)
-    first = tree.body[0].end_lineno or 0
-    for start, end, node in _pieces(tree, lines, first):
-        text = "\n".join(lines[start:end])
+    for start, end, node in _pieces(tree, lines, tree.body[0].end_lineno or 0):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
-            close()
-            parts.append(_section(node, lines))
-        elif node is None:
-            prose = text.strip()
-            if prose:
-                close()
-                parts.append(_prose(prose))
+            if is_first:
+                parts += take()
+            heading, *about, body = _section(node, lines)
+            parts += [heading, *about, *take(), body]
+            is_first = False
+        elif node is not None or not "".join(lines[start:end]).strip():
+            code += lines[start:end]
         else:
-            code += ["", *_between(code, node), *lines[start:end]] if code else lines[start:end]
-    close()
-    return "\n\n".join(parts) + "\n"
-
-
-def _between(code: list[str], node: ast.stmt) -> list[str]:
-    """Leave one more blank line before functions and classes, as programs do; imports and settings stay together."""
-    return [""] if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) else []
+            parts += [*take(), _prose("\n".join(lines[start:end]).strip())]
+    return "\n\n".join([*parts, *take()]) + "\n"
 
 
 def _pieces(tree: ast.Module, lines: list[str], first: int) -> Iterator[tuple[int, int, ast.stmt | None]]:
@@ -126,21 +123,17 @@ def _pieces(tree: ast.Module, lines: list[str], first: int) -> Iterator[tuple[in
     yield at, len(lines), None
 
 
-def _section(node: ast.FunctionDef, lines: list[str]) -> str:
+def _section(node: ast.FunctionDef, lines: list[str]) -> list[str]:
     parts = [f"## {sentence_of(node.name)}"]
     about = ast.get_docstring(node)
-    body = node.body
     begin = (node.body[0].lineno - 1) if about is None else (node.body[0].end_lineno or 0)
     if about is None:
         # Comments before the first statement.
         while begin > node.lineno and lines[begin - 1].lstrip().startswith("#"):
             begin -= 1
     else:
-        parts.append(dedent(about))
-        body = body[1:]
-    if body:
-        parts.append(_fenced(_cleaned(dedent("\n".join(lines[begin : node.end_lineno])))))
-    return "\n\n".join(parts)
+        parts.append(about)
+    return [*parts, _fenced(_cleaned(dedent("\n".join(lines[begin : node.end_lineno]))))]
 
 
 def _prose(comments: str) -> str:
