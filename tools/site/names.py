@@ -6,15 +6,15 @@ The lists are those of the packages (`__all__`), so that a new name appears by i
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Iterator
 from enum import Enum
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 
-import griffe
 import msgspec
 
 import ramify
@@ -103,18 +103,38 @@ def _index(module: str, names: list[str]) -> str:
 
 
 def _summary(module: str, name: str) -> str:
-    """The first paragraph of the docstring, which a name without a class or function of its own has in the source."""
-    found = _package()[f"{module.removeprefix('ramify.')}.{name}" if module != "ramify" else name]
-    target = found.final_target if found.is_alias else found
-    text = target.docstring.value if target.docstring is not None else ""
-    return " ".join(text.split("\n\n")[0].split()).replace("|", r"\|")
+    """The first paragraph of the docstring."""
+    value = getattr(import_module(module), name)
+    has_its_own = inspect.isclass(value) or inspect.isroutine(value)
+    text = inspect.getdoc(value) if has_its_own else _text_below(_file_of(module), name)
+    return " ".join((text or "").split("\n\n")[0].split()).replace("|", r"\|")
 
 
-@cache
-def _package() -> griffe.Object:
-    loaded = griffe.load("ramify", search_paths=[Path(ramify.__file__).parents[1]], allow_inspection=False)
-    assert isinstance(loaded, griffe.Object)
-    return loaded
+def _text_below(file: Path, name: str) -> str:
+    """The string below an assignment, here or where the name is imported from; an alias of a type has no docstring."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    for before, after in pairwise(body):
+        match before, after:
+            case ast.Assign(targets=[ast.Name(id=found)]), ast.Expr(value=ast.Constant(value=str(text))) if (
+                found == name
+            ):
+                return text
+    for node in (each for statement in body for each in ast.walk(statement)):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and name in [each.asname or each.name for each in node.names]
+        ):
+            return _text_below(_file_of(node.module), name)
+    return ""
+
+
+def _file_of(name: str) -> Path:
+    """Return the file of a module."""
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)
 
 
 def _is_error(module: str, name: str) -> bool:
