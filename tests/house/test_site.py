@@ -183,7 +183,7 @@ def test_every_public_name_is_on_its_page(site: Path, pages: dict[Path, Page]) -
     for module, page, _ in MODULES:
         anchors = pages[site / "reference" / f"{page}.html"].anchors if names_of(module) else set[str]()
         assert {f"{module}.{name}" for name in names_of(module)} <= anchors
-    methods = {"ramify.Engine.run", "ramify.Run.retry", "ramify.Dag.add", "ramify.Steps.gate"}
+    methods = {"ramify.Engine.run", "ramify.Run.retry", "ramify.Dag.add", "ramify.Job.result"}
     assert methods <= api.anchors, "members are there, too"
 
 

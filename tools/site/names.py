@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 import ramify
-from ramify.errors import RamifyError
+from ramify import errors as ramify_errors
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Tasks": (
@@ -54,7 +54,7 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     grouped["More"] = sorted(set(entries) - {name for names in grouped.values() for name in names})
     sections = [(title, "ramify", names) for title, names in grouped.items() if names]
     sections += [(title, module, names_of(module)) for module, page, title in MODULES if page == "api"]
-    errors = [name for name in own if _is_error("ramify", name)]
+    errors = [name for name in vars(ramify_errors) if _is_error("ramify.errors", name)]
     intro = "Import these from `ramify`, unless another module is named."
     yield "reference/api.md", _page("Python API", intro, sections, errors)
     if types := names_of("ramify.types"):
@@ -139,7 +139,7 @@ def _file_of(name: str) -> Path:
 
 def _is_error(module: str, name: str) -> bool:
     value = getattr(import_module(module), name)
-    return isinstance(value, type) and issubclass(value, RamifyError)
+    return isinstance(value, type) and issubclass(value, ramify_errors.RamifyError)
 
 
 def _is_own(module: str, name: str, value: object) -> bool:
