@@ -1,6 +1,7 @@
-"""`python -m tools.pictures`: draw the pictures of the documentation, which are committed in `docs/pictures/`.
+"""`python -m tools.pictures [NAME...]`: draw the pictures of the documentation, committed in `docs/pictures/`.
 
-`PICTURES` names each with the function that draws it. A test draws them again and compares.
+`PICTURES` names each with the function that draws it. A test draws them again and compares; of terminals, on which
+commands really run, it compares all but the figures.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tools import charts, drawings
+from tools import charts, drawings, terminal
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 
@@ -25,16 +26,23 @@ PICTURES: dict[str, Callable[[], str]] = {
     "growth-rate.svg": charts.rate,
     "growth-memory.svg": charts.memory,
     "growth-size.svg": charts.size,
+    "status.svg": terminal.status,
+    "show.svg": terminal.show,
 }
+#: Pictures of real runs, which take a few seconds, and in which figures differ.
+TERMINALS = {"status.svg", "show.svg"}
 
 
-def main() -> int:
-    """Draw all of them."""
+def main(names: list[str]) -> int:
+    """Draw those of these names, or all of them."""
+    if unknown := set(names) - set(PICTURES):
+        print(f"no picture is called {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}", file=sys.stderr)
+        return 2
     FOLDER.mkdir(exist_ok=True)
-    for name, draw in PICTURES.items():
-        (FOLDER / name).write_text(draw(), encoding="utf-8")
+    for name in names or PICTURES:
+        (FOLDER / name).write_text(PICTURES[name](), encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

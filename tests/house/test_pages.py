@@ -14,7 +14,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]\n]+\]\(([^)\s]+)\)|!\[[^\]\n]*\]\(([^)\s]+)\)"
 _HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 #: Written by the build of the site, not by people.
-GENERATED = ("docs/tour/", "docs/reference/api.md", "docs/reference/cli.md")
+GENERATED = ("docs/tutorial/", "docs/reference/api.md", "docs/reference/types.md", "docs/reference/cli.md")
 
 
 def path_of(name: str) -> Path:
