@@ -17,7 +17,7 @@ from ramify.shapes.cron.declaration import KEEP, PUNCTUAL
 from ramify.shapes.cron.timetable import Timetable
 from ramify.shapes.cron.wall import moment_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "schedules.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
 ZONES = {
     "Berlin": "Europe/Berlin",

@@ -9,7 +9,7 @@ from ramify.engine.crew import FIRST_PAUSE, HUNG_AFTER, LONGEST_PAUSE, TO_BE_GON
 from ramify.inspect.health import SILENT_SECONDS
 from ramify.kernel.settings import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "service.md").read_text(encoding="utf-8")
 #: As everywhere, and said there.
 GENERAL = {"--store", "--help", "--json"}
 
