@@ -15,6 +15,7 @@ import pytest
 
 from ramify.model.mark import Settled
 from ramify.store.open import open_store
+from tests.crash.clients import wait_until
 from tests.crash.test_disk_full import _why_not_mount
 
 RAMIFY = [sys.executable, "-m", "ramify"]
@@ -78,6 +79,18 @@ def test_a_burst_says_that_what_is_left_is_paused(program: Path) -> None:
     command = [*RAMIFY, "worker", "walk.py:engine", "--burst"]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONG)
     assert found.stderr.splitlines()[-1] == "nothing is ready; left: 1 task of runs or queues that are paused"
+
+
+def test_a_burst_runs_what_a_dead_worker_held(program: Path) -> None:
+    start("wait_for.of('go')")
+    command = [*RAMIFY, "worker", "walk.py:engine"]
+    dead = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_until(Path("go.began").exists, "a worker that runs the task")
+    dead.kill()
+    dead.wait()
+    Path("go").touch()
+    found = subprocess.run([*command, "--burst"], capture_output=True, text=True, check=True, timeout=LONG)
+    assert found.stderr.splitlines()[-1].endswith("left: nothing")
 
 
 def test_a_burst_without_anything_to_do_ends_at_once(program: Path) -> None:

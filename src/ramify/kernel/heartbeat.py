@@ -72,7 +72,8 @@ class Heartbeat:
             if self._settings.on_beat is not None:
                 self._settings.on_beat()
             self.beat()
-            if beats % REAP_EVERY == 0:
+            # The loop made the first look, when it entered.
+            if beats and beats % REAP_EVERY == 0:
                 self.reap()
             self._on_scarce(self._machine.is_scarce())
             beats += 1

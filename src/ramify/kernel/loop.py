@@ -174,6 +174,8 @@ class Loop:
         self._record.begin(self._store.records, self._sender.process)
         self._heartbeat.start()
         self._signals.send(Entered(self._sender.process, again))
+        # Before the first claim, which then finds what dead processes held: `--burst` ends when a claim finds nothing.
+        self._heartbeat.reap()
 
     def _flush(self, step: Flush) -> None:
         self._sending = step.outcomes
