@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import msgspec
 
@@ -67,10 +68,21 @@ def names_of(module: str) -> list[str]:
     if find_spec(module) is None:
         return []
     found = import_module(module)
-    listed = getattr(found, "__all__", None)
-    if listed is None:
-        listed = [name for name, value in vars(found).items() if _is_own(found.__name__, name, value)]
+    listed = getattr(found, "__all__", None) or [*_given_on(module), *_own(found)]
     return [name for name in listed if not name.startswith("_") and not _is_error(module, name)]
+
+
+def _given_on(module: str) -> Iterator[str]:
+    """Names that are imported to be imported from here: `import name as name`."""
+    for node in ast.parse(_file_of(module).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            yield from (each.name for each in node.names if each.asname == each.name)
+
+
+def _own(module: ModuleType) -> Iterator[str]:
+    for name, value in vars(module).items():
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == module.__name__:
+            yield name
 
 
 def _page(title: str, intro: str, sections: list[tuple[str, str, list[str]]], errors: list[str]) -> str:
@@ -140,9 +152,3 @@ def _file_of(name: str) -> Path:
 def _is_error(module: str, name: str) -> bool:
     value = getattr(import_module(module), name)
     return isinstance(value, type) and issubclass(value, ramify_errors.RamifyError)
-
-
-def _is_own(module: str, name: str, value: object) -> bool:
-    if name.startswith("_") or not (inspect.isclass(value) or inspect.isfunction(value)):
-        return False
-    return value.__module__ == module
