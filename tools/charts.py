@@ -34,7 +34,7 @@ def size() -> str:
 
 def _chart(title: str, of: Callable[[Point], float], unit: Callable[[float], str]) -> str:
     curves = msgspec.json.decode(MEASURED.read_bytes(), type=Curves)
-    sheet = Sheet(760, 402, title)
+    sheet = Sheet(760, 440, title)
     most = max(of(point) for curve in curves.curves for point in _smooth(curve))
     top, step = _scale(most)
     far, stride = _scale(curves.tasks - 1)
@@ -62,7 +62,17 @@ def _chart(title: str, of: Callable[[Point], float], unit: Callable[[float], str
         stopped = "" if curve.finished else f": stopped at {_short(last.tasks)} tasks, after {last.seconds:.0f} s"
         sheet.line([(LEFT, y - 4), (LEFT + 18, y - 4)], colour, width=3)
         sheet.text(LEFT + 26, y, f"{curve.name}{stopped}", size=12)
+    sheet.text(LEFT, 410, curves.command, colour="soft", mono=True, size=10)
+    sheet.text(LEFT, 426, _machine(curves.machine), colour="soft", size=10)
     return sheet.svg()
+
+
+def _machine(line: str) -> str:
+    """What the figures were paid on, without the folder."""
+    parts = line.split(", ")
+    place = next(number for number, part in enumerate(parts) if " on " in part)
+    parts[place] = parts[place].split(" on ")[1]
+    return ", ".join(parts)
 
 
 def _smooth(curve: Curve) -> Sequence[Point]:

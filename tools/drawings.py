@@ -1,6 +1,6 @@
 """The drawings of the concept pages: each a function that gives the text of an SVG, the same every time.
 
-What a drawing says about the order of tasks is computed, not drawn by hand: see `_schedule`.
+What a drawing says about the order of tasks is computed, not drawn by hand: see `schedule`.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ ORDERS: dict[str, Callable[[Piece], tuple[int, int]]] = {
 }
 
 
-def _schedule(order: str, workers: int = 2) -> list[tuple[Piece, int, int]]:
+def schedule(order: str, workers: int = 2) -> list[tuple[Piece, int, int]]:
     """Who runs what, and from when, if every worker takes the first ready task of this order: (task, worker, start)."""
     started: dict[str, tuple[int, int]] = {}
     ends: dict[str, int] = {}
@@ -173,7 +173,7 @@ def rounds() -> str:
     looks = ("solid", "wash", "mute", "plain")
     for panel, order in enumerate(ORDERS):
         top = 22 + 124 * panel
-        slots = _schedule(order)
+        slots = schedule(order)
         sheet.text(20, top + 10, f'order="{order}"', bold=True, mono=True)
         for worker in range(2):
             sheet.text(left - 10, top + 43 + 36 * worker, f"worker {worker + 1}", "end", "soft", size=11)
