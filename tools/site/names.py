@@ -1,7 +1,7 @@
 """The pages of public names: an index in groups, and an entry for each name that mkdocstrings fills from the code.
 
-The lists are those of the packages (`__all__`), so that a new name appears by itself; names that are in no group of
-`GROUPS` come last. Exceptions have a page that people write, and are linked there.
+The lists are those of the packages (`__all__`) and of `ramify.types`, so that a new name appears by itself; names that
+are in no group of `GROUPS` come last. Exceptions have a page that people write, and are linked there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 
 import msgspec
 
@@ -68,21 +67,10 @@ def names_of(module: str) -> list[str]:
     if find_spec(module) is None:
         return []
     found = import_module(module)
-    listed = getattr(found, "__all__", None) or [*_given_on(module), *_own(found)]
+    listed = getattr(found, "__all__", None)
+    if listed is None:
+        listed = [name for name, value in vars(found).items() if _is_own(found.__name__, name, value)]
     return [name for name in listed if not name.startswith("_") and not _is_error(module, name)]
-
-
-def _given_on(module: str) -> Iterator[str]:
-    """Names that are imported to be imported from here: `import name as name`."""
-    for node in ast.parse(_file_of(module).read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom):
-            yield from (each.name for each in node.names if each.asname == each.name)
-
-
-def _own(module: ModuleType) -> Iterator[str]:
-    for name, value in vars(module).items():
-        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ == module.__name__:
-            yield name
 
 
 def _page(title: str, intro: str, sections: list[tuple[str, str, list[str]]], errors: list[str]) -> str:
@@ -152,3 +140,10 @@ def _file_of(name: str) -> Path:
 def _is_error(module: str, name: str) -> bool:
     value = getattr(import_module(module), name)
     return isinstance(value, type) and issubclass(value, ramify_errors.RamifyError)
+
+
+def _is_own(module: str, name: str, value: object) -> bool:
+    if name.startswith("_") or not (inspect.isclass(value) or inspect.isfunction(value)):
+        return False
+    # This one is the home of types that are made elsewhere.
+    return value.__module__.startswith("ramify.") if module == "ramify.types" else value.__module__ == module
