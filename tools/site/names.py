@@ -59,7 +59,7 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     yield "reference/api.md", _page("Python API", intro, sections, errors)
     if types := names_of("ramify.types"):
         about = "Types of values that Ramify returns. Import them from `ramify.types` to annotate your own functions."
-        yield "reference/types.md", _page("Types", about, [("", "ramify.types", types)], [])
+        yield "reference/types.md", _page("Types", about, [("", "ramify.types", sorted(types))], [])
 
 
 def names_of(module: str) -> list[str]:
