@@ -1,7 +1,7 @@
 """The pages of public names: an index in groups, and an entry for each name that mkdocstrings fills from the code.
 
-The lists are those of the packages (`__all__`), so that a new name appears by itself; names that are in no group of
-`GROUPS` come last. Exceptions have a page that people write, and are linked there.
+The lists are those of the packages (`__all__`) and of `ramify.types`, so that a new name appears by itself; names that
+are in no group of `GROUPS` come last. Exceptions have a page that people write, and are linked there.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def pages(root: Path) -> Iterator[tuple[str, str]]:
     yield "reference/api.md", _page("Python API", intro, sections, errors)
     if types := names_of("ramify.types"):
         about = "Types of values that Ramify returns. Import them from `ramify.types` to annotate your own functions."
-        yield "reference/types.md", _page("Types", about, [("", "ramify.types", types)], [])
+        yield "reference/types.md", _page("Types", about, [("", "ramify.types", sorted(types))], [])
 
 
 def names_of(module: str) -> list[str]:
@@ -145,4 +145,5 @@ def _is_error(module: str, name: str) -> bool:
 def _is_own(module: str, name: str, value: object) -> bool:
     if name.startswith("_") or not (inspect.isclass(value) or inspect.isfunction(value)):
         return False
-    return value.__module__ == module
+    # This one is the home of types that are made elsewhere.
+    return value.__module__.startswith("ramify.") if module == "ramify.types" else value.__module__ == module
