@@ -15,8 +15,7 @@ import msgspec
 
 from ramify.engine.given import check_task
 from ramify.engine.reading import Members, Reading
-from ramify.errors import ConfigError
-from ramify.inspect.history import UnknownTask
+from ramify.errors import ConfigError, UnknownTask
 from ramify.kernel.stream import Stream
 from ramify.model.event import Status
 from ramify.model.gate import GATE
