@@ -95,6 +95,17 @@ def test_a_bare_environment_has_the_wheel_and_nothing_of_the_repository(bare: Pa
     assert run(bare / "python", "-c", absent, cwd=tmp_path) == "[]\n"
 
 
+def test_every_module_needs_no_more_than_the_wheel_declares(bare: Path, tmp_path: Path) -> None:
+    everything = """
+import importlib, pkgutil, ramify
+for module in pkgutil.walk_packages(ramify.__path__, "ramify."):
+    # Those of other projects' frameworks, which have extras, and those for pytest.
+    if not module.name.startswith(("ramify.__main__", "ramify.contrib.", "ramify.pytest_plugin", "ramify.testing.fix")):
+        importlib.import_module(module.name)
+"""
+    assert run(bare / "python", "-c", everything, cwd=tmp_path) == ""
+
+
 def test_a_new_user_who_follows_the_readme_sees_what_it_shows(bare: Path, tmp_path: Path) -> None:
     play(ROOT / "README.md", tmp_path, bare)
 
