@@ -1,7 +1,7 @@
 """The public test kit.
 
 For users: `attempt` tries one call by itself, `using` puts an engine on another store and its time into a test's hands,
-and `ramify.testing.fixture` makes a pytest fixture of that. For store authors: `conformance` (the contract as cases),
+and `ramify.testing.fixture` makes pytest fixtures of that (the plug-in's own is `workbench`). For store authors: `conformance` (the contract as cases),
 `oracle` and `clock`.
 
 Nothing in here knows a backend, and only `fixture` needs pytest.
