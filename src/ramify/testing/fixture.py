@@ -12,8 +12,8 @@
         bench.drain()
 
 For a project with one engine, the pytest plug-in of Ramify has the fixture `workbench` without a conftest: set
-`ramify_engine = "shop.tasks:engine"` in the configuration of pytest. Make fixtures here for several engines, for another
-store or scope, or with `autouse=True`: then no test of that folder can reach the engine's own store by mistake.
+`ramify_engine = "shop.tasks:engine"` in the configuration of pytest. Make fixtures here for several engines, another
+store or another scope, or with `autouse=True`: then no test of that folder can reach the engine's own store by mistake.
 """
 
 from __future__ import annotations
