@@ -41,7 +41,7 @@ _LIVE = {
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """Where one task stands: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
+    """The state of one task: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
     replaced.
 
     The result of a map is a `Stream` of those of its items. `attempts` are those of its present life. `duration` is how
