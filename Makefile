@@ -2,7 +2,7 @@
 # ARGS goes to the tool behind a target:  make test ARGS="-k codec --seed 7"    make mutants ARGS="--list"
 
 .DEFAULT_GOAL := help
-.PHONY: help .venv demo quick test test-full check mutants bench dist clean
+.PHONY: help .venv demo quick test test-full check mutants bench docs pictures dist clean
 
 PYTHON ?=
 ARGS ?=
@@ -62,6 +62,12 @@ mutants: $(READY) ## plant bugs in copies of the tree; the named tests must catc
 
 bench: $(READY) ## measure (ARGS="store --json")
 	$(RUN) -m bench $(ARGS)
+
+docs: $(READY) ## build the documentation into build/site; open build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict $(ARGS)
+
+pictures: $(READY) ## draw docs/pictures/*.svg anew, from code and from real runs
+	$(RUN) -m tools.pictures $(ARGS)
 
 # In place of the build front end: the build tool itself, which `make .venv` pins. Nothing is fetched.
 dist: $(READY) ## build the wheel and the source distribution into dist/

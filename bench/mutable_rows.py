@@ -18,6 +18,7 @@ a small tree is not where segments do best. None of them has tokens, rounds, cou
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,21 +88,22 @@ Steps = list[tuple[int, float]]
 Rows = list[tuple[int, bytes]]
 
 
-def drain(path: Path, work: Work, form: Form) -> tuple[float, Steps]:
-    """Run all the work in one file: when it began, and (tasks done, time) after each batch."""
+def drain(path: Path, work: Work, form: Form, seconds: float = math.inf) -> tuple[float, Steps]:
+    """Run the work in one file, at most so long: when it began, and (tasks done, time) after each batch."""
     connection = apsw.Connection(str(path))
     try:
         connection.execute(OPEN + form.schema).fetchall()  # apsw stops at the first row of an answer otherwise
         began = time.monotonic()
         connection.execute(ADD, (None, encode(work.root)))
-        steps = _loop(connection, work, form)
-        _check(connection, work)
+        steps = _loop(connection, work, form, began + seconds)
+        if seconds == math.inf:
+            _check(connection, work)
     finally:
         connection.close()
     return began, steps
 
 
-def _loop(connection: apsw.Connection, work: Work, form: Form) -> Steps:
+def _loop(connection: apsw.Connection, work: Work, form: Form, until: float) -> Steps:
     node, steps, done = work.node, Steps(), 0
     known = {"batch": form.batch, "owner": new_process_id(), "now": _now()}
     while rows := cast(Rows, connection.execute(form.claim, known).fetchall()):
@@ -113,6 +115,8 @@ def _loop(connection: apsw.Connection, work: Work, form: Form) -> Steps:
         connection.execute("COMMIT")
         done += len(rows)
         steps.append((done, time.monotonic()))
+        if steps[-1][1] >= until:
+            break
     return steps
 
 

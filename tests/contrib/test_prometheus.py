@@ -21,7 +21,7 @@ from ramify.testing import using
 from ramify.testing.clock import SECOND
 from tests.kernel.shop import wait_until
 
-DASHBOARD = Path(__file__).parents[2] / "docs" / "grafana.json"
+DASHBOARD = Path(__file__).parents[2] / "docs" / "operations" / "grafana.json"
 #: Until then tasks of ours run.
 SENT = threading.Event()
 

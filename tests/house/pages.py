@@ -6,9 +6,9 @@ A page is played from top to bottom in an empty folder:
     ```python                   runs as a program, and must succeed
     ```console                  lines after `$ ` run in a shell; the lines below each are what it prints
 
-`…` in an expected line matches any text; alone on a line it matches any number of lines. `# exits with 1` after a
-command names the exit code it must have. A command that ends with `&` runs until the page ends. Other blocks are not
-run.
+`…` in an expected line matches any text; alone on a line it matches any number of lines. In a block that is marked
+`numbers="vary"`, each number matches any other. `# exits with 1` after a command names the exit code it must have. A
+command that ends with `&` runs until the page ends. Other blocks are not run.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ANY = "…"
 
 _FENCE = re.compile(r"^```(?P<tag>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
+_VARY = 'numbers="vary"'
+_NUMBER = re.compile(r"[0-9][0-9,.]*")
 _EXITS = re.compile(r"\s+# exits with (\d+)$")
 
 
@@ -38,12 +40,13 @@ class PageError(AssertionError):
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, the file it stands for, its text and its line on the page."""
+    """A fenced block: language, the file it stands for, text, line, and whether its numbers are examples."""
 
     language: str
     title: str | None
     text: str
     line: int
+    varies: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Command:
     typed: str
     expected: tuple[str, ...]
     exits: int
+    varies: bool = False
 
     @property
     def stays(self) -> bool:
@@ -72,19 +76,20 @@ def blocks(text: str) -> Iterator[Block]:
         tag = found["tag"].strip()
         title = _TITLE.search(tag)
         line = text.count("\n", 0, found.start()) + 1
-        yield Block(tag.split(" ")[0], title[1] if title else None, found["body"], line)
+        yield Block(tag.split(" ")[0], title[1] if title else None, found["body"], line, _VARY in tag)
 
 
-def commands(text: str) -> Iterator[Command]:
+def commands(block: Block) -> Iterator[Command]:
     """The commands of a console block."""
     typed, expected = None, list[str]()
-    for line in [*text.splitlines(), "$ "]:
+    for line in [*block.text.splitlines(), "$ "]:
         if not line.startswith("$ "):
             expected.append(line.rstrip())
             continue
         if typed is not None:
             exits = _EXITS.search(typed)
-            yield Command(_EXITS.sub("", typed), tuple(expected), int(exits[1]) if exits else 0)
+            code = int(exits[1]) if exits else 0
+            yield Command(_EXITS.sub("", typed), tuple(expected), code, block.varies)
         typed, expected = line.removeprefix("$ "), []
 
 
@@ -107,7 +112,7 @@ def play(page: Path, folder: Path, bin: Path | None = None) -> None:
                 case Block(language="python"):
                     _expect(where, Command(f"python -c {shlex.quote(block.text)}", (ANY,), 0), folder, known)
                 case Block(language="console"):
-                    for command in commands(block.text):
+                    for command in commands(block):
                         if command.stays:
                             beside.append(_start(command.typed.removesuffix("&"), folder, known))
                         else:
@@ -121,8 +126,11 @@ def play(page: Path, folder: Path, bin: Path | None = None) -> None:
             process.wait(SECONDS)
 
 
-def matches(expected: tuple[str, ...], printed: list[str]) -> bool:
-    """Whether an output is as expected, line by line."""
+def matches(expected: tuple[str, ...], printed: list[str], varies: bool = False) -> bool:
+    """Return whether an output is as expected, line by line."""
+    if varies:
+        expected = tuple(_NUMBER.sub("0", line) for line in expected)
+        printed = [_NUMBER.sub("0", line) for line in printed]
     pattern = "".join(
         "(?:.*\n)*?" if line == ANY else ".*?".join(map(re.escape, line.split(ANY))) + "\n" for line in expected
     )
@@ -140,7 +148,7 @@ def _expect(where: str, command: Command, folder: Path, known: Mapping[str, str]
     said = f"{where}: `{command.typed}`"
     if ran.returncode != command.exits:
         raise PageError(f"{said} exited with {ran.returncode} instead of {command.exits}:\n{output}")
-    if not matches(command.expected, output.splitlines()):
+    if not matches(command.expected, output.splitlines(), command.varies):
         raise PageError(f"{said} printed\n{output}instead of\n" + "\n".join(command.expected))
 
 

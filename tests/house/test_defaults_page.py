@@ -38,11 +38,12 @@ from ramify.shapes.launch import LONGEST_LOOK, look_again_after
 from ramify.shapes.pipeline.steps import Steps
 from ramify.testing import using
 
-PAGE = (Path(__file__).parents[2] / "docs" / "defaults.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "defaults.md").read_text(encoding="utf-8")
+TABLE = PAGE.partition("## Defaults")[2].partition("\n## ")[0]
 #: Each setting with its default and what else is said of it; headings of the table have none.
 ROWS = {
     setting: (default, meaning)
-    for setting, default, meaning in re.findall(r"^\| (.+?) \| (.*?) ?\| (.*?) ?\|$", PAGE, re.MULTILINE)
+    for setting, default, meaning in re.findall(r"^\| (.+?) \| (.*?) ?\| (.*?) ?\|$", TABLE, re.MULTILINE)
     if default and setting != "setting"
 }
 

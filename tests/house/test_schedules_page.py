@@ -1,12 +1,9 @@
-"""What the page about schedules shows is what happens: its programs, its defaults and its table of slots."""
+"""The page about schedules has the defaults and the slots of the code. `test_pages` plays its programs."""
 
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -17,8 +14,7 @@ from ramify.shapes.cron.declaration import KEEP, PUNCTUAL
 from ramify.shapes.cron.timetable import Timetable
 from ramify.shapes.cron.wall import moment_of
 
-PAGE = (Path(__file__).parents[2] / "docs" / "schedules.md").read_text(encoding="utf-8")
-PROGRAMS = dict(re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "schedules.md").read_text(encoding="utf-8")
 ZONES = {
     "Berlin": "Europe/Berlin",
     "New York": "America/New_York",
@@ -29,24 +25,6 @@ ZONES = {
 }
 #: Situation, times, slots.
 ROWS = re.findall(r"^\| ([^|,]+, [^|]+) \| `([^`|]+)` \| ([^|]+) \| [^|]+ \|$", PAGE, re.MULTILINE)
-
-
-def test_every_program_on_the_page_has_a_file_name() -> None:
-    assert list(PROGRAMS) == ["reports.py", "test_reports.py"]
-    assert PAGE.count("```python\n") == 2
-
-
-def test_the_programs_run_and_the_test_on_the_page_passes(tmp_path: Path) -> None:
-    for name, text in PROGRAMS.items():
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    # A run of pytest in a run of pytest, which must not take the plugins of this one.
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "test_reports.py"],
-        cwd=tmp_path, env=outside, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "1 passed" in ran.stdout
 
 
 @pytest.mark.parametrize(

@@ -24,12 +24,16 @@ def test_a_task_is_told_from_its_first_failure_to_its_second_life(house: House) 
     worker.done(worker.take(), values=[b"12"])
     found = history_of(house.store.reads, claim.tasks[0])
     assert (found.call, found.run) == ('walk("/usr")', "walk")
-    assert [told.text for told in found.events] == [
+    words = [
         "attempt 1 failed, to be tried again: OSError: gone",
         "attempt 2 failed, and it was the last: OSError: gone again",
         "opened again: the disk is back",
         "attempt 1 was done: 12",
     ]
+    assert [told.text for told in found.events] == words
+    followed = Follower(house.store.reads, run).next()
+    assert followed is not None
+    assert [told.text for told in followed] == words
     first, second = found.events[0].at, found.events[1].at
     assert first is not None
     assert second == first + 5_000_000

@@ -1,7 +1,7 @@
 """1. A first run.
 
-An engine is a file with tasks in it. A task is a function with a decorator: it still is that function, and it can also
-be handed to the engine, which runs it and keeps what it returned.
+An engine keeps tasks and their results in one file. A task is a function with a decorator. It is still that function,
+and the engine can run it, store its result and retry it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ def add(a: int, b: int) -> int:
 
 
 def test_a_task_is_still_a_function() -> None:
+    """Calling the function runs it at once and stores nothing."""
     assert add(1, 2) == 3
 
 
-def test_a_call_is_a_task_that_does_not_exist_yet() -> None:
-    call = add.of(1, 2)  # nothing happens: this is a value
+def test_a_call_is_a_value() -> None:
+    """`add.of(1, 2)` describes a task: a function and its arguments. Nothing runs and nothing is stored yet."""
+    call = add.of(1, 2)
     assert repr(call) == "add(1, 2)"
     assert call == add.of(a=1, b=2)
 
 
-def test_a_run_works_until_everything_is_done() -> None:
+def test_a_run_ends_when_everything_is_done() -> None:
+    """`engine.run` stores the call, runs it, and returns when no work is left."""
     run = engine.run(add.of(1, 2))
     assert run.state is RunState.DONE
     assert list(run.results()) == [3]
@@ -38,19 +41,22 @@ def test_a_run_works_until_everything_is_done() -> None:
 
 
 def test_a_run_can_have_many_roots() -> None:
+    """Pass a list to start several calls in one run. Results come in the order of the calls."""
     run = engine.run([add.of(n, n) for n in range(5)])
     assert list(run.results()) == [0, 2, 4, 6, 8]
     assert run.counts.done == 5
 
 
 def test_a_run_with_a_name_is_done_once() -> None:
+    """A name makes a run unique. The same line tomorrow, or in another process, finds the finished run and returns its
+    results. `again=True` does the work again.
+    """
     engine.run(add.of(1, 2), name="sum")
-    # Tomorrow, in another process: the same line finds it finished, and gives back what it found then.
     assert list(engine.run(add.of(1, 2), name="sum").results()) == [3]
-    # And when it should be done anew:
     assert list(engine.run(add.of(1, 2), name="sum", again=True).results()) == [3]
 
 
-def test_what_could_not_be_kept_is_refused_at_once() -> None:
+def test_wrong_arguments_are_refused_at_once() -> None:
+    """Arguments are checked against their annotations when the call is made, not when a worker runs it."""
     with pytest.raises(BadPayload, match="add"):
         add.of("one", 2)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """2. Children.
 
-A task may yield calls. They are its children: they are stored together with its result, in one commit, or not at all.
-So work can grow while it runs, and a crash never leaves half a family behind.
+A task may yield calls, which become its children. They are stored together with its result, in one transaction, or not
+at all. So work can grow while it runs, and a crash never leaves half of a task's children behind.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ def measure(folder: str) -> Spawns[int]:
 
 
 def test_children_are_tasks_of_the_same_run() -> None:
+    """One call for the top folder starts the walk; every folder adds its own subfolders."""
     Path("top/middle/bottom").mkdir(parents=True)
     Path("top/a").write_text("1")
     Path("top/middle/bottom/b").write_text("22")
     run = engine.run(measure.of("top"))
-    assert list(run.results()) == [1, 0, 2], "each folder by itself, in the order in which they were found"
+    assert list(run.results()) == [1, 0, 2], "each folder by itself, in the order in which they were yielded"
 
 
 @engine.task
@@ -45,9 +46,11 @@ def level(depth: int) -> Spawns[int]:
     return current().round
 
 
-def test_a_run_goes_in_rounds() -> None:
+def test_a_run_works_in_rounds() -> None:
+    """Children belong to the next round. It opens when this one has finished, so a run is worked through level by
+    level.
+    """
     run = engine.run(level.of(3))
-    # Children go to the next round, which opens when this one is through: the whole width before the next depth.
     assert list(run.results()) == [0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3]
 
 
@@ -57,7 +60,10 @@ def visit(page: int) -> Iterator[Call[Any]]:
     yield visit.of(0)
 
 
-def test_what_was_seen_is_not_visited_again() -> None:
+def test_once_skips_duplicates() -> None:
+    """`once="page"` runs a task once for each value of its argument `page`, however many tasks yield it. That is the
+    visited set of a crawl.
+    """
     run = engine.run(visit.of(0))
     assert run.counts.done == 10
     assert run.counts.duplicates == 11
@@ -72,7 +78,10 @@ def half(n: int) -> Spawns[int]:
     return n
 
 
-def test_a_task_that_fails_has_no_children_and_stops_nobody_else() -> None:
+def test_a_failed_task_has_no_children() -> None:
+    """The calls that a failed task yielded are dropped. All other tasks continue. `run.results()` raises if a task
+    failed; `partial=True` returns the results there are.
+    """
     run = engine.run([half.of(12), half.of(8)])
     assert run.state is RunState.FAILED
     with pytest.raises(RunFailed, match="3 is odd"):

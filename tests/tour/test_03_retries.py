@@ -1,7 +1,7 @@
 """3. Retries.
 
-A task that raises is tried again: three more times, unless it says otherwise. Each attempt is recorded before the next
-one begins, and a failure never stops the rest of the run.
+A task that raises an exception is retried, by default three times. Each attempt is recorded before the next one starts,
+and a failure never stops the rest of the run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ramify import Backoff, Defer, Engine, Fatal, RunFailed, RunState, current
 
 engine = Engine("retries.db")
 
-AT_ONCE = Backoff(first=0)  # the default waits a second, then two, then four, each cut by chance
+AT_ONCE = Backoff(first=0)  # the default waits up to 1, 2 and 4 s, at random
 
 
 @engine.task(retries=2, backoff=AT_ONCE)
@@ -22,13 +22,15 @@ def flaky(good_at: int) -> int:
     return current().attempt
 
 
-def test_a_task_is_tried_again() -> None:
+def test_a_task_is_retried() -> None:
+    """This task succeeds at its third attempt."""
     run = engine.run(flaky.of(3))
     assert list(run.results()) == [3]
     assert run.counts.retries == 2
 
 
-def test_and_fails_when_its_retries_are_used_up() -> None:
+def test_a_task_fails_after_its_last_retry() -> None:
+    """`run.errors()` lists the failures with their arguments and tracebacks."""
     run = engine.run(flaky.of(4))
     assert run.state is RunState.FAILED
     (error,) = run.errors()
@@ -37,7 +39,8 @@ def test_and_fails_when_its_retries_are_used_up() -> None:
         list(run.results())
 
 
-def test_a_call_may_have_a_budget_of_its_own() -> None:
+def test_a_call_can_have_its_own_number_of_retries() -> None:
+    """Options of a task are defaults. A call can override them."""
     assert list(engine.run(flaky.of(4).retries(3)).results()) == [4]
 
 
@@ -54,6 +57,7 @@ def check(age: int) -> None:
 
 
 def test_some_failures_are_final() -> None:
+    """`give_up_on` names exceptions that are not worth a retry. `raise Fatal(...)` fails a task at once."""
     run = engine.run([read.of("nowhere"), check.of(-1)])
     assert run.counts.failed == 2
     assert run.counts.retries == 0
@@ -67,15 +71,19 @@ def wait_for_it() -> str:
     global calls
     calls += 1
     if calls < 3:
-        raise Defer(0.01)  # not now; this is no failure and uses up no attempt
+        raise Defer(0.01)  # not now: this uses up no attempt
     return f"attempt {current().attempt}, call {calls}"
 
 
-def test_a_task_may_put_itself_off() -> None:
+def test_a_task_can_postpone_itself() -> None:
+    """`raise Defer(seconds)` runs the task again later, without using up an attempt. No worker waits meanwhile."""
     assert list(engine.run(wait_for_it.of()).results()) == ["attempt 1, call 3"]
 
 
-def test_what_failed_can_be_tried_again_when_the_cause_is_gone() -> None:
+def test_retry_only_the_failed_tasks() -> None:
+    """Fix the cause, then call `run.retry()`, or type `ramify retry post --failed`. The failed tasks run again;
+    finished ones do not.
+    """
     run = engine.run(read.of("letter"), name="post")
     with open("letter", "w") as file:
         file.write("dear all")

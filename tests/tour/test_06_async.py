@@ -1,7 +1,7 @@
 """6. Async.
 
-`async def` tasks run side by side on one event loop, hundreds at a time, next to plain ones in threads. An async
-generator yields children, and its last word is `yield Return(value)`, because it cannot return one.
+`async def` tasks run concurrently on one event loop, hundreds at a time, beside plain tasks in threads. An async
+generator yields its children and returns a result with `yield Return(value)`, because Python lets it return none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ engine = Engine("async.db")
 
 @engine.resource
 async def postbox() -> AsyncIterator[list[str]]:
-    """What tasks share in a process: opened when the first one asks for it, closed at the end."""
+    """Opened when the first task of a process asks for it, and closed at the end."""
     opened: list[str] = []
     yield opened
     opened.clear()
@@ -25,7 +25,7 @@ async def postbox() -> AsyncIterator[list[str]]:
 @engine.task
 async def deliver(letter: str) -> int:
     box = await postbox()
-    await asyncio.sleep(0)  # here the others go on
+    await asyncio.sleep(0)  # other tasks continue here
     box.append(letter)
     return len(letter)
 
@@ -37,7 +37,8 @@ async def write(count: int) -> AsyncSpawns[str]:
     yield Return(f"{count} letters")
 
 
-def test_async_tasks_have_children_and_results_like_all_others() -> None:
+def test_async_tasks_have_children_and_results() -> None:
+    """A resource, such as an HTTP client, is opened once per process, when the first task asks for it."""
     run = engine.run(write.of(4))
     assert list(run.results(write)) == ["4 letters"]
     assert list(run.results(deliver)) == [0, 1, 2, 3]
@@ -57,12 +58,15 @@ async def meet(others: int) -> bool:
     return await meeting.wait()
 
 
-def test_they_run_side_by_side() -> None:
-    run = engine.run([meet.of(20).key(str(n)) for n in range(20)])  # no one of them could end alone
+def test_async_tasks_run_concurrently() -> None:
+    """Each of these twenty tasks waits for all others, so none could end alone."""
+    run = engine.run([meet.of(20).key(str(n)) for n in range(20)])
     assert all(run.results())
 
 
-def test_workers_inside_an_async_program() -> None:
+def test_workers_run_inside_an_async_program() -> None:
+    """`engine.working()` works in the background for the length of a block. Runs and jobs are awaitable."""
+
     async def program() -> list[int]:
         async with engine.working():
             run = engine.start(write.of(3))

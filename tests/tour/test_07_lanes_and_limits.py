@@ -1,7 +1,7 @@
 """7. Lanes and limits.
 
-`concurrency` and `rate` hold back the tasks of a kind, within one process. With a lane, each lane has the limit for
-itself: four pages of every host at a time, and a slow host keeps no other waiting.
+`concurrency` and `rate` limit a kind of task within one process. With a lane, each lane has the limit for itself: four
+pages of every host at a time, and a slow host delays no other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ most: Counter[str] = Counter()
 
 
 def stay(lane: str, until: int) -> None:
-    """Stay until `until` of the lane have been here at the same time, but not for ever."""
+    """Stay until `until` tasks of the lane are here at the same time, for at most five seconds."""
     with turn:
         inside[lane] += 1
         most[lane] = max(most[lane], inside[lane])
@@ -34,7 +34,8 @@ def paint(n: int) -> None:
     stay("paint", until=2)
 
 
-def test_not_too_many_at_a_time() -> None:
+def test_concurrency_limits_tasks_at_a_time() -> None:
+    """Eight threads, twenty tasks, but never more than two of them at once."""
     engine.run([paint.of(n) for n in range(20)], threads=8)
     assert most["paint"] == 2
 
@@ -45,7 +46,8 @@ def fetch(host: str, page: int) -> str | None:
     return current().lane
 
 
-def test_each_lane_has_the_limit_for_itself() -> None:
+def test_each_lane_has_its_own_limit() -> None:
+    """`lane="host"` takes the lane from the argument `host`."""
     run = engine.run([fetch.of(host, page) for host in ("north", "south") for page in range(9)], threads=8)
     assert Counter(run.results()) == {"north": 9, "south": 9}
     assert (most["north"], most["south"]) == (3, 3)
@@ -59,8 +61,8 @@ def note(text: str) -> None:
     order.append(text)
 
 
-def test_priority_says_who_goes_first() -> None:
-    # Lower comes first, as in "priority one"; 0 is what everybody has.
+def test_lower_priority_runs_first() -> None:
+    """As in "priority one": lower runs first, and 0 is the default."""
     engine.run([note.of("last").priority(5), note.of("second"), note.of("first").priority(-5)], threads=1)
     assert order == ["first", "second", "last"]
 
@@ -70,7 +72,8 @@ def knock(n: int) -> int:
     return n
 
 
-def test_not_too_fast() -> None:
+def test_rate_limits_starts() -> None:
+    """At most two a second, spread evenly."""
     begun = time.monotonic()
     engine.run([knock.of(n) for n in range(2)])
     assert time.monotonic() - begun >= 0.4, "the second one had to wait for about half a second"
@@ -81,7 +84,7 @@ def greet(n: int) -> int:
     return n
 
 
-def test_a_few_at_once_may_be_asked_for() -> None:
-    # Two a minute, and two more at once after a lull: at most four in any minute.
+def test_a_rate_can_allow_a_burst() -> None:
+    """Two a minute, and two more at once after a pause: at most four in any minute."""
     run = engine.run([greet.of(n) for n in range(3)])
     assert list(run.results()) == [0, 1, 2]

@@ -1,7 +1,7 @@
 """8. Two runs in step.
 
-A run may follow another: its round opens when the other is far enough ahead. So what the first has found is there when
-the second asks for it, and neither has to keep it in memory. Here a copy of a tree is checked against the original.
+A run can follow another one: each of its rounds waits until the leader is far enough ahead. The follower reads the
+leader's results from the store, so neither keeps them in memory. Here a copy of a tree is compared with the original.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def below(path: str, name: str) -> str:
     return f"{path.rstrip('/')}/{name}"
 
 
-@engine.task(key="path")  # the key is what a follower asks by
+@engine.task(key="path")  # a follower asks by this key
 def walk(path: str) -> Spawns[list[str]]:
     for name in ORIGINAL[path]:
         yield walk.of(below(path, name))
@@ -36,8 +36,11 @@ def check(path: str) -> Spawns[list[str]]:
     ]
 
 
-def test_one_run_reads_what_the_other_has_found() -> None:
-    original = engine.start(walk.of("/"), name="original")  # registered; nobody works on it yet
+def test_a_follower_reads_results_of_its_leader() -> None:
+    """`follows=(original, 1)` stays one round behind. `current().leader.get(key)` returns the leader's result for a
+    key.
+    """
+    original = engine.start(walk.of("/"), name="original")  # stored; nothing works on it yet
     copy = engine.run(check.of("/"), name="copy", follows=(original, 1))  # works on both, one round apart
     assert (original.state, copy.state) == (RunState.DONE, RunState.DONE)
     found = [line for lines in copy.results(check) for line in lines]
@@ -49,6 +52,7 @@ def family(path: str) -> list[str | None]:
     return [child.key for child in current().leader.children(path)]
 
 
-def test_it_also_sees_what_grew_out_of_what() -> None:
+def test_a_follower_sees_the_children_of_a_task() -> None:
+    """`leader.children(key)` lists them with their keys."""
     original = engine.start(walk.of("/"), name="original")
     assert list(engine.run(family.of("/b"), follows=original).results()) == [["/b/y", "/b/z"]]

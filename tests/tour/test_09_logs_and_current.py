@@ -1,8 +1,7 @@
 """9. Logs, and the current attempt.
 
-`current()` is the attempt that runs: which task, which try, which run, and a key for effects outside that is the same
-in every try. What is logged inside a task, with plain `logging` too, is stored with the run: `ramify logs RUN`. Values
-that all tasks of a run share are in its context. `@engine.around` puts code of yours around every attempt.
+`current()` is the running attempt. It knows its task, its number, its run, and a key for side effects that is the same
+in every attempt. Log lines of a task are stored with its run: `ramify logs RUN`.
 """
 
 from __future__ import annotations
@@ -36,12 +35,15 @@ def charge(order: str, cents: int) -> dict[str, object]:
     }
 
 
-def test_an_attempt_knows_itself() -> None:
+def test_an_attempt_knows_its_run_and_its_call() -> None:
+    """Give `idempotency_key` to a payment service: retries and crashes do not change it, and no other task in any store
+    has it.
+    """
     call = charge.of("order 7", 1250).headers(trace="abc")
     run = engine.run(call, name="bills", params={"currency": "EUR"})
     (row,) = run.results(rows=True)
     pay_once = str(row.result.pop("pay_once"))
-    assert pay_once.endswith(f"-{run.id}-{row.task}"), "behind the id of the store: no other task in the world has it"
+    assert pay_once.endswith(f"-{run.id}-{row.task}"), "after the id of the store"
     assert row.result == {
         "key": "order 7",
         "attempt": 2,
@@ -59,12 +61,14 @@ def pack(count: int) -> None:
     current().log.info("packed %d things", count)
 
 
-def test_what_a_task_logs_is_kept_with_its_run(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_are_stored_with_the_run(caplog: pytest.LogCaptureFixture) -> None:
+    """Plain `logging` works, and so does `current().log`. Log records carry the run, the task and the attempt for your
+    own handlers.
+    """
     run = engine.run(pack.of(3))
     kept = [text for (text,) in run.sql("SELECT text FROM note WHERE run = :run ORDER BY seq").rows]
     assert kept[0] == "the box is small"
     assert kept[-2:] == ["3 of 3 things", "packed 3 things"]
-    # And whoever handles log records elsewhere sees where they came from.
     (record,) = [each for each in caplog.records if each.name == "shop"]
     assert (record.run, record.kind, record.attempt) == (run.id, "pack", 1)  # type: ignore[attr-defined]
 
@@ -86,14 +90,17 @@ def greet() -> str:
     return f"hello, {tenant.get()}"
 
 
-def test_hooks_are_around_every_attempt() -> None:
+def test_a_hook_wraps_every_attempt() -> None:
+    """`@engine.around` runs your code before and after every attempt of the engine: to set a tenant, open a
+    transaction, or measure.
+    """
     assert list(engine.run(greet.of(), params={"tenant": "ann"}).results()) == ["hello, ann"]
 
 
 @engine.task(retries=1, backoff=Backoff(first=0))
 def open_box(size: int) -> Iterator[Call[Any]]:
     context = current().context
-    context.set("box", {"size": size, "attempt": current().attempt})  # kept with the end of this task, or not at all
+    context.set("box", {"size": size, "attempt": current().attempt})  # stored when this task ends
     if current().attempt == 1:
         raise ConnectionError("no box today")
     yield fill_box.of("pears")
@@ -107,13 +114,16 @@ def fill_box(fruit: str) -> int:
     context.set("last", fruit, overwrite=True)
     try:
         context.set("box", "another one")
-    except OverwriteError as error:  # a name is set once, unless one says otherwise
+    except OverwriteError as error:  # the name is taken
         current().log.info("%s", error)
     size: int = context["box"]["size"]
     return size
 
 
-def test_the_tasks_of_a_run_share_its_context() -> None:
+def test_tasks_of_a_run_share_its_context() -> None:
+    """The context holds named values of a run. A value is stored when the task that set it ends. A name is set once,
+    unless a task says `overwrite=True`.
+    """
     run = engine.run(open_box.of(12))
     assert list(run.results(fill_box)) == [12, 12]
     assert run.context["box"] == {"size": 12, "attempt": 2}
@@ -127,16 +137,19 @@ both = asyncio.Barrier(2)
 @engine.task
 async def race(name: str) -> str:
     current().context.set("winner", name)
-    await both.wait()  # neither of them is done, so neither can know of the other
+    await both.wait()  # both have set it, and neither has ended
     return name
 
 
-def test_of_two_that_set_a_name_the_first_one_to_be_saved_decides() -> None:
+def test_the_first_commit_of_a_name_wins() -> None:
+    """When two tasks set the same name at the same time, the first commit wins. The other task is done all the same,
+    and an event records that its value was dropped.
+    """
     run = engine.run([race.of("hare"), race.of("hedgehog")])
     winner = run.context["winner"]
-    assert sorted(run.results()) == ["hare", "hedgehog"]  # both are done, and one of them has an event more
-    told = run.sql("SELECT count(*) FROM event WHERE status = 11").rows
-    assert (winner in ("hare", "hedgehog"), told) == (True, [(1,)])
+    assert sorted(run.results()) == ["hare", "hedgehog"]  # both are done; one of them has one more event
+    dropped = run.sql("SELECT count(*) FROM event WHERE status = 11").rows
+    assert (winner in ("hare", "hedgehog"), dropped) == (True, [(1,)])
 
 
 @engine.task
@@ -147,7 +160,8 @@ def search(n: int) -> Iterator[Call[Any]]:
 
 
 def test_a_task_can_end_its_run() -> None:
-    run = engine.run(search.of(0))  # without the stop this would go on for ever
+    """`current().run.stop(reason)` finishes what runs and cancels what has not started."""
+    run = engine.run(search.of(0))  # endless without the stop
     assert (run.state, run.reason) == (RunState.HALTED, "found it")
-    # What ran finished; what it led to never started.
+    # The task that called stop() is done; its child never started.
     assert (run.counts.done, run.counts.cancelled) == (31, 1)

@@ -1,8 +1,8 @@
 """13. One run and another.
 
-A DAG may start a run of another one when it has ended. The other run has a name of its own, which follows from who
-started it, so that it is there once, however often the program is killed. And a node may wait for something that is
-not its own: for another run, or for anything that a task can look for.
+A DAG can start a run of another DAG when it ends. The started run has a name derived from the one that started it, so
+it exists once, however often the program is killed. A node can also wait for another run, or for anything that a task
+can look for.
 """
 
 from __future__ import annotations
@@ -32,19 +32,21 @@ report.add(publish.of(report.param("day", date), report.param("rows", int)))
 etl = engine.dag("etl")
 day = etl.param("day", date)
 rows = etl.add(load.of(day))
-etl.trigger(report.of(day=day, rows=rows.out))  # or when="failed", or "always"; a call of a task will do as well
+etl.trigger(report.of(day=day, rows=rows.out))  # a call of a task works as well
 
 
-def test_a_dag_starts_another_when_it_has_ended() -> None:
+def test_a_dag_triggers_another() -> None:
+    """`etl.trigger(...)` is a node like others. `when="failed"` or `when="always"` choose other moments."""
     run = engine.run(etl.of(day=date(2026, 1, 5)), name="etl-0105")
     started = engine.find("etl-0105/report")
     assert started is not None
-    assert started.state is RunState.DONE, "whoever works on the first run goes on with what it started"
+    assert started.state is RunState.DONE, "the same worker continues with the run it started"
     assert list(started.results()) == ["2026-01-05: 120 rows"]
-    assert run["trigger:report"].result == started.id, "a trigger is a node like others, and this is what it gives"
+    assert run["trigger:report"].result == started.id, "the result of the trigger"
 
 
-def test_dags_that_start_each_other_for_ever_are_refused() -> None:
+def test_trigger_cycles_are_refused() -> None:
+    """A DAG that would start itself, directly or through others, is refused when it is declared."""
     with pytest.raises(ConfigError, match="report would start itself: report -> etl -> report"):
         report.trigger(etl.of(day=date(2026, 1, 5)))
 
@@ -55,8 +57,8 @@ def compare(one: int, other: int) -> bool:
 
 
 def test_a_node_waits_for_another_run() -> None:
+    """The other run need not exist yet. Without a node, `wait` waits for its end; `timeout=` limits the wait."""
     check = engine.dag("check")
-    # It need not be there yet; without a node its end is waited for, and `timeout=` says how long.
     check.add(compare.of(check.wait("etl-0106", "load").out, 120))
     run = engine.start(check.of())
     engine.start(etl.of(day=date(2026, 1, 6)), name="etl-0106")
@@ -72,13 +74,15 @@ arrived: list[str] = []
 def file_is_there(name: str) -> bool:
     if name in arrived:
         return True
-    arrived.append(name)  # somebody else would do that
+    arrived.append(name)  # another system would do that
     return False
 
 
-def test_a_task_is_called_again_until_it_gives_something() -> None:
+def test_poll_calls_a_task_until_it_returns_something() -> None:
+    """`.poll(seconds)` calls the task again while it returns False or None. Between two calls nothing waits in memory.
+    After `timeout` seconds it fails.
+    """
     dag = engine.dag("look for it")
-    # Between two looks nobody waits. False and None are nothing; without anything for an hour, it fails.
     there = dag.add(file_is_there.of("orders.csv").poll(0.01, timeout=3_600))
     dag.add(load.of(date(2026, 1, 7)), after=[there])
     assert list(engine.run(dag.of()).results(load)) == [120]
@@ -89,12 +93,13 @@ customers.add(load.of(date(2026, 1, 5))).produces("customers")
 orders = engine.dag("orders")
 orders.add(load.of(date(2026, 1, 5))).produces("orders")
 joint = engine.dag("joint")
-# A param that is called like a dataset gets what was produced. when="any" starts a run for each of them.
+# With when="any", each dataset starts a run by itself.
 joint.add(compare.of(joint.param("orders", int), joint.param("customers", int)))
 joint.start_on("orders", "customers")
 
 
-def test_a_dag_starts_when_what_it_needs_was_produced() -> None:
+def test_a_dag_starts_when_its_datasets_are_ready() -> None:
+    """A node `produces` a dataset; another DAG `start_on` some. A param with the name of a dataset gets the value."""
     engine.run(orders.of())
     assert not [run for run in engine.runs(RunState.DONE) if str(run.name).startswith("joint/")]
     engine.run(customers.of())

@@ -1,9 +1,9 @@
-"""13. Pipelines.
+"""14. Pipelines.
 
-When a value goes from hand to hand, write it as steps: `steps(receive).chain(charge).chain(ship)`. Each step gets what
-the one before returned. Steps may part and meet again: `divide` goes several ways at once, `expand` makes a branch for
-each element of a list, `divert` takes one way of several. A run in which a step failed is halted, and not over: mend
-what was wrong and retry, and it goes on from there.
+A pipeline passes a value from step to step: `steps(receive).chain(charge).chain(ship)`. Each step gets the result of
+the one before. Steps can part and meet again: `divide` goes several ways at once, `expand` makes a branch for each
+element of a list, `divert` takes one way of several. A run with a failed step halts; fix the cause, retry, and it
+continues.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ def invoice(parts: dict[str, int]) -> str:
     return f"{parts['items']} items for {parts['price']}"
 
 
-def test_each_step_gets_what_the_one_before_returned() -> None:
+def test_each_step_gets_the_result_of_the_one_before() -> None:
+    """Start it with the arguments of the first step."""
     order = engine.pipeline("order", steps(receive).chain(count))
     run = engine.run(order.of("o-17", 3), name="o-17")  # the arguments of the first step
     assert run.state is RunState.DONE
     assert run["count"].result == 3
 
 
-def test_divide_goes_several_ways_at_once_and_combine_gets_all_of_them() -> None:
+def test_divide_and_combine() -> None:
+    """All ways get the same value. `combine` gets their results, by name or as a list."""
     ways = {"items": steps(count), "price": steps(price)}  # without names, combine gets a list
     order = engine.pipeline("order", steps(receive).divide(ways).combine(invoice))
     assert engine.run(order.of("o-17", 3))["invoice"].result == "3 items for 30"
@@ -75,29 +77,33 @@ def ship(boxes: Stream[str]) -> str:
     return " ".join(boxes)
 
 
-def test_expand_makes_a_branch_for_each_element_and_collapse_gets_what_came_of_them() -> None:
+def test_expand_and_collapse() -> None:
+    """Each element has a branch of its own. Steps chained between `expand` and `collapse` belong to each branch."""
     tape[:] = ["roll"]
-    # What is chained while branches are open belongs to each of them.
     order = engine.pipeline("order", steps(receive).expand(pack).chain(label).collapse(ship))
     run = engine.run(order.of("o", 3))
     assert run["ship"].result == "[o/0]! [o/1]! [o/2]!"  # in the order of the list
     assert run["pack[2].label"].result == "[o/2]!"  # a step of one branch
 
 
-def test_without_elements_the_rest_is_skipped() -> None:
+def test_an_empty_list_skips_the_rest() -> None:
+    """A run with nothing to do is done."""
     run = engine.run(engine.pipeline("order", steps(receive).expand(pack).collapse(ship)).of("o", 0))
     assert (run.state, run["ship"].state) == (RunState.DONE, "skipped")
 
 
-def test_a_run_that_failed_is_halted_and_can_be_revived() -> None:
+def test_a_halted_run_can_be_revived() -> None:
+    """One box fails, so the run halts; its siblings were packed all the same. After a retry, only the failed box and
+    the steps behind it run.
+    """
     tape.clear()
     run = engine.run(engine.pipeline("order", steps(receive).expand(pack).collapse(ship)).of("o", 3), name="revived")
     assert run.state is RunState.HALTED
     assert [error.failure.text for error in run.errors()] == ["there is no tape left"]
-    assert (run["pack[2]"].state, run["ship"].state) == ("done", "skipped")  # siblings of what failed went on
+    assert (run["pack[2]"].state, run["ship"].state) == ("done", "skipped")  # siblings continue
 
     tape.append("roll")
-    run.retry(reason="there is tape again")  # who and why are kept
+    run.retry(reason="there is tape again")  # stored with the retry
     run = engine.run(engine.pipeline("order", steps(receive).expand(pack).collapse(ship)).of("o", 3), name="revived")
     assert (run.state, run["ship"].result) == (RunState.DONE, "[o/0] [o/1] [o/2]")
 
@@ -112,14 +118,18 @@ def tell(what: int) -> str:
     return f"it is {what}"
 
 
-@pytest.mark.parametrize(("items", "said", "other"), [(3, "it is 30", "count"), (1, "it is 1", "price")])
-def test_divert_takes_one_way_and_converge_gets_what_came_of_it(items: int, said: str, other: str) -> None:
+def test_divert_and_converge() -> None:
+    """`Route(name, value)` chooses the way. `converge` continues with its result."""
     ways = steps(receive).chain(decide).divert({"large": price}, otherwise=count).converge(tell)
-    run = engine.run(engine.pipeline("order", ways).of("o", items))
-    assert (run["tell"].result, run[other].state) == (said, "skipped")
+    order = engine.pipeline("order", ways)
+    run = engine.run(order.of("o", 3))
+    assert (run["tell"].result, run["count"].state) == ("it is 30", "skipped")
+    run = engine.run(order.of("o", 1))
+    assert (run["tell"].result, run["price"].state) == ("it is 1", "skipped")
 
 
-def test_a_sleep_is_a_time_and_not_a_worker_that_waits() -> None:
+def test_a_sleep_holds_no_worker() -> None:
+    """A sleep of 30 days is a row with a due time. Here the test moves the clock."""
     order = engine.pipeline("order", steps(receive).sleep(timedelta(days=30)).chain(count))
     with using(engine) as bench:
         run = engine.start(order.of("o", 3))
@@ -130,7 +140,8 @@ def test_a_sleep_is_a_time_and_not_a_worker_that_waits() -> None:
         assert run["count"].result == 3
 
 
-def test_what_is_wrong_is_refused_where_it_is_written() -> None:
+def test_mistakes_are_refused_at_once() -> None:
+    """Steps are checked when they are declared, and by your type checker before that."""
     with pytest.raises(ConfigError, match=r"collapse\(ship\): nothing is open; expand\(…\) comes first"):
         steps(receive).collapse(ship)  # type: ignore[misc]
     with pytest.raises(ConfigError, match="say what happens with anything else: otherwise=…"):
@@ -151,7 +162,7 @@ def receive(items: int) -> list[int]:
 def pack(item: int) -> int:
     if item == 150 and not pathlib.Path("killed").exists():
         pathlib.Path("killed").touch()
-        os.kill(os.getpid(), signal.SIGKILL)      # the plug is pulled
+        os.kill(os.getpid(), signal.SIGKILL)      # kill -9
     return item
 
 @engine.task
@@ -170,7 +181,8 @@ if __name__ == "__main__":
 """
 
 
-def test_it_goes_on_after_a_kill_in_the_middle_of_its_branches() -> None:
+def test_a_killed_pipeline_continues() -> None:
+    """The program dies among its 200 branches. The second start runs the rest."""
     Path("program.py").write_text(PROGRAM)
 
     def start() -> subprocess.CompletedProcess[str]:

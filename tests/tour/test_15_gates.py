@@ -1,8 +1,8 @@
-"""14. Gates.
+"""15. Gates.
 
-A gate is a decision that somebody else makes: a person, or another program. The run waits for it, for a second or for
-months, and nothing but a row waits with it: your program may end meanwhile. `run.answer("approval", ...)` answers, or
-`ramify answer` on the command line, which needs nothing of your program. The next step gets the value and the answer.
+A gate is a decision that comes from outside: from a person or from another program. The run waits for it, for a second
+or for months, and nothing needs to be running meanwhile. `run.answer("approval", ...)` answers in a program, `ramify
+answer` on the command line. The next step gets the value and the answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def decide(order: str, decision: Decision) -> str:
 order = engine.pipeline("order", steps(receive).gate("approval", Decision).chain(decide))
 
 
-def test_a_run_waits_for_an_answer_and_goes_on_with_it() -> None:
+def test_a_run_waits_for_an_answer() -> None:
+    """`by` and `reason` are stored with the answer."""
     with using(engine) as bench:
         run = engine.start(order.of("o-17"))
         bench.drain()
@@ -50,7 +51,8 @@ def test_a_run_waits_for_an_answer_and_goes_on_with_it() -> None:
         assert run["decide"].result == "o-17: shipped"
 
 
-def test_the_first_answer_stands_and_tells_who_gave_it() -> None:
+def test_the_first_answer_counts() -> None:
+    """A second answer is refused, and the error names who answered."""
     with using(engine) as bench:
         run = engine.start(order.of("o-17"))
         bench.drain()
@@ -59,7 +61,8 @@ def test_the_first_answer_stands_and_tells_who_gave_it() -> None:
             run.answer("approval", Decision(False), by="bob")
 
 
-def test_an_answer_that_is_not_what_the_gate_asks_for_is_refused_and_changes_nothing() -> None:
+def test_an_answer_of_the_wrong_type_is_refused() -> None:
+    """The gate asks for a `Decision`. Anything else is refused, and the gate stays open."""
     with using(engine) as bench:
         run = engine.start(order.of("o-17"))
         bench.drain()
@@ -68,7 +71,8 @@ def test_an_answer_that_is_not_what_the_gate_asks_for_is_refused_and_changes_not
         assert bench.gates(run) == ["approval"]
 
 
-def test_a_pause_and_a_resume_answer_nothing() -> None:
+def test_pausing_a_run_keeps_its_gates_open() -> None:
+    """A pause stops new work. It answers no gate."""
     with using(engine) as bench:
         run = engine.start(order.of("o-17"))
         bench.drain()
@@ -78,7 +82,8 @@ def test_a_pause_and_a_resume_answer_nothing() -> None:
         assert bench.gates(run) == ["approval"]
 
 
-def test_after_its_time_out_a_gate_takes_what_was_said_for_that() -> None:
+def test_a_gate_can_have_a_time_out() -> None:
+    """`otherwise` is the answer once the time-out has passed."""
     in_time = steps(receive).gate("approval", Decision, timeout=timedelta(days=3), otherwise=Decision(False))
     with using(engine) as bench:
         run = engine.start(engine.pipeline("in time", in_time.chain(decide)).of("o-17"))
@@ -88,7 +93,8 @@ def test_after_its_time_out_a_gate_takes_what_was_said_for_that() -> None:
         assert run["decide"].result == "o-17: refused"
 
 
-def test_without_that_the_run_is_halted_and_a_retry_asks_again() -> None:
+def test_a_time_out_without_an_answer_halts_the_run() -> None:
+    """Without `otherwise` the run halts. A retry opens the gate again, for another three days."""
     in_time = steps(receive).gate("approval", Decision, timeout=timedelta(days=3))
     with using(engine) as bench:
         run = engine.start(engine.pipeline("in time", in_time.chain(decide)).of("o-17"))
@@ -125,7 +131,10 @@ if __name__ == "__main__":
 """
 
 
-def test_a_program_that_was_killed_at_a_gate_finds_the_answer_when_it_is_started_again() -> None:
+def test_the_program_may_end_while_a_gate_waits() -> None:
+    """The program is killed at the gate. Somebody answers on the command line. The program, started again, continues
+    with the answer.
+    """
     Path("program.py").write_text(PROGRAM)
     waiting = subprocess.Popen([sys.executable, "program.py"])
     try:
@@ -140,6 +149,6 @@ def test_a_program_that_was_killed_at_a_gate_finds_the_answer_when_it_is_started
 
 
 def ramify(*command: str) -> str:
-    """What a command prints on a terminal."""
+    """Return the output of a command."""
     typed = [sys.executable, "-m", "ramify", "-s", "orders.db", *command]
     return subprocess.run(typed, capture_output=True, text=True, timeout=60, check=False).stdout

@@ -1,7 +1,7 @@
 """16. Jobs.
 
-A job is a task that stands for itself: enqueued from a web request, say, and done by a worker. `engine.enqueue` returns
-when the job is in the store, and gives a handle; its id is all that another program needs.
+A job is a standalone task: enqueue it in a web request, say, and run it in a worker. `engine.enqueue` returns when the
+job is stored, and returns a handle. The id of the job is all that another program needs.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def closing(amounts: Stream[int] = Stream()) -> int:
     return sum(amounts)
 
 
-def test_a_job_is_enqueued_here_and_done_elsewhere() -> None:
+def test_enqueue_here_and_run_elsewhere() -> None:
+    """`engine.job(id)` makes a handle from an id, in any process."""
     with using(engine):
         job = engine.enqueue(invoice.of("o-17", 40))
         assert job.state is JobState.QUEUED
@@ -34,18 +35,19 @@ def test_a_job_is_enqueued_here_and_done_elsewhere() -> None:
             assert engine.job(job.id).result(timeout=30) == 40
 
 
-def test_a_job_that_is_there_is_not_added_twice() -> None:
+def test_unique_jobs_are_added_once() -> None:
+    """`.unique(key)` returns the job that has this key. A finished job keeps its key and its result for a day."""
     with using(engine) as bench:
         first = engine.enqueue(invoice.of("o-17", 40).unique("o-17"))
         second = engine.enqueue(invoice.of("o-17", 40).unique("o-17"))
         assert (first.is_new, second.is_new, first == second) == (True, False, True)
         bench.drain()
-        # Its result is kept for a day, and its key with it.
         assert not engine.enqueue(invoice.of("o-17", 40).unique("o-17")).is_new
         assert engine.enqueue(invoice.of("o-17", 40).unique("o-17"), again=True).is_new
 
 
-def test_a_job_that_failed_tells_why_and_can_be_tried_again() -> None:
+def test_a_failed_job_says_why() -> None:
+    """`result()` raises `JobFailed`, with the traceback of the task."""
     with using(engine):
         job = engine.enqueue(invoice.of("o-18", -1))
         with pytest.raises(JobFailed, match="o-18 owes nothing"):
@@ -53,14 +55,16 @@ def test_a_job_that_failed_tells_why_and_can_be_tried_again() -> None:
         assert job.retry("mended")
 
 
-def test_a_job_follows_others() -> None:
+def test_a_job_can_wait_for_others() -> None:
+    """`then=` adds a job that waits for a whole list of jobs and gets their results."""
     with using(engine):
         parts, total = engine.enqueue_many([invoice.of(f"o-{n}", n) for n in range(5)], then=closing.of())
         assert total.result() == 10
         assert all(job.state is JobState.DONE for job in parts)
 
 
-def test_what_was_not_begun_in_time_is_not_begun_at_all() -> None:
+def test_a_job_can_expire() -> None:
+    """A job that has not started in time is cancelled."""
     with using(engine) as bench:
         job = engine.enqueue(invoice.of("o-17", 40).expires(60))
         bench.advance(61)

@@ -1,7 +1,8 @@
 """17. Schedules.
 
-A schedule starts something at each of its times, its slots. Workers that declare it do that between them, each slot
-once; no process is in charge of it. In a test, `using` gives you the clock, so that a week takes a moment.
+A schedule starts something at each of its times, its slots. Any worker that declares the schedule can start a slot, and
+each slot starts once; there is no scheduler process. In a test, `using` gives you the clock, so that a week takes a
+moment.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from ramify.testing import Workbench, using
 
 engine = Engine("shop.db")
 
-#: What was done in a test, for us to look at.
 done: list[str] = []
 
 
-# A cron expression on a task enqueues it at each slot. The zone is UTC, unless you say otherwise.
+# A cron expression on a task enqueues it at each slot. The default time zone is UTC.
 @engine.cron("0 6 * * mon-fri", tz="Europe/Berlin")
 @engine.task
 def report() -> None:
@@ -31,7 +31,7 @@ def load(day: date) -> None:
     done.append(f"load {day}")
 
 
-# Anything else that can be started is scheduled with a function of the slot: a DAG with its params, for one.
+# A function of the slot schedules anything else that can be started, such as a DAG with its params.
 etl = engine.dag("etl")
 etl.add(load.of(etl.param("day", date)))
 engine.schedule(lambda slot: etl.of(day=slot.at.date()), name="etl", cron="30 2 * * *", catch_up="all", overlap="allow")
@@ -40,19 +40,21 @@ THURSDAY = datetime(2026, 3, 26, 12, tzinfo=UTC)
 
 
 def pass_days(bench: Workbench, days: int) -> None:
-    """Let time pass with somebody at work all along: we look in every hour."""
+    """Let days pass, with a worker at work in every hour."""
     for _ in range(24 * days):
         bench.advance(timedelta(hours=1))
         bench.drain()
 
 
-def test_a_task_runs_at_each_slot_and_knows_which_one_it_is() -> None:
+def test_a_task_runs_at_each_slot() -> None:
+    """`current().slot` is the slot with its neighbours, in the schedule's time zone. A worker declares the schedules of
+    its engine when it starts.
+    """
     done.clear()
     with using(engine, now=THURSDAY) as bench:
-        # A worker that starts declares the schedules of its engine. Before that the store knows nothing of them.
         bench.drain()
         pass_days(bench, 5)
-        # At the weekend the clocks of Berlin were put forward: its mornings stay where they are.
+        # Summer time begins at the weekend; 6 o'clock in Berlin stays 6 o'clock.
         assert [each for each in done if each.startswith("report")] == [
             "report from Thu 06:00 to Fri 06:00",
             "report from Fri 06:00 to Mon 06:00",
@@ -60,7 +62,8 @@ def test_a_task_runs_at_each_slot_and_knows_which_one_it_is() -> None:
         ]
 
 
-def test_the_slot_of_a_dag_is_a_run_with_its_name() -> None:
+def test_a_slot_of_a_dag_is_a_named_run() -> None:
+    """Its name holds the schedule and the time of the slot."""
     with using(engine, now=THURSDAY) as bench:
         bench.drain()
         pass_days(bench, 1)
@@ -70,14 +73,15 @@ def test_the_slot_of_a_dag_is_a_run_with_its_name() -> None:
         assert run.params == {"day": "2026-03-27"}
 
 
-def test_slots_that_nobody_was_there_for_are_caught_up_with() -> None:
+def test_missed_slots_are_caught_up() -> None:
+    """After an outage, `catch_up="all"` starts every missed slot. The default starts the latest only."""
     done.clear()
     with using(engine, now=THURSDAY) as bench:
         bench.drain()
-        # Everything is down for three days.
+        # All workers are down for three days.
         bench.advance(timedelta(days=3))
         bench.drain()
-        # `etl` wants all of them. `report` is content with the latest: there was one, on Friday.
+        # `etl` starts all of them, `report` the latest.
         assert sorted(done) == [
             "load 2026-03-27",
             "load 2026-03-28",
@@ -86,7 +90,10 @@ def test_slots_that_nobody_was_there_for_are_caught_up_with() -> None:
         ]
 
 
-def test_a_schedule_is_a_run_so_it_can_be_paused() -> None:
+def test_a_schedule_can_be_paused() -> None:
+    """A schedule is an endless run, so `ramify crons pause` and `resume` work on it. It continues with the latest
+    missed slot.
+    """
     done.clear()
     with using(engine, now=THURSDAY) as bench:
         bench.drain()
@@ -96,7 +103,6 @@ def test_a_schedule_is_a_run_so_it_can_be_paused() -> None:
         schedule.pause("holidays")
         pass_days(bench, 5)
         assert not any(each.startswith("report") for each in done)
-        # It goes on with the latest of the slots that it has missed.
         schedule.resume()
         bench.drain()
         assert [each for each in done if each.startswith("report")] == ["report from Mon 06:00 to Tue 06:00"]

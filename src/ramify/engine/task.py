@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 else:
     C_co = TypeVar("C_co", covariant=True)
 
-#: What a generator handler is annotated with: it yields children and returns an R.
 Spawns = Generator[Call[Any], Any, R]
-#: The same for an async generator, whose last word is `yield Return(value)`.
+"""The annotation of a generator task: it yields calls, which are its children, and returns an R."""
 AsyncSpawns = AsyncGenerator[Call[Any] | Return[R], Any]
+"""The annotation of an async generator task: it yields calls, and `yield Return(value)` at the end."""
 #: An async generator that yields children and no last word.
 AsyncChildren = AsyncGenerator[Call[Any], Any]
 

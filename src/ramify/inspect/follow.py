@@ -11,7 +11,7 @@ from heapq import merge
 import msgspec
 
 from ramify.inspect.show import call_text, event_text, traceback_of
-from ramify.model.event import Event, Status
+from ramify.model.event import Event, Status, fold
 from ramify.model.segment import tasks_in
 from ramify.store.reads import Reads, Tail
 
@@ -70,7 +70,7 @@ class Follower:
         earlier: Sequence[Event] = ()
         if event.n > 1 and event.status is not Status.REOPENED:
             earlier = self._reads.events(event.task, event.task)[: event.n - 1]
-        attempt = 1 + sum(each.status is Status.RETRYING for each in earlier)
+        attempt = 1 + fold(earlier).attempts
         return Followed(
             event.seq,
             times[event.seq],

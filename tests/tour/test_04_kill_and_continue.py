@@ -1,7 +1,7 @@
-"""4. Kill it, and go on.
+"""4. Kill it, and continue.
 
-Everything that was committed is there after a crash, whatever the crash was, and the same line goes on with the rest.
-Here a program is killed the hard way, in the middle of its work, and simply started again.
+Every commit survives a crash. Start the same program again, and it continues with the rest. Here a program is killed
+with `kill -9` in the middle of its work, and simply started again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ engine = Engine("numbers.db")
 def count(n: int) -> Spawns[int]:
     if n == 70 and not pathlib.Path("killed").exists():
         pathlib.Path("killed").touch()
-        os.kill(os.getpid(), signal.SIGKILL)      # the plug is pulled
+        os.kill(os.getpid(), signal.SIGKILL)      # kill -9
     if n < 100:
         yield count.of(n + 1)
     return n
@@ -36,7 +36,8 @@ def start() -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "program.py"], capture_output=True, text=True, timeout=60)
 
 
-def test_the_same_line_goes_on_where_it_was() -> None:
+def test_the_same_line_continues() -> None:
+    """Nothing is lost and nothing is recorded twice. The third start finds everything finished."""
     Path("program.py").write_text(PROGRAM)
 
     first = start()
@@ -44,14 +45,14 @@ def test_the_same_line_goes_on_where_it_was() -> None:
     assert first.stdout == ""
 
     second = start()
-    # Nothing is lost and nothing is recorded twice: 1 + 2 + … + 100.
+    # 1 + 2 + … + 100
     assert second.stdout == "continued 100 5050\n"
 
     third = start()
     assert third.stdout == "finished 100 5050\n"
 
 
-def test_worker_processes_are_replaced_when_they_die() -> None:
+def test_dead_worker_processes_are_replaced() -> None:
+    """With `processes=2`, only a worker dies. The program starts another one, and the run continues."""
     Path("program.py").write_text(PROGRAM.replace('name="numbers"', 'name="numbers", processes=2'))
-    # One of the two workers is killed; the program notices at once, starts another, and the run goes on.
     assert start().stdout == "new 100 5050\n"

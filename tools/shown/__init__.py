@@ -1,0 +1,1 @@
+"""Programs that run while terminals are drawn (`tools/terminal.py`)."""
