@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.pages import blocks
+
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
 
@@ -205,7 +207,8 @@ def pyright(files: list[Path], folder: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_every_example_of_the_readme_is_understood_without_ignores(check: Checker, tmp_path: Path) -> None:
-    examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    examples = [block.text for block in blocks(text) if block.language == "python"]
     assert "def measure(path: str) -> Spawns[int]:" in examples[0]
     files = [write(tmp_path, "first.py", examples[0] + KNOWN)]
     files += [write(tmp_path, f"example{n}.py", text) for n, text in enumerate(examples[1:])]
