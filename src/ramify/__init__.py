@@ -10,6 +10,7 @@ Tasks
 
 Inside a task
     current      the attempt that runs here: its run, key, log, context, children
+    Current      the type of that; a hook of `@engine.around` receives one
     Spawns       return type of a generator that yields children: `Spawns[int]`
     AsyncSpawns  the same for an async generator
     Return       the result of an async generator: `yield Return(total)`
@@ -70,12 +71,13 @@ else:
 __version__ = "0.1.0"
 
 # A name belongs here if users write it in their programs: to make something, to annotate their own functions (`Slot`
-# in a function that a schedule calls, `Node` in one that adds nodes), or to compare states. A type that they only get
-# belongs into `ramify.types`, an exception into `ramify.errors`.
+# in a function that a schedule calls, `Current` in a hook, `Node` in a function that adds nodes), or to compare states.
+# A type that they only get belongs into `ramify.types`, an exception into `ramify.errors`.
 __all__ = [
     "AsyncSpawns",
     "Backoff",
     "Call",
+    "Current",
     "Dag",
     "Defer",
     "Engine",

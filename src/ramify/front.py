@@ -15,6 +15,7 @@ from ramify.kernel.control import Defer as Defer
 from ramify.kernel.control import Fatal as Fatal
 from ramify.kernel.control import Return as Return
 from ramify.kernel.control import Skip as Skip
+from ramify.kernel.current import Current as Current
 from ramify.kernel.current import current as current
 from ramify.kernel.stream import Stream as Stream
 from ramify.model.call import Call as Call

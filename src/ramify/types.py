@@ -35,11 +35,10 @@ Tasks and resources
     Source         the origin of a stream's results
 
 Inside a task
-    Current        the running attempt (`current()`)
-    CurrentRun     its run (`current().run`)
-    Context        the values of its run (`current().context`)
-    Ends           how the tasks of its run ended (`current().run.ends`)
-    Leader         the run that its run follows (`current().leader`)
+    CurrentRun     the run of a task (`current().run`)
+    Context        the values of the run (`current().context`)
+    Ends           how the tasks of the run ended (`current().run.ends`)
+    Leader         the run that it follows (`current().leader`)
     Child          a child of a task of the leader
 
 Health
@@ -78,7 +77,6 @@ from ramify.inspect.health import StuckRun as StuckRun
 from ramify.inspect.status import Counts as Counts
 from ramify.inspect.status import Phase as Phase
 from ramify.kernel.context import Context as Context
-from ramify.kernel.current import Current as Current
 from ramify.kernel.stream import Source as Source
 from ramify.kernel.surroundings import Child as Child
 from ramify.kernel.surroundings import CurrentRun as CurrentRun
