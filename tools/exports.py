@@ -1,8 +1,9 @@
 """The rule of public names: what a package exports is listed, exists and is documented.
 
 It reads syntax only and imports nothing, so a package with a missing driver is checked all the same. It looks at
-packages (`__init__.py`); a module inside a package needs no `__all__`. That `__all__` is sorted is ruff's own rule,
-RUF022.
+packages (`__init__.py`); a module inside a package needs no `__all__`. A package may pass on more than it lists with
+`from ramify.room import *`: that needs docstrings, and no place in `__all__`. That `__all__` is sorted is ruff's own
+rule, RUF022.
 """
 
 import ast
@@ -17,15 +18,16 @@ _HOPS = 6
 
 @dataclass(frozen=True)
 class _Binding:
-    """Where a name of a module comes from: a statement of its own, or another module of ours."""
+    """Where a name of a module comes from: a statement of its own, or another module, `starred` by way of `*`."""
 
     node: ast.stmt
     module: str | None = None
     name: str | None = None
+    starred: bool = False
 
 
 def public_exports(root: Path) -> Iterator[Finding]:
-    """Each package's `__all__` names exactly what the package makes public, and all of it has a docstring."""
+    """Each package's `__all__` names what the package itself makes public, and all that it exports has a docstring."""
     for path in modules(root, "src"):
         if path.name == "__init__.py":
             for line, text in _check(root, path):
@@ -35,9 +37,10 @@ def public_exports(root: Path) -> Iterator[Finding]:
 def _check(root: Path, path: Path) -> Iterator[tuple[int, str]]:
     tree = parse(path)
     package = ".".join(path.parent.relative_to(root / "src").parts)
-    bound = dict(_bindings(tree, package))
+    bound = dict(_bindings(root, tree, package))
+    starred = {name for name, binding in bound.items() if binding.starred}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
-    public = {name for name, binding in bound.items() if not name.startswith("_") and _is_public(binding, name in used)}
+    public = {name for name in bound if not name.startswith("_") and _is_public(bound[name], name in used)} - starred
     statement = _all_statement(tree)
     if statement is None:
         if public:
@@ -52,15 +55,22 @@ def _check(root: Path, path: Path) -> Iterator[tuple[int, str]]:
     for name in listed:
         if name not in bound and _module_file(root, f"{package}.{name}") is None:
             yield statement.lineno, f"__all__ names {name}, which does not exist"
-        elif not name.startswith("_") and not _documented(root, package, name, _HOPS):
+        elif name not in starred and not name.startswith("_") and not _documented(root, package, name, _HOPS):
             yield statement.lineno, f"{name} is exported without a docstring"
+    for name in sorted(starred):
+        if not _documented(root, package, name, _HOPS):
+            yield bound[name].node.lineno, f"{name} is exported without a docstring"
     if len(set(listed)) != len(listed):
         yield statement.lineno, "__all__ names something twice"
 
 
-def _bindings(tree: ast.Module, package: str) -> Iterator[tuple[str, _Binding]]:
+def _bindings(root: Path, tree: ast.Module, package: str) -> Iterator[tuple[str, _Binding]]:
     for node in _statements(tree.body):
         match node:
+            case ast.ImportFrom(module=module, names=[ast.alias(name="*")], level=level):
+                source = _absolute(package, module, level)
+                for name in _starred(root, source):
+                    yield name, _Binding(node, source, name, starred=True)
             case ast.ImportFrom(module=module, names=names, level=level):
                 source = _absolute(package, module, level)
                 for alias in names:
@@ -76,6 +86,16 @@ def _bindings(tree: ast.Module, package: str) -> Iterator[tuple[str, _Binding]]:
                         yield target.id, _Binding(node)
             case ast.AnnAssign(target=ast.Name(id=name)):
                 yield name, _Binding(node)
+
+
+def _starred(root: Path, module: str) -> Iterator[str]:
+    """The public names that `from module import *` brings, if it is a module of ours without `__all__`."""
+    path = _module_file(root, module)
+    if path is not None:
+        package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+        for name, binding in _bindings(root, parse(path), package):
+            if not name.startswith("_") and _is_public(binding, used=False):
+                yield name
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
@@ -136,7 +156,7 @@ def _documented(root: Path, module: str, name: str, hops: int) -> bool:
         return True  # another project's name: not ours to document
     tree = parse(path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    binding = dict(_bindings(tree, package)).get(name)
+    binding = dict(_bindings(root, tree, package)).get(name)
     if binding is None:
         submodule = _module_file(root, f"{module}.{name}")
         return submodule is not None and ast.get_docstring(parse(submodule)) is not None

@@ -7,7 +7,7 @@ developer's own extra tools do no harm.
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -37,18 +37,12 @@ def pins(root: Path) -> Iterator[Finding]:
         names.append(canonicalize_name(match.group(1)))
         if sorted(set(names)) != names:
             yield Finding(PAGE, number, f"{line!r} is out of order or twice")
-    for name in sorted(_needed(root) - set(names)):
+    for name in sorted(closure(_installed(root)) - set(names)):
         yield Finding(PAGE, 1, f"{name} is installed by make .venv and not pinned")
 
 
-def _needed(root: Path) -> set[str]:
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = [
-        *project["build-system"]["requires"],
-        *EDITABLE_BUILD,
-        *project["project"]["dependencies"],
-        *project["project"]["optional-dependencies"]["dev"],
-    ]
+def closure(asked: Iterable[str]) -> set[str]:
+    """The names of the distributions that requirements ask for, and of those that these ask for in turn."""
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting = [Requirement(text) for text in asked]
     while waiting:
@@ -58,6 +52,16 @@ def _needed(root: Path) -> set[str]:
             seen.add(key)
             waiting.extend(_asked_by(requirement))
     return {name for name, _ in seen}
+
+
+def _installed(root: Path) -> list[str]:
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    return [
+        *project["build-system"]["requires"],
+        *EDITABLE_BUILD,
+        *project["project"]["dependencies"],
+        *project["project"]["optional-dependencies"]["dev"],
+    ]
 
 
 def _asked_by(requirement: Requirement) -> Iterator[Requirement]:

@@ -1,13 +1,16 @@
-"""The exceptions of Ramify: one tree, so that `except RamifyError` means "anything this engine says is wrong".
+"""Exceptions of Ramify: one tree, so that `except RamifyError` catches every error of the engine.
 
     RamifyError
     ├── BadPayload (also a TypeError)
     │   └── NotKnownYet
     ├── ConfigError
     ├── GateClosed
+    ├── JobFailed
+    │   └── JobCancelled
     ├── NotInstalled
     ├── OutsideTask
     ├── OverwriteError
+    ├── QueueFull
     ├── RunEnded
     ├── RunFailed
     │   └── RunCancelled
@@ -17,50 +20,59 @@
     │   ├── Reaped
     │   └── StaleStamp
     ├── StoreError
-    │   ├── StoreUnavailable
+    │   ├── SchemaTooNew
     │   ├── StoreBroken
     │   ├── StoreRefused
-    │   └── SchemaTooNew
-    └── UnknownRun
+    │   └── StoreUnavailable
+    ├── UnknownRun
+    └── UnknownTask
 
-Each class states one fact, and its text says what to do next. An exception of the user's own code never appears here:
-it belongs to the attempt that raised it.
+Each class states one fact, and its text says what to do next. `Terminated` is no error but a SystemExit: SIGTERM asked
+for a stop. An exception of the user's own code never appears here: it belongs to the attempt that raised it. The
+exceptions that a task raises to direct its own fate (`Defer`, `Fatal`, `Skip`) are no errors either; import them from
+`ramify`.
 """
 
-from collections.abc import Iterable
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Not bound when it runs, so that every public name of this module is an exception.
+    from collections.abc import Iterable
+    from typing import Any
 
 
 class RamifyError(Exception):
-    """Something Ramify itself refuses, has lost or cannot reach."""
+    """Base class: Ramify refused something, lost something or cannot reach something."""
 
 
 class BadPayload(RamifyError, TypeError):
-    """Arguments or a result that would not come back equal, or a stored one that no longer fits its function."""
+    """Arguments or a result would not come back equal, or a stored value no longer fits its function."""
 
 
 class NotKnownYet(BadPayload):
-    """What stands for the result of a node, or for a param, was used as if it were the value; do that in a task."""
+    """A stand-in for a param or a node's result was used as if it were the value; use the value inside a task."""
 
 
 class ConfigError(RamifyError):
-    """A declaration or a setting that can never work as it is written."""
+    """A declaration, an argument or a setting can never work as it is written."""
 
 
 class GateClosed(RamifyError):
-    """The gate takes no answer: it is not open yet, or somebody has answered, or its time is up."""
+    """The gate takes no answer: it is not open yet, it was answered, or its time is up."""
 
 
 class NotInstalled(RamifyError):
-    """A feature was asked for whose optional dependency is not installed."""
+    """The feature needs an optional dependency that is not installed."""
 
 
 class OutsideTask(RamifyError):
-    """`current()` was called where no attempt runs."""
+    """`current()` was called outside a task."""
 
 
 class OverwriteError(RamifyError):
-    """The name has a value in the context of the run already, and a name is set once unless one says otherwise."""
+    """The run's context already has a value under this name. Pass `overwrite=True` to replace it."""
 
 
 class StaleClaim(RamifyError):
@@ -76,7 +88,7 @@ class StaleStamp(StaleClaim):
 
 
 class JobFailed(RamifyError):
-    """The job failed for good. `error` says how."""
+    """The job failed for good. `error` is the failure."""
 
     def __init__(self, text: str, error: Any = None) -> None:
         super().__init__(text)
@@ -84,11 +96,11 @@ class JobFailed(RamifyError):
 
 
 class JobCancelled(JobFailed):
-    """The job was cancelled, or expired, so it has no result. `error` says why."""
+    """The job was cancelled or expired, so it has no result. `error` says why."""
 
 
 class QueueFull(RamifyError):
-    """The queue has as many jobs waiting as it may have; nothing was added."""
+    """The queue holds as many pending jobs as it may; nothing was added."""
 
 
 class RunEnded(RamifyError):
@@ -96,8 +108,10 @@ class RunEnded(RamifyError):
 
 
 class RunFailed(RamifyError):
-    """Tasks of a run failed, so its results are not whole. `groups` are the failures that look alike, largest first;
-    `complete` is False when these are only the newest of very many.
+    """Tasks of the run failed, so its results are incomplete.
+
+    `groups` holds the failures, those that look alike together, largest group first. `complete` is False when they are
+    only the newest of very many.
     """
 
     def __init__(self, text: str, groups: Iterable[Any] = (), complete: bool = True) -> None:
@@ -107,31 +121,31 @@ class RunFailed(RamifyError):
 
 
 class RunCancelled(RunFailed):
-    """The run was cancelled, so its results are not whole. `groups` are what failed before that."""
+    """The run was cancelled, so its results are incomplete. `groups` holds the failures before that."""
 
 
 class RunForgotten(RamifyError):
-    """The run was forgotten: its tasks, results and logs are gone; only how it ended is still known."""
+    """The run was forgotten: its tasks, results and logs are gone. How it ended is still known."""
 
 
 class RunNeeded(RamifyError):
-    """The run cannot be forgotten: it goes on, or somebody works with its results; nothing was changed."""
+    """The run cannot be forgotten: it is unfinished, or other work needs its results. Nothing was changed."""
 
 
 class StoreError(RamifyError):
-    """The store could not do what was asked of it."""
+    """The store could not do what it was asked to do."""
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer at the moment: retry the same verb."""
+    """The store does not answer at the moment: retry."""
 
 
 class StoreBroken(StoreError):
-    """The store is damaged, or contradicts itself: stop; it needs a person."""
+    """The store is damaged or contradicts itself: stop, and let a person look at it."""
 
 
 class StoreRefused(StoreError):
-    """The store cannot keep its promises in this place, such as on a network file system, so it was not opened."""
+    """The store was not opened: it cannot keep its promises in this place, such as a network file system."""
 
 
 class SchemaTooNew(StoreError):
@@ -139,4 +153,12 @@ class SchemaTooNew(StoreError):
 
 
 class UnknownRun(RamifyError):
-    """No run of that name or id is in the store."""
+    """The store has no run of that name or id."""
+
+
+class UnknownTask(RamifyError):
+    """The store has no published task of that id, or the run has none under that key."""
+
+
+class Terminated(SystemExit):
+    """SIGTERM asked for a stop, and everything finished is saved."""

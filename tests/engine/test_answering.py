@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from ramify import BadPayload, ConfigError, GateClosed, Run, RunState, Steps, current, steps
+from ramify.errors import UnknownTask
 from ramify.inspect.gates import every_gate
-from ramify.inspect.history import UnknownTask, history_of
+from ramify.inspect.history import history_of
 from ramify.model.claim import Claim
 from ramify.model.gate import GATE
 from ramify.store.here import person

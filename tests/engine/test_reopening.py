@@ -11,7 +11,7 @@ import pytest
 
 from ramify import ConfigError, Engine, Run, RunState, Spawns, Stream, Task, Tasks, current, steps
 from ramify.engine.reading import Members, Reading
-from ramify.inspect.history import UnknownTask
+from ramify.errors import UnknownTask
 from ramify.model.key import key_bytes
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.store.memory import MemoryStore, MemoryTables

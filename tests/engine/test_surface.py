@@ -1,4 +1,7 @@
-"""What users can see of the engine: exactly the names that are meant for them, and every type those names need."""
+"""What users can see of the engine: exactly the names that are meant for them, and every type those names need.
+
+`ramify.__all__` is what they type; `ramify.types` and `ramify.errors` hold the rest, and `ramify` gives out all of it.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,13 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any, get_args, get_origin, get_overloads, get_type_hints
+
+import pytest
 
 import ramify
 from ramify import (
@@ -25,7 +32,10 @@ from ramify import (
     Steps,
     Stream,
     Tasks,
+    errors,
+    front,
     signals,
+    types,
 )
 from ramify.shapes.pipeline.steps import Diverted, Whole
 
@@ -71,8 +81,36 @@ def test_the_current_attempt_shows_what_handlers_need_and_nothing_else() -> None
     assert seen(Current) == who | what
 
 
+def public(module: ModuleType) -> set[str]:
+    """The names that a module of the front gives to `ramify`."""
+    # pytest has names of its own in modules whose assertions it rewrites.
+    names = {name for name in vars(module) if name.isidentifier() and not name.startswith("_")}
+    return names - {"TYPE_CHECKING", "annotations"}
+
+
+def test_each_public_name_has_one_home() -> None:
+    assert set(ramify.__all__) == public(front) | {"RamifyError", "__version__"}
+    assert public(front) & public(types) == public(front) & public(errors) == public(types) & public(errors) == set()
+
+
+def test_names_outside_of_the_list_can_be_imported_all_the_same() -> None:
+    for home in (errors, front, types):
+        assert {name for name in public(home) if getattr(ramify, name) is not getattr(home, name)} == set()
+    with pytest.raises(AttributeError, match="module 'ramify' has no attribute 'Motor'"):
+        _ = ramify.Motor  # type: ignore[attr-defined]  # that type checkers see this is half of the point
+
+
+@pytest.mark.parametrize("module", [ramify, types])
+def test_the_help_of_a_module_of_names_is_an_index_with_a_line_for_each(module: ModuleType) -> None:
+    lines = [line for line in (module.__doc__ or "").splitlines() if line.startswith("    ")]
+    listed = [found[1] for line in lines if (found := re.fullmatch(r"    (\w+)  +\S.*", line))]
+    assert sorted(listed) == sorted(public(module) if module is types else set(ramify.__all__) - {"__version__"})
+    assert [line for line in lines if not re.fullmatch(r"    [\w.]+  +\S.*", line)] == []
+
+
 def test_every_type_that_a_public_call_takes_or_returns_is_exported() -> None:
-    exported = [getattr(ramify, name) for name in ramify.__all__] + [getattr(signals, name) for name in signals.__all__]
+    homes = (errors, front, types, signals)
+    exported = [getattr(home, name) for home in homes for name in public(home)]
     missing = {
         f"{owner.__name__}.{name}: {found.__module__}.{found.__qualname__}"
         for owner in exported
@@ -85,21 +123,51 @@ def test_every_type_that_a_public_call_takes_or_returns_is_exported() -> None:
     assert sorted(missing) == []
 
 
-def test_every_error_that_a_public_call_raises_is_exported() -> None:
+def test_every_error_of_ramify_is_in_the_tree_of_errors_under_its_parent() -> None:
     # Some rooms are those of a Django project, and this one has settings.
     importlib.import_module("tests.contrib.django_here")
     for module in pkgutil.walk_packages(ramify.__path__, "ramify."):
-        if module.name not in ("ramify.__main__", "ramify.testing.fixture"):
+        if module.name != "ramify.__main__":
             importlib.import_module(module.name)
     raised, waiting = set(), [RamifyError]
     while waiting:
         error = waiting.pop()
-        raised.add(error.__name__)
+        raised.add(error)
         # Those of a backend, or of the codec, are caught as what they are a kind of.
         rooms = ("ramify.store.", "ramify.model.codec.")
         kinds = [each for each in error.__subclasses__() if each.__module__.startswith("ramify.")]
         waiting += [each for each in kinds if not each.__module__.startswith(rooms)]
-    assert sorted((raised | {"Defer", "Fatal", "Terminated"}) - set(ramify.__all__)) == []
+    tree = drawn(errors.__doc__ or "")
+    assert tree == {each.__name__: tuple(base.__name__ for base in each.__bases__) for each in raised}
+    assert {getattr(errors, name) for name in public(errors)} == raised | {errors.Terminated}
+    assert list(tree) == by_name(tree, "RamifyError")
+
+
+def test_a_tree_of_errors_is_read_as_it_is_drawn() -> None:
+    text = "Words.\n\n    RamifyError\n    ├── A (also a TypeError)\n    │   └── B\n    └── C\n\nWords."
+    assert drawn(text) == {
+        "RamifyError": ("Exception",),
+        "A": ("RamifyError", "TypeError"),
+        "B": ("A",),
+        "C": ("RamifyError",),
+    }
+
+
+def drawn(text: str) -> dict[str, tuple[str, ...]]:
+    """The exceptions of a tree of box characters, from the top, with what each is a kind of."""
+    tree, above = dict[str, tuple[str, ...]](), ["Exception"]
+    for line in text.splitlines():
+        if found := re.fullmatch(r"    ((?:[│ ] {3})*)([├└]── )?(\w+)(?: \(also an? (\w+)\))?", line):
+            depth = len(found[1]) // 4 + (found[2] is not None)
+            del above[depth + 1 :]
+            tree[found[3]] = tuple(filter(None, (above[-1], found[4])))
+            above.append(found[3])
+    return tree
+
+
+def by_name(tree: dict[str, tuple[str, ...]], top: str) -> list[str]:
+    """The exceptions of a tree, each before its kinds, and these by name."""
+    return [top, *(name for kind in sorted(tree) if tree[kind][0] == top for name in by_name(tree, kind))]
 
 
 def test_every_signal_is_exported() -> None:

@@ -19,7 +19,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,9 +93,14 @@ def commands(block: Block) -> Iterator[Command]:
         typed, expected = line.removeprefix("$ "), []
 
 
-def play(page: Path, folder: Path) -> None:
-    """Play a page in a folder. Raise PageError where the page is wrong."""
+def play(page: Path, folder: Path, bin: Path | None = None) -> None:
+    """Play a page in a folder. Raise PageError where the page is wrong.
+
+    `bin` holds the commands of another environment: then nothing of this one is within reach, and the folder is the
+    home folder.
+    """
     beside: list[subprocess.Popen[bytes]] = []
+    known = _environment(folder) if bin is None else _bare_environment(folder, bin)
     try:
         for block in blocks(page.read_text(encoding="utf-8")):
             where = f"{page.relative_to(ROOT)}:{block.line}"
@@ -105,13 +110,13 @@ def play(page: Path, folder: Path) -> None:
                     (folder / title).parent.mkdir(parents=True, exist_ok=True)
                     (folder / title).write_text(block.text, encoding="utf-8")
                 case Block(language="python"):
-                    _expect(where, Command(f"{sys.executable} -c {shlex.quote(block.text)}", (ANY,), 0), folder)
+                    _expect(where, Command(f"python -c {shlex.quote(block.text)}", (ANY,), 0), folder, known)
                 case Block(language="console"):
                     for command in commands(block):
                         if command.stays:
-                            beside.append(_start(command.typed.removesuffix("&"), folder))
+                            beside.append(_start(command.typed.removesuffix("&"), folder, known))
                         else:
-                            _expect(where, command, folder)
+                            _expect(where, command, folder, known)
                 case Block(title=str(title)):
                     (folder / title).write_text(block.text, encoding="utf-8")
     finally:
@@ -132,8 +137,8 @@ def matches(expected: tuple[str, ...], printed: list[str], varies: bool = False)
     return re.fullmatch(pattern, "".join(f"{line.rstrip()}\n" for line in printed)) is not None
 
 
-def _expect(where: str, command: Command, folder: Path) -> None:
-    ran = _start(command.typed, folder, stdout=subprocess.PIPE)
+def _expect(where: str, command: Command, folder: Path, known: Mapping[str, str]) -> None:
+    ran = _start(command.typed, folder, known, stdout=subprocess.PIPE)
     try:
         output = ran.communicate(timeout=SECONDS)[0].decode()
     except subprocess.TimeoutExpired:
@@ -147,14 +152,29 @@ def _expect(where: str, command: Command, folder: Path) -> None:
         raise PageError(f"{said} printed\n{output}instead of\n" + "\n".join(command.expected))
 
 
-def _start(typed: str, folder: Path, stdout: int = subprocess.DEVNULL) -> subprocess.Popen[bytes]:
+def _environment(folder: Path) -> dict[str, str]:
+    """The variables of this process, for commands of this environment."""
     # A session of pytest on a page must not take the plug-ins and options of this one.
     outside = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "RAMIFY"))}
     path = f"{Path(sys.executable).parent}{os.pathsep}{outside['PATH']}"
+    return {**outside, "PATH": path, "HOME": str(folder), "COLUMNS": "120", "NO_COLOR": "1"}
+
+
+def _bare_environment(folder: Path, bin: Path) -> dict[str, str]:
+    """The variables of a new user, for commands of another environment."""
+    ours = Path(sys.executable).parent
+    others = [each for each in os.environ["PATH"].split(os.pathsep) if each and Path(each) != ours]
+    path = os.pathsep.join([str(bin), *others])
+    return {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8", "COLUMNS": "120", "NO_COLOR": "1"}
+
+
+def _start(
+    typed: str, folder: Path, known: Mapping[str, str], stdout: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["bash", "-c", typed],
         cwd=folder,
-        env={**outside, "PATH": path, "HOME": str(folder), "COLUMNS": "120", "NO_COLOR": "1"},
+        env=known,
         stdin=subprocess.DEVNULL,
         stdout=stdout,
         stderr=subprocess.STDOUT,

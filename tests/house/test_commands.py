@@ -51,7 +51,8 @@ def root(tmp_path: Path) -> Path:
 def test_make_alone_says_what_there_is_to_make(root: Path) -> None:
     printed = make(root).stdout
     targets = [line.split()[1] for line in printed.splitlines()]
-    assert targets == ["help", ".venv", "demo", "quick", "test", "test-full", "check", "mutants", "bench", "clean"]
+    tests = ["quick", "test", "test-full", "check", "mutants", "bench"]
+    assert targets == ["help", ".venv", "demo", *tests, "docs", "pictures", "dist", "clean"]
 
 
 def test_without_a_fit_python_make_says_so_and_what_to_do(root: Path, tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ SOUND = {
     "shapes/cron/expression": "from cronsim import CronSim",
     "engine/__init__": "from ramify.shapes import dag",
     "signals": "from ramify.kernel import loop",
+    "front": "from ramify.engine import A as A",
+    "types": "from ramify.inspect.audit import A as A",
     "contrib/__init__": "",
     "contrib/prometheus": "import prometheus_client\nfrom opentelemetry import trace\nfrom ramify.engine import A",
     "contrib/django/__init__": "from django.db import connections\nimport django_tasks",
@@ -48,6 +50,7 @@ SOUND = {
     "cli/main": "from ramify.engine import A",
     "child": "from ramify.engine import A",
     "__main__": "from ramify.cli import main",
+    "pytest_plugin": "def workbench():\n    from ramify.testing import kit",
 }
 
 # Floors that are drawn and may not be built yet.
@@ -75,6 +78,8 @@ PLANTED = [
     (FLOORS, "shapes/dag", "from ramify.inspect import audit"),
     (FLOORS, "cli/main", "from ramify.web import views"),
     (FLOORS, "engine/__init__", "from ramify.cli import main"),
+    (FLOORS, "engine/__init__", "from ramify.front import A"),
+    (FLOORS, "testing/kit", "from ramify import pytest_plugin"),
     (FLOORS, "shapes/dag", "import ramify.engine"),
     (FLOORS, "attic", ""),
     (OPEN, "store/contract", "from ramify.store.memory import rows"),

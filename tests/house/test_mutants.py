@@ -44,7 +44,8 @@ def root(tmp_path: Path) -> Path:
     for name, text in pages.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    for name in ("pyproject.toml", "tests/conftest.py", ".gitignore"):
+    # pytest loads the plug-in of the Ramify that is installed, from the tree whose package comes first: this one.
+    for name in ("pyproject.toml", "tests/conftest.py", ".gitignore", "src/ramify/pytest_plugin.py"):
         shutil.copy(REPOSITORY / name, root / name)
     (root / "tools/mutants").mkdir(parents=True)
     return root

@@ -80,6 +80,22 @@ PLANTED = [
         "LIMIT is exported without",
         (MODULE, "import os\n\nLIMIT = 3\n"),
     ),
+    Planted(
+        "an undocumented class behind a star",
+        public_exports,
+        PACKAGE,
+        "from ramify.room.part import *\n__all__ = []\n",
+        "Thing is exported without",
+        (MODULE, "import os\n\nclass Thing: ...\nclass _Own: ...\n"),
+    ),
+    Planted(
+        "a public name beside a star",
+        public_exports,
+        PACKAGE,
+        'from ramify.room.part import *\n__all__ = []\ndef go():\n    "x"\n',
+        "go is public",
+        (MODULE, 'class Thing:\n    "x"\n'),
+    ),
     Planted("a home folder", machine_addresses, "notes.md", "in /" + "home/ann/x", "one machine"),
     Planted("the home of root", machine_addresses, "notes.md", "`/" + "root/x`", "one machine"),
     Planted("a work folder", machine_addresses, ".ci/run", "cd /" + "work\n", "one machine"),
@@ -162,6 +178,10 @@ QUIET = {
     "a documented constant": (
         PACKAGE,
         '"""Room."""\n\nfrom ramify.room.limits import LIMIT, MOST\n\n__all__ = ["LIMIT", "MOST"]\n',
+    ),
+    "a package that lists some of what a star brings": (
+        PACKAGE,
+        '"""Room."""\n\nfrom ramify.room.limits import *\n\n__all__ = ["LIMIT"]\n',
     ),
     "a package that uses what it imports": (
         PACKAGE,

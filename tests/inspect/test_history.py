@@ -2,8 +2,9 @@
 
 import pytest
 
+from ramify.errors import UnknownTask
 from ramify.inspect.follow import Follower
-from ramify.inspect.history import UnknownTask, history_of
+from ramify.inspect.history import history_of
 from ramify.inspect.review import review
 from ramify.model.decision import Said
 from ramify.model.event import Status

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ramify.inspect.history import UnknownTask
+from ramify.errors import UnknownTask
 from ramify.inspect.why import Cause, why
 from ramify.model.codec.wire import write
 from ramify.model.commit import Later

@@ -25,8 +25,8 @@ from types import ModuleType
 from typing import Any
 
 from ramify import Engine, RamifyError, Route, Run, RunState
+from ramify.errors import UnknownTask
 from ramify.inspect.gates import every_gate
-from ramify.inspect.history import UnknownTask
 from ramify.model.event import Status
 from ramify.model.gate import GATE
 from ramify.model.key import key_text

@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from ramify import Engine, RamifyError, Run, RunState
+from ramify.errors import UnknownTask
 from ramify.inspect.audit import audit
 from ramify.inspect.branches import with_branches
 from ramify.inspect.graph import NodeState
-from ramify.inspect.history import UnknownTask
 from ramify.inspect.run_graph import graph_of
 from ramify.inspect.status import status_of
 from ramify.model.codec.wire import tree_in

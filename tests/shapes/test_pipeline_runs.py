@@ -26,7 +26,7 @@ from ramify import (
     current,
     steps,
 )
-from ramify.inspect.history import UnknownTask
+from ramify.errors import UnknownTask
 from ramify.testing import oracle, using
 from tests.shapes.dags import states
 

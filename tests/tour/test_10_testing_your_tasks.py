@@ -111,3 +111,7 @@ def test_engine_run_does_not_wait() -> None:
 #
 #     from ramify.testing.fixture import workbench
 #     bench = workbench(engine)
+#
+# Or name the engine in the configuration of pytest, and every test can ask for `workbench`:
+#
+#     ramify_engine = "shop.tasks:engine"

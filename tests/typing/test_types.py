@@ -4,6 +4,7 @@ ignores, and find the mistakes that are planted.
 pyright comes as basedpyright, the same checker with its own node, so that nothing is downloaded when it runs.
 """
 
+import importlib
 import json
 import re
 import shutil
@@ -13,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.house.pages import blocks
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -204,7 +207,8 @@ def pyright(files: list[Path], folder: Path) -> set[tuple[str, int]]:
 
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_every_example_of_the_readme_is_understood_without_ignores(check: Checker, tmp_path: Path) -> None:
-    examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    examples = [block.text for block in blocks(text) if block.language == "python"]
     assert "def measure(path: str) -> Spawns[int]:" in examples[0]
     files = [write(tmp_path, "first.py", examples[0] + KNOWN)]
     files += [write(tmp_path, f"example{n}.py", text) for n, text in enumerate(examples[1:])]
@@ -215,6 +219,21 @@ def test_every_example_of_the_readme_is_understood_without_ignores(check: Checke
 @pytest.mark.parametrize("check", [mypy, pyright])
 def test_all_public_types_are_understood(check: Checker, tmp_path: Path) -> None:
     assert check([HERE / "revealed.py", HERE / "pipelines.py"], tmp_path) == set()
+
+
+@pytest.mark.parametrize("check", [mypy, pyright])
+def test_ramify_gives_out_the_names_of_its_homes_and_no_others(check: Checker, tmp_path: Path) -> None:
+    homes = [importlib.import_module(f"ramify.{name}") for name in ("errors", "front", "types")]
+    names = sorted(
+        {name for home in homes for name in vars(home) if re.fullmatch(r"[A-Z][a-zA-Z]+|current|steps", name)}
+    )
+    assert len(names) > 90
+    lines = ["import ramify", "import ramify.types", "from ramify import Motor as Motor  # wrong"]
+    lines += [f"from ramify import {name} as {name}" for name in names]
+    # A name that is not known is Any, and anything can be given for that.
+    lines += ["known: ramify.RunFailed = 1  # wrong", "counts: ramify.types.Counts = 1  # wrong"]
+    marked = {("names.py", n) for n, line in enumerate(lines, start=1) if line.endswith("# wrong")}
+    assert check([write(tmp_path, "names.py", "\n".join(lines) + "\n")], tmp_path) == marked
 
 
 @pytest.mark.parametrize("check", [mypy, pyright])

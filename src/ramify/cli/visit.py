@@ -18,9 +18,9 @@ import click
 
 from ramify.cli import config
 from ramify.cli.out import Out, tell
-from ramify.errors import ConfigError, UnknownRun
+from ramify.errors import ConfigError, UnknownRun, UnknownTask
 from ramify.inspect.find import find_run, id_in, newest_run, open_runs, title, typed
-from ramify.inspect.history import UnknownTask, task_row
+from ramify.inspect.history import task_row
 from ramify.model.process import NewProcess, Stamp, new_process_id
 from ramify.model.run import StoredRun
 from ramify.model.task import Row

@@ -7,9 +7,8 @@ changed then. When the call returns, the answer is stored and what follows can s
 from __future__ import annotations
 
 from ramify.engine.keyed import task_with
-from ramify.errors import BadPayload, ConfigError, GateClosed
+from ramify.errors import BadPayload, ConfigError, GateClosed, UnknownTask
 from ramify.inspect.gates import how_answered, is_open, open_gates
-from ramify.inspect.history import UnknownTask
 from ramify.inspect.show import because
 from ramify.kernel.current import current_or_none
 from ramify.model.codec.limits import first_fault

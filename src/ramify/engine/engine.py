@@ -108,7 +108,7 @@ class Engine(Tasks):
         self._inside.listen(listener)
 
     def health(self, *, max_age: Duration | None = None, min_workers: int = 0) -> Health:
-        """How the store and all processes on it are: `healthy` or not, and why (`problems`).
+        """Return the health of the store and of all processes on it: `healthy` or not, and why (`problems`).
 
         It is not healthy when a process is dead, silent or cannot write, when the disk is full, or when a run is stuck:
         paused, say, or with work that is ready and that no live process takes. Nor is it when a task has been ready for
@@ -296,7 +296,7 @@ class Engine(Tasks):
         return (Job(self._inside, each.row.id) for each in found if each.row is not None)
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
-        """Where many jobs stand at one moment, by their ids."""
+        """Return the states of many jobs at one moment, by their ids."""
         asked = list(ids)
         for id in asked:
             check_task("job_states([{}])", id)

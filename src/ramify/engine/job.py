@@ -43,7 +43,7 @@ S = TypeVar("S")
 
 
 class JobProgress(msgspec.Struct, frozen=True):
-    """How far a job said it is (`current().progress`), in its own words, and when, by the store's clock."""
+    """The progress of a job in its own words (`current().progress`), and when it reported it, by the store's clock."""
 
     text: str
     at: int
@@ -70,12 +70,12 @@ class Job(Generic[R_co]):
 
     @property
     def state(self) -> JobState:
-        """Where it stands now."""
+        """The state of the job now."""
         return self._standing.state
 
     @property
     def ended(self) -> bool:
-        """Whether it will not move by itself any more; also when it is not there."""
+        """True when the job has ended, or does not exist."""
         return self.state.is_end
 
     @property
@@ -97,7 +97,7 @@ class Job(Generic[R_co]):
 
     @property
     def attempts(self) -> int:
-        """How many attempts of it have come to an end; those before a retry by hand do not count."""
+        """The number of attempts that have ended; attempts before a retry by hand do not count."""
         return self._life.attempts
 
     @property
@@ -135,7 +135,7 @@ class Job(Generic[R_co]):
 
     @property
     def kind(self) -> str | None:
-        """What it is called; None, here and below, when it is not there."""
+        """The name of its task; None, here and below, when the job does not exist."""
         return None if (row := self._row) is None else row.kind
 
     @property
@@ -150,12 +150,12 @@ class Job(Generic[R_co]):
 
     @property
     def headers(self) -> dict[str, str]:
-        """What travels with it."""
+        """The headers that it carries."""
         return {} if (row := self._row) is None else Extra.decode(row.more).headers or {}
 
     @property
     def progress(self) -> JobProgress | None:
-        """How far it last said it is; None when it said nothing."""
+        """The last progress that it reported; None when it reported none."""
         row = self._row
         if row is None:
             return None
@@ -193,7 +193,7 @@ class Job(Generic[R_co]):
         return Waiting(self._inside).until(lambda: self.ended, timeout)
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """What it returned, waiting for it at most so long: TimeoutError.
+        """Wait for the result and return it; TimeoutError when the job has not ended by then.
 
         JobFailed when it failed, JobCancelled when it was cancelled; LookupError when it is not there.
         """

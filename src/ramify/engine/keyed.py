@@ -15,8 +15,7 @@ import msgspec
 
 from ramify.engine.given import check_task
 from ramify.engine.reading import Members, Reading
-from ramify.errors import ConfigError
-from ramify.inspect.history import UnknownTask
+from ramify.errors import ConfigError, UnknownTask
 from ramify.kernel.stream import Stream
 from ramify.model.event import Status
 from ramify.model.gate import GATE
@@ -42,7 +41,7 @@ _LIVE = {
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """Where one task stands: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
+    """The state of one task: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
     replaced.
 
     The result of a map is a `Stream` of those of its items. `attempts` are those of its present life. `duration` is how

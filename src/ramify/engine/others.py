@@ -15,9 +15,8 @@ from ramify.engine.keyed import task_with
 from ramify.engine.reading import Members, Reading, closing_tasks
 from ramify.engine.retrying import TasksToRetry, retry
 from ramify.engine.tasks import definitions_of
-from ramify.errors import ConfigError, UnknownRun
+from ramify.errors import ConfigError, UnknownRun, UnknownTask
 from ramify.inspect.find import title
-from ramify.inspect.history import UnknownTask
 from ramify.inspect.lives import Commits
 from ramify.inspect.reason import reason_of
 from ramify.kernel.handler import Handler

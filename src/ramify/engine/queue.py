@@ -26,7 +26,7 @@ class Queue:
 
     @property
     def pending(self) -> int:
-        """How many of its jobs have not ended, with what grew out of them."""
+        """The number of its tasks that have not ended: jobs, and what grew out of them."""
         return self._inside.enqueuing.room.pending(self.name)
 
     def __repr__(self) -> str:

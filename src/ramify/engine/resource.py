@@ -78,7 +78,7 @@ class Resource(Generic[T]):
 
 
 class AsyncResource(Generic[T]):
-    """The same for async handlers: `await client()`. It lives on the event loop that opened it."""
+    """A value for async handlers: `await client()`. It lives on the event loop that opened it."""
 
     def __init__(self, open: Callable[[], AsyncIterator[T]]) -> None:
         check_opener(open)

@@ -78,7 +78,7 @@ class Run(Generic[R_co]):
 
     @property
     def state(self) -> RunState:
-        """Where it stands: open, paused, draining, or ended as done, failed, cancelled or halted."""
+        """The state: open, paused, draining, or ended as done, failed, cancelled or halted."""
         return self._stored.state
 
     @property
@@ -88,7 +88,7 @@ class Run(Generic[R_co]):
 
     @property
     def phase(self) -> Phase:
-        """What it is doing at this moment."""
+        """The activity of the run at this moment."""
         return status_of(self._inside.store, self.id).phase
 
     @property
@@ -98,27 +98,27 @@ class Run(Generic[R_co]):
 
     @property
     def params(self) -> Any:
-        """What it was started with: `engine.run(params=...)`, or the params of a DAG by name, as plain JSON values."""
+        """The params it was started with: `engine.run(params=...)`, or those of a DAG by name, as plain JSON values."""
         return decode_params(self._stored.params)
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """What its tasks have set by now (`current().context.set`), by name, as plain values."""
+        """The values that its tasks have set (`current().context.set`), by name, as plain values."""
         return context_of(self._inside.store.reads, self.id)
 
     @property
     def counts(self) -> Counts:
-        """How many tasks there are and how they ended."""
+        """Its tasks, by outcome."""
         return sum(counts_of(self._inside.store.reads, self.id).values(), Counts())
 
     @property
     def summary(self) -> RunSummary:
-        """The same in a few numbers, with its times."""
+        """The run in a few numbers, with its times."""
         return summary(self._inside.store, self.id)
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """True when the run has ended, in whatever way."""
         return self.state.is_end
 
     @property
@@ -155,7 +155,7 @@ class Run(Generic[R_co]):
     def results(
         self, kind: Any = None, *, partial: bool = False, rows: bool = False, after: str | None = None
     ) -> Iterator[Any]:
-        """What its tasks returned, of all kinds or of one (a task function or a name), as a stream.
+        """Return the results of its tasks, of all kinds or of one (a task function or a name), as a stream.
 
         If the run has ended, results come kind by kind, by id. Within a kind, roots come in the order they were given,
         then what one program gave to `add`; so do the children of one task if their queue, lane and priority are the
@@ -226,7 +226,7 @@ class Run(Generic[R_co]):
         return timeline(self._inside.store.reads, self.id)
 
     def durations(self) -> dict[str, float]:
-        """Of a run of a DAG: how many seconds each node took that has ended, by id, for `dag.critical_path(...)`."""
+        """Return the seconds that each ended node of a DAG run took, by id, for `dag.critical_path(...)`."""
         return durations(self._inside.store, self.id)
 
     def _pages(self, kind: str | None, partial: bool, longest_rest: float = LONGEST_REST) -> Iterator[list[Any]]:

@@ -21,15 +21,12 @@ from contextlib import contextmanager
 from types import FrameType
 
 from ramify.engine.hearing import hear
+from ramify.errors import Terminated
 
 #: How long a second signal may take to end worker processes.
 LAST_WORDS = 1.0
 _STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
 _STOPPING = "stopping: nothing new starts, what runs is finished and saved; once more to quit at once"
-
-
-class Terminated(SystemExit):
-    """SIGTERM asked for a stop, and everything is saved."""
 
 
 class Stopped:

@@ -124,7 +124,7 @@ class Task(Generic[P, R_co, C_co]):
 
 
 class TaskDecorator(Protocol):
-    """What `@engine.task(...)` gives: it turns a function of any calling into a `Task`."""
+    """The decorator that `@engine.task(...)` returns: it turns a function of any calling into a `Task`."""
 
     @overload
     def __call__(self, fn: Callable[P, Spawns[R]], /) -> Task[P, R, Spawns[R]]: ...

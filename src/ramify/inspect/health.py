@@ -45,7 +45,7 @@ LITTLE_SPACE = MEGA
 
 
 class ProcessState(StrEnum):
-    """How a process is, as far as its store can tell."""
+    """The state of a process, as far as its store can tell."""
 
     WORKING = "working"
     DRAINING = "draining"
@@ -79,7 +79,7 @@ class ProcessHealth(msgspec.Struct, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong with it; one that drains is well."""
+        """True when nothing is wrong with the process; draining is no fault."""
         return self.trouble is None
 
 
@@ -168,7 +168,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing needs somebody's attention."""
+        """True when nothing needs attention."""
         return not self.problems
 
     @property

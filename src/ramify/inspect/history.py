@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ramify.errors import RamifyError
+from ramify.errors import UnknownTask
 from ramify.inspect.find import title
 from ramify.inspect.lives import Commits
 from ramify.inspect.show import call_text, event_text, key_text, traceback_of
@@ -20,10 +20,6 @@ from ramify.model.task import Row
 from ramify.store.reads import Reads, Sweep
 
 EVENTS = 100
-
-
-class UnknownTask(RamifyError):
-    """No published task has that id."""
 
 
 class EventInWords(msgspec.Struct, frozen=True):

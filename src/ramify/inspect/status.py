@@ -34,7 +34,7 @@ from ramify.store.reads import Reads
 
 
 class Phase(StrEnum):
-    """What a run is doing."""
+    """The activity of a run."""
 
     PULLING = "pulling"
     RUNNING = "running"
@@ -45,7 +45,7 @@ class Phase(StrEnum):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many tasks there are and how they ended; `retries` and `deferrals` count attempts, not tasks.
+    """Tasks by outcome; `retries` and `deferrals` count attempts, not tasks.
 
     Tasks that were `replaced`, because what made them has made others, count as nothing else.
     """

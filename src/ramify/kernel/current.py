@@ -138,7 +138,7 @@ class Current:
 
     @property
     def last_attempt(self) -> bool:
-        """Whether no retry follows if this try fails."""
+        """True when no retry follows if this attempt fails."""
         return self._chunk.handler.policy.is_last(self.attempt, Extra.decode(self._details.extra).retries)
 
     @property
@@ -183,7 +183,7 @@ class Current:
 
     @property
     def cancelled(self) -> bool:
-        """Whether nobody wants its result any more: cancelled, out of time, or held by another process by now.
+        """True when nobody wants its result any more: cancelled, out of time, or held by another process by now.
 
         A handler that sees True and returns ends as cancelled: its result is not kept, and nothing that it spawned or
         set counts.

@@ -25,7 +25,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Source(Protocol[T_co]):
-    """Where a stream's results come from."""
+    """The origin of a stream's results."""
 
     def pages(self) -> Iterator[Sequence[T_co]]:
         """The results from the first on, some at a time."""
@@ -99,7 +99,7 @@ class Stream(Generic[T_co]):
 
     @property
     def broken(self) -> int:
-        """How many members failed, were cancelled, skipped or quarantined."""
+        """The number of members that failed, were cancelled, skipped or quarantined."""
         return self._measured()[1]
 
     @property

@@ -45,13 +45,13 @@ class Child(NamedTuple):
 
 
 class Leader(Protocol):
-    """What a following run sees of the one it follows."""
+    """The run that is followed, as a following run sees it."""
 
     def get(self, key: str) -> Any:
         """The result of the leader's task with this key; KeyError when there is none that ended well."""
 
     def children(self, key: str) -> Sequence[Child]:
-        """What the leader's task with this key spawned; KeyError when there is no such task."""
+        """Return the children that the leader's task with this key spawned; KeyError when there is no such task."""
 
 
 @runtime_checkable
@@ -231,7 +231,7 @@ class CurrentRun:
 
     @property
     def ends(self) -> Ends:
-        """How those of its tasks ended that have ended by now: how many done, failed, skipped, cancelled."""
+        """The outcomes of its tasks that have ended by now: how many done, failed, skipped, cancelled."""
         return self._surroundings.library.ends(self._facts.id)
 
     def stop(self, reason: str) -> None:

@@ -20,7 +20,7 @@ UNTIMED = 1_000
 
 
 class Status(IntEnum):
-    """What one event says. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
+    """The fact that one event states. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
 
     DECIDED tells who decided how the task is to end, and why; the end itself follows. OUTRUN tells of a value that it
     set in the context of its run: another task was first under that name, and its own end follows. REPLACED is an end

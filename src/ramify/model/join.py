@@ -28,7 +28,7 @@ MOST_BROUGHT = 4 * 1024 * 1024
 
 
 class Ends(msgspec.Struct, frozen=True, gc=False):
-    """How the members of a join ended, as numbers. Those put into quarantine count as failed."""
+    """Outcomes of the members of a join, as numbers. Quarantined members count as failed."""
 
     done: int = 0
     failed: int = 0
@@ -48,12 +48,12 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def broken(self) -> int:
-        """How many did not end well."""
+        """The number of members that did not end well."""
         return self.failed + self.skipped + self.cancelled
 
     @property
     def halted(self) -> int:
-        """How many failed, or did not run because of a failure or of somebody."""
+        """The number of members that failed, or did not run because of a failure or a person."""
         return self.failed + self.cancelled
 
     @property
@@ -67,7 +67,7 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def all(self) -> int:
-        """How many there are."""
+        """The number of members."""
         return self.done + self.broken
 
 

@@ -84,7 +84,7 @@ class Backoff(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many starts in a while: `Rate("50/s")`, `Rate("100/m")`, or `Rate((3, 0.5))` for three in half a second.
+    """A number of starts in a while: `Rate("50/s")`, `Rate("100/m")`, or `Rate((3, 0.5))` for three in half a second.
 
     At most `count + burst` tasks start in any stretch of `seconds`. They are spread evenly; with `burst=20`, up to 20
     more start at once after a lull.

@@ -26,7 +26,7 @@ from ramify.model.task import Appended, check_name
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     OPEN = "open"
     PAUSED = "paused"

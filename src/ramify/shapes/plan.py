@@ -29,7 +29,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Added(msgspec.Struct, frozen=True):
-    """What became of one call: the task it is now, or, when it was not `created`, the task that has its key.
+    """The task that a call became or, when none was `created`, the task that has its key.
 
     `task` is None when that one has given up the key since.
     """
@@ -80,7 +80,7 @@ class Beginning:
 
 
 class Plan(Protocol[R_co]):
-    """What somebody wants to run, as its shape understands it. Its `str` is how it is shown."""
+    """A run that was not started yet, as its shape understands it. Its `str` is for people."""
 
     @property
     def calls(self) -> Sequence[Call[R_co]]:

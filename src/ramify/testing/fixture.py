@@ -1,4 +1,4 @@
-"""A pytest fixture of `using`. It is made by one line, for the engine it is about:
+"""Fixtures of `using` for pytest, each made by one line for one engine:
 
     # conftest.py
     from ramify.testing.fixture import workbench
@@ -11,8 +11,9 @@
         sign_up("ann")
         bench.drain()
 
-There is no plugin that loads itself: a fixture must know its engine, and a test session that does not use Ramify should
-not import it. With `autouse=True` no test of that folder can reach the engine's own store by mistake.
+For a project with one engine, the pytest plug-in of Ramify has the fixture `workbench` without a conftest: set
+`ramify_engine = "shop.tasks:engine"` in the configuration of pytest. Make fixtures here for several engines, another
+store or another scope, or with `autouse=True`: then no test of that folder can reach the engine's own store by mistake.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def workbench(
     autouse: bool = False,
     scope: Scope = "function",
 ) -> Any:
-    """A fixture that puts an engine, or the one a function gives, on an empty store for each test: a `Workbench`."""
+    """Make a fixture that puts an engine, or the one that a function returns, on an empty store: a `Workbench`."""
 
     @pytest.fixture(autouse=autouse, scope=scope)
     def bench() -> Iterator[Workbench]:

@@ -10,9 +10,8 @@ import msgspec
 from ramify.cli.main import FAILED
 from ramify.cli.out import tell
 from ramify.cli.visit import Visit, Wrong, entered, on_store_to_change, who_and_why
-from ramify.errors import BadPayload, ConfigError, GateClosed
+from ramify.errors import BadPayload, ConfigError, GateClosed, UnknownTask
 from ramify.inspect.find import title
-from ramify.inspect.history import UnknownTask
 from ramify.inspect.live import workers
 
 

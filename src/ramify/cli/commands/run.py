@@ -20,9 +20,8 @@ from ramify.cli.out import Out
 from ramify.cli.progress import progress_on
 from ramify.engine.inside import Inside
 from ramify.engine.run import Run
-from ramify.engine.stopping import Terminated
 from ramify.engine.telling import Form
-from ramify.errors import RunFailed
+from ramify.errors import RunFailed, Terminated
 from ramify.inspect.find import typed
 from ramify.model.run import Order, RunState
 

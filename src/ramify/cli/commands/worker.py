@@ -19,10 +19,10 @@ from ramify.engine.engine import Engine
 from ramify.engine.inside import Inside
 from ramify.engine.member import Service
 from ramify.engine.steering import steered, steering, steering_here
-from ramify.engine.stopping import Stopped, Terminated, stopping_well
+from ramify.engine.stopping import Stopped, stopping_well
 from ramify.engine.supervise import attend, crew_of
 from ramify.engine.telling import Form, StopTeller
-from ramify.errors import ConfigError
+from ramify.errors import ConfigError, Terminated
 from ramify.inspect.left import left_in_words
 from ramify.inspect.text import tell
 from ramify.kernel.queues import Queues

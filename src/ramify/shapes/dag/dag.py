@@ -255,12 +255,12 @@ class Dag:
         return self._nodes(self._connected().ready({self._own(node) for node in done}))
 
     def dependencies(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
-        """What a node waits for; with `transitive`, also what those wait for, and so on."""
+        """Return the nodes that a node waits for; with `transitive`, also the nodes that those wait for, and so on."""
         number, found = self._own(node), self._connected()
         return self._nodes(sorted(found.before([number]) if transitive else set(found.needs[number])))
 
     def dependents(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
-        """What waits for a node; with `transitive`, also what waits for those, and so on."""
+        """Return the nodes that wait for a node; with `transitive`, also the nodes that wait for those, and so on."""
         number, found = self._own(node), self._connected()
         return self._nodes(sorted(found.behind([number]) if transitive else set(found.followers[number])))
 
