@@ -64,7 +64,7 @@ def test_outputs_are_compared_line_by_line() -> None:
 @pytest.mark.parametrize(
     ("block", "said"),
     [
-        ('```python\nraise SystemExit(2)\n```\n', "exited with 2"),
+        ("```python\nraise SystemExit(2)\n```\n", "exited with 2"),
         ("```console\n$ echo one\ntwo\n```\n", "printed\none"),
         ("```console\n$ false\n```\n", "exited with 1"),
         ("```console\n$ true  # exits with 1\n```\n", "exited with 0 instead of 1"),
