@@ -242,7 +242,7 @@ def test_pause_and_resume_are_kept_in_the_store(desk: Desk) -> None:
     assert desk.out("pause", "walk") == "walk is paused\n"
     assert desk.house.store.reads.run(run).state is RunState.PAUSED
     assert desk.house.offered() == []
-    assert desk.out("resume", "walk").startswith("walk goes on\n")
+    assert desk.out("resume", "walk").startswith("walk continues\n")
     assert len(desk.house.offered()) == 1
     assert desk.out("resume", "walk").startswith("walk was not paused; it is open")
     desk.house.store.cancel(run)

@@ -103,7 +103,7 @@ def test_an_interrupted_run_ends_with_130_and_the_same_line_goes_on(program: Pat
         # Not `communicate`, which does not see what was read ahead with the first line.
         out, err = first.stdout.read(), first.stderr.read()
     assert first.returncode == 130, err
-    assert "interrupted; the same command goes on where it was" in err
+    assert "interrupted; the same command continues the run" in err
     reached = sum(line.startswith("link") for line in out.splitlines())
     second = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert second.stdout is not None

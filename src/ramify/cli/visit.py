@@ -166,8 +166,8 @@ def entered(store: Store) -> Iterator[BriefProcess]:
 
 def who_and_why(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command by which somebody decides something the options `--reason` and `--by`."""
-    command = click.option("--by", help="Who decides; user@host unless you say so.")(command)
-    return click.option("--reason", default="", help="Why; kept with what is decided.")(command)
+    command = click.option("--by", help="The person who decides; by default user@host.")(command)
+    return click.option("--reason", default="", help="The reason, stored with the decision.")(command)
 
 
 def on_store(command: Callable[..., None]) -> Callable[..., None]:
@@ -181,8 +181,8 @@ def on_store_to_change(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _visiting(command: Callable[..., None], *, reading: bool) -> Callable[..., None]:
-    @click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
-    @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+    @click.option("-s", "--store", "url", metavar="URL|FILE", help="The store to use; see `ramify --help`.")
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
     @click.pass_context
     def visiting(context: click.Context, /, url: str | None, as_json: bool, **given: Any) -> None:
         with opened(url or context.obj, reading=reading) as store:

@@ -23,10 +23,10 @@ from ramify.inspect.live import workers
 @who_and_why
 @on_store_to_change
 def answer(visit: Visit, run: str, gate: str, value: str, reason: str, by: str | None) -> None:
-    """Answer a gate that is open with VALUE, which is JSON: true, 3, '"text"', '{"approved": true}'.
+    """Answer an open gate with VALUE, which is JSON: true, 3, '"text"', '{"approved": true}'.
 
-    The first answer stands, and is stored with who gave it. One that is not what the gate asks for is refused;
-    `ramify gates` says what that is. Exit 1 if the gate is not open, or no longer.
+    The first answer counts, and is stored with the person who gave it. `ramify gates` shows the answer a gate asks
+    for; any other is refused. Exit 1 if the gate is not open.
     """
     from ramify.engine import answering
 

@@ -18,18 +18,17 @@ from ramify.model.mark import Settled
 @click.command()
 @click.argument("run", metavar="RUN|TASK")
 @click.argument("node", metavar="[NODE|TASK]", required=False)
-@click.option("--result", metavar="JSON", help="It counts as done, with this result.")
-@click.option("--skip", is_flag=True, help="It counts as skipped.")
+@click.option("--result", metavar="JSON", help="Mark the task as done, with this result.")
+@click.option("--skip", is_flag=True, help="Mark the task as skipped.")
 @who_and_why
 @on_store_to_change
 def resolve(
     visit: Visit, run: str, node: str | None, result: str | None, skip: bool, reason: str, by: str | None
 ) -> None:
-    """Settle a task by hand, as done with a result or as skipped: one that failed, waits, or was never tried.
+    """Mark a task as done with a result, or as skipped. It may have failed, be waiting, or never have been tried.
 
-    It is named by its id, or behind its run by its key, such as a node of a DAG: `resolve etl report --skip`.
-    What waits for it goes on. Its handler is not called. If somebody runs it at this moment, they are told, and what
-    they come to first counts.
+    Give the task by its id, or by its run and its key, such as a node of a DAG: `resolve etl report --skip`. Tasks that
+    wait for it continue. Its function is not called. If a worker runs it right now, the end that comes first counts.
     """
     from ramify.engine import deciding
 
