@@ -25,7 +25,7 @@ from ramify.store.here import person
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What `resolve` achieved. A task that had ended stays as it is when another one has taken its key since."""
+    """The answer of `resolve`. A task that had ended is left alone if another one has taken its key since."""
 
     settled: Settled
     superseded_by: int | None = None

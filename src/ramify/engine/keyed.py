@@ -42,11 +42,11 @@ _LIVE = {
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """Where one task stands: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
+    """The state of one task: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
     replaced.
 
-    The result of a map is a `Stream` of those of its items. `attempts` are those of its present life. `duration` is how
-    long the last one took, in seconds; one that took less than a millisecond counts as 0.
+    The result of a map is a `Stream` of the results of its items. `attempts` counts the attempts since the last retry
+    by hand. `duration` is the length of the last attempt in seconds, 0 below a millisecond.
     """
 
     task: int

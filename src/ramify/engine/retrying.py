@@ -24,8 +24,8 @@ from ramify.store.here import person
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """The effect of a retry: how many tasks begin a life, those whose key another task has taken since, and how many
-    tasks were replaced, because what made them makes others.
+    """The effect of a retry: the number of tasks that run again, the tasks left alone because another task has their
+    key, and the number of tasks replaced because the task that made them runs again.
     """
 
     tasks: int = 0

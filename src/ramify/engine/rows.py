@@ -31,7 +31,7 @@ _CURSOR = re.compile(r"(\d{1,19})-(\d{1,19})", re.ASCII)
 
 
 class ResultRow(msgspec.Struct, Generic[R_co], frozen=True):
-    """What one task returned: which task, what it was called with, and the cursor after which the next one comes."""
+    """The result of one task, with the task, its arguments, and the cursor after which the next row follows."""
 
     task: int
     kind: str

@@ -29,7 +29,7 @@ _STOPPING = "stopping: nothing new starts, what runs is finished and saved; once
 
 
 class Terminated(SystemExit):
-    """SIGTERM asked for a stop, and everything is saved."""
+    """SIGTERM asked for a stop, and all finished work is saved."""
 
 
 class Stopped:

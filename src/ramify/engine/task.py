@@ -68,9 +68,9 @@ _CALLINGS: Mapping[Any, Calling] = {
 
 
 class Task(Generic[P, R_co, C_co]):
-    """A task function: `measure.of("/usr")` is a call of it, `measure("/usr")` calls the plain function.
+    """A task function: `measure.of("/usr")` makes a call of it, `measure("/usr")` calls the plain function.
 
-    `Task[[str], int]` takes a str and gives an int in the end, however it is called.
+    `Task[[str], int]` takes a str and gives an int, whether it is a function, a generator or a coroutine.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options, around: Sequence[Callable[..., Any]] = ()) -> None:
@@ -99,10 +99,10 @@ class Task(Generic[P, R_co, C_co]):
         vars(self)["of"] = self._make
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
-        """A call of this task, to be yielded, spawned or started: `measure.of("/usr")`. Nothing runs yet.
+        """Make a call of this task, to yield, spawn, enqueue or run: `measure.of("/usr")`. Nothing runs yet.
 
-        The arguments are encoded here and now, and what cannot be stored is refused. A call without one argument can
-        only follow a job, whose result it takes: `job.then(send.of(to="ann"))`.
+        The arguments are encoded now; values that cannot be stored are refused. A call without one argument can only
+        follow a job, whose result it takes: `job.then(send.of(to="ann"))`.
         """
         return self._make(*args, **kwargs)
 
@@ -124,7 +124,7 @@ class Task(Generic[P, R_co, C_co]):
 
 
 class TaskDecorator(Protocol):
-    """What `@engine.task(...)` gives: it turns a function of any calling into a `Task`."""
+    """The decorator that `@engine.task(...)` returns: it makes a `Task` of a function, generator or coroutine."""
 
     @overload
     def __call__(self, fn: Callable[P, Spawns[R]], /) -> Task[P, R, Spawns[R]]: ...

@@ -23,7 +23,7 @@ EVENTS = 100
 
 
 class UnknownTask(RamifyError):
-    """No published task has that id."""
+    """The store has no published task with that id."""
 
 
 class EventInWords(msgspec.Struct, frozen=True):

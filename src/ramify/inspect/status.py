@@ -34,7 +34,7 @@ from ramify.store.reads import Reads
 
 
 class Phase(StrEnum):
-    """What a run is doing."""
+    """The current activity of a run."""
 
     PULLING = "pulling"
     RUNNING = "running"
@@ -45,9 +45,9 @@ class Phase(StrEnum):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many tasks there are and how they ended; `retries` and `deferrals` count attempts, not tasks.
+    """The numbers of tasks by how they ended; `retries` and `deferrals` count attempts, not tasks.
 
-    Tasks that were `replaced`, because what made them has made others, count as nothing else.
+    A task that was `replaced`, because the task that made it ran again, counts as nothing else.
     """
 
     added: int = 0
@@ -63,22 +63,22 @@ class Counts(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> int:
-        """Tasks whose present life is over."""
+        """The number of tasks that have ended."""
         return self.done + self.failed + self.cancelled + self.skipped + self.quarantined
 
     @property
     def pending(self) -> int:
-        """Tasks that have not ended."""
+        """The number of tasks that have not ended."""
         return self.added - self.ended
 
     @property
     def failures(self) -> int:
-        """Tasks that ended badly."""
+        """The number of tasks that failed or were quarantined."""
         return self.failed + self.quarantined
 
     @classmethod
     def of(cls, counters: Mapping[int, int]) -> Counts:
-        """From the counters of one kind."""
+        """Make it of the counters of one kind."""
         *ends, replaced = (counters.get(status, 0) for status in ENDS)
         rest = [counters.get(what, 0) for what in (Status.RETRYING, Status.DEFERRED, Tally.DUPLICATE)]
         return cls(*[counters.get(Tally.ADDED, 0) - replaced, *ends, *rest, replaced])

@@ -45,13 +45,13 @@ class Child(NamedTuple):
 
 
 class Leader(Protocol):
-    """What a following run sees of the one it follows."""
+    """The run that this one follows, as its tasks see it."""
 
     def get(self, key: str) -> Any:
-        """The result of the leader's task with this key; KeyError when there is none that ended well."""
+        """Return the result of the leader's task with this key; KeyError if none ended as done."""
 
     def children(self, key: str) -> Sequence[Child]:
-        """What the leader's task with this key spawned; KeyError when there is no such task."""
+        """Return the children of the leader's task with this key; KeyError if there is no such task."""
 
 
 @runtime_checkable
@@ -221,7 +221,7 @@ class CurrentRun:
 
     @property
     def generation(self) -> int:
-        """Which of several runs under its name."""
+        """Its generation: the number of the run among those of the same name."""
         return self._facts.generation
 
     @property
@@ -231,9 +231,9 @@ class CurrentRun:
 
     @property
     def ends(self) -> Ends:
-        """How those of its tasks ended that have ended by now: how many done, failed, skipped, cancelled."""
+        """The numbers of its tasks that have ended: done, failed, skipped, cancelled."""
         return self._surroundings.library.ends(self._facts.id)
 
     def stop(self, reason: str) -> None:
-        """End the run early, as halted: quick tasks that processes have taken already may still run, and no others."""
+        """End the run early, as halted. Short tasks that workers have already claimed may still run."""
         self._surroundings.library.stop(self._facts.id, reason)

@@ -102,7 +102,7 @@ class Group:
 
 
 class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
-    """One task to be: `measure.of("/usr")`. Yield it, spawn it, start a run with it, or enqueue it."""
+    """A task to be made: `measure.of("/usr")`. Yield, spawn, enqueue or run it. Its methods return changed copies."""
 
     group: Group
     body: bytes
@@ -112,11 +112,11 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """The name of the handler."""
+        """The name of the task function."""
         return self.group.kind
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, read back from their encoding."""
+        """The arguments, decoded from their stored form."""
         return self.group.signature.decode(self.body)
 
     def __repr__(self) -> str:
@@ -154,68 +154,68 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             yield "always()"
 
     def key(self, key: str) -> Call[R_co]:
-        """Label it, to find, group and join on; it excludes nobody."""
+        """Label it with a key, to find, group and join on. Several tasks may have the same key."""
         return self._named(key, Hold.LABEL)
 
     def once(self, key: str | None = None) -> Call[R_co]:
-        """At most once in its run: a second call with this key adds nothing. Without a key, the arguments are it."""
+        """Run at most once in its run: a second call with this key adds nothing. The key defaults to the arguments."""
         return self._named(arguments_key(self) if key is None else key, Hold.ONCE)
 
     def unique(self, key: str | None = None, keep: Duration | None = None) -> Call[R_co]:
-        """One at a time under this key, in every run: while it is unfinished, and for `keep` after it succeeded.
+        """Hold this key alone, in every run: until it has ended, and for `keep` after a success.
 
-        Without a key, the arguments are it. Unless you say so, the key of a job is kept as long as its result, and that
-        of a task of a run not at all.
+        The key defaults to the arguments. `keep` defaults to the time the result of a job is kept; for a task of a run,
+        to nothing.
         """
         kept = None if keep is None else round(_seconds("unique(keep={})", keep) * SECOND)
         return self._named(arguments_key(self) if key is None else key, Hold.UNIQUE, kept)
 
     def delay(self, length: Duration) -> Call[R_co]:
-        """Not before so many seconds, or that timedelta, after it is committed."""
+        """Start no earlier than this many seconds, or this timedelta, after it is committed."""
         return self._grouped(delay=_seconds("delay({})", length), due=None)
 
     def at(self, when: datetime) -> Call[R_co]:
-        """Not before this moment, which must name its time zone."""
+        """Start no earlier than this datetime, which must have a time zone."""
         if not isinstance(when, datetime) or when.utcoffset() is None:
             raise BadPayload(f"at({when!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
         return self._grouped(due=round(when.timestamp() * SECOND), delay=None)
 
     def expires(self, length: Duration) -> Call[R_co]:
-        """If it was not begun so long after it was added, it ends as cancelled and is not run."""
+        """Cancel it if it has not started this long after it was added."""
         if (seconds := _seconds("expires({})", length)) == 0:
             raise BadPayload("expires(0): nothing begins in no time; give more than 0 seconds")
         return self._grouped(expires=seconds)
 
     def priority(self, level: int) -> Call[R_co]:
-        """Lower comes first; 0 is the default."""
+        """Set its priority. Lower comes first; 0 is the default."""
         if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
             raise BadPayload(f"priority({level!r}): levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
         return self._grouped(priority=level)
 
     def queue(self, name: str) -> Call[R_co]:
-        """The queue by which processes choose what to serve."""
+        """Set the queue by which workers choose tasks."""
         return self._grouped(queue=check_name("queue", name))
 
     def lane(self, name: str) -> Call[R_co]:
-        """A partition, such as a host or a tenant, for limits and fairness."""
+        """Set its lane, such as a host or a tenant, for limits and fairness."""
         return msgspec.structs.replace(self, group=self._varied, in_lane=check_name("lane", name))
 
     def retries(self, count: int) -> Call[R_co]:
-        """Its own number of retries: `retries(2)` is up to three attempts."""
+        """Set its number of retries: `retries(2)` is up to three attempts."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
             raise BadPayload(f"retries({count!r}): give a whole number, 0 or more")
         return self._with(retries=count)
 
     def timeout(self, length: Duration) -> Call[R_co]:
-        """Its own time limit for one attempt."""
+        """Set the time limit of one attempt."""
         if (seconds := _seconds("timeout({})", length)) == 0:
             raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
         return self._with(timeout=seconds)
 
     def poll(self, every: Duration, *, timeout: Duration | None = None) -> Call[R_co]:
-        """Call it every so many seconds until it gives something other than False or None. That uses up no attempt.
+        """Call it every so many seconds until it returns something other than False or None. That uses no attempts.
 
-        It fails with a TimeoutError when it has given nothing for so long since it was first called.
+        It fails with a TimeoutError if it has returned nothing `timeout` after its first call.
         """
         if (pause := _seconds("poll({})", every)) == 0:
             raise BadPayload("poll(0): give more than 0 seconds between two calls")
@@ -225,7 +225,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         return self._with(every=pause, within=within)
 
     def headers(self, **headers: str) -> Call[R_co]:
-        """Small texts that travel with it and with all that it makes; seen as `current().headers`."""
+        """Attach small texts, inherited by all tasks it makes; read them as `current().headers`."""
         for name, value in headers.items():
             if not isinstance(value, str):
                 raise BadPayload(f"headers({name}={value!r}): give text, not {type(value).__name__}")
@@ -233,7 +233,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         return self._with(headers={**known, **headers})
 
     def always(self) -> Call[R_co]:
-        """As a continuation (`spawn(then=...)`): run also when some members did not end well."""
+        """Run it as a continuation (`spawn(then=...)`) even if some members did not end as done."""
         return self._with(rule=Rule.ALWAYS)
 
     def _named(self, key: str, hold: Hold, keep: int | None = None) -> Call[R_co]:

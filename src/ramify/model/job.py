@@ -15,7 +15,7 @@ QUEUES = "jobs/"
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """The state of a job."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -26,7 +26,7 @@ class JobState(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """Whether it will not move by itself any more."""
+        """True if the job has ended, or is not in the store."""
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 

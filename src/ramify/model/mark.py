@@ -46,7 +46,7 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Settled(StrEnum):
-    """What a person's decision about a run or a task achieved."""
+    """The effect of a person's decision about a run or a task."""
 
     CERTAIN = "certain"  #: ended in this transaction: it did not run and never will
     REQUESTED = "requested"  #: somebody holds it; they are told by their next beat, commit or claim

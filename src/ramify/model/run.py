@@ -26,7 +26,7 @@ from ramify.model.task import Appended, check_name
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     OPEN = "open"
     PAUSED = "paused"
@@ -39,7 +39,7 @@ class RunState(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """True when the run has no live work and will not move by itself."""
+        """True if the run has ended: it has no live tasks and does not continue by itself."""
         return self in RUN_ENDS
 
 

@@ -60,7 +60,7 @@ _anything = Wire(Any)
 
 
 class How(Enum):
-    """What a start came to."""
+    """The effect of a start."""
 
     NEW = "new"
     CONTINUED = "continued"

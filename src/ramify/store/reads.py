@@ -179,7 +179,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The answer to a question in SQL, on stores that take one."""
+    """The rows that answer an SQL query, on stores that take one."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]

@@ -29,7 +29,7 @@ _SAME = 2
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """One task that waits. `due_in` are the seconds until it may start, None when it may at any time."""
+    """A waiting task. `due_in` are the seconds until it may start, None if it may start now."""
 
     task: int
     run: int

@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Dag:
-    """Nodes and what each of them waits for: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
+    """Calls that depend on each other: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
 
     def __init__(self, name: str, definitions: Definitions | None = None) -> None:
         self.name = name_given("the name of a DAG", name)
@@ -78,16 +78,16 @@ class Dag:
     # defining
 
     def param(self, name: str, of: type[T], default: T = NO_DEFAULT) -> T:
-        """A value that each run is given: `etl.of(day=...)`. Pass it on to calls as if it were the value."""
+        """Define a value that each run is given: `etl.of(day=...)`. Pass it to calls like the value itself."""
         found = self._params[name] = declared(self.name, self._params, name, of, default)
         return cast("T", Blank(found, of=of))
 
     def add(
         self, call: Call[R], *, id: str | None = None, after: Iterable[Node[Any]] = (), when: When = "done"
     ) -> Node[R]:
-        """Add a call, which starts when all whose results it takes, and all in `after`, have ended as `when` says.
+        """Add a call. It starts when the nodes whose results it takes, and all in `after`, have ended as `when` says.
 
-        Without an `id` it is called like its task; the second of them `load#2`, and so on.
+        `id` defaults to the name of the task, then `load#2` and so on.
         """
         for blank in self._checked("add", call):
             if isinstance(blank.source, Item):
@@ -110,11 +110,10 @@ class Dag:
         max_items: int | None = None,
         on_failed: Literal["fail", "skip"] = "fail",
     ) -> Node[Stream[R]]:
-        """Make a task of the call for each item of a node, once that is known: `load.of(files.each)`.
+        """Make a task of the call for each item of a node's result: `load.of(files.each)`.
 
-        What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
-        that failed, or was quarantined, is left out, and does not make the run fail. More than `max_items` items make
-        the map fail.
+        Nodes that take its results get a `Stream`, in the order of the items. With `on_failed="skip"` failed and
+        quarantined items are left out, and do not fail the run. More than `max_items` items fail the map.
         """
         self._checked("map", call)
         check_options(self.name, on_failed, max_items)
@@ -148,11 +147,11 @@ class Dag:
         return Node(self, number)
 
     def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
-        """Start a call when all nodes have ended: whatever came of them, or if some failed, or if none did.
+        """Start a call when all nodes have ended: always, only if some failed, or only if none did.
 
-        It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
-        After a retry of the run it is called again, as a new task with a new `current().idempotency_key`. Deduplicate
-        its effects by something that its arguments identify, such as an order number.
+        It belongs to the run, which ends after it. `current().run.ends` has the numbers of nodes by how they ended.
+        After a retry of the run it runs again, as a new task with a new `current().idempotency_key`. Deduplicate its
+        effects by one of its arguments, such as an order number.
         """
         self._at_end.append(on_end(self, call, when))
 
@@ -161,8 +160,8 @@ class Dag:
     ) -> Node[int]:
         """Start another run when all nodes have ended: `etl.trigger(report.of(day=day, rows=rows.out))`.
 
-        It is started once, under the name of this run and of what is started: `etl-0105/report`. The result is its id.
-        A trigger that runs again because its run was retried starts the next generation of that name.
+        It is started once, under the names of both: `etl-0105/report`. The result is its id. A trigger that runs again
+        after a retry starts the next generation of that name.
         """
         return trigger(self, root, id, when)
 
@@ -176,30 +175,30 @@ class Dag:
         after: Iterable[Node[Any]] = (),
         queue: str = "default",
     ) -> Node[Any]:
-        """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
+        """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. The run may start later.
 
-        The result is that of the node; of a run, that of the call it began with, or of the node at the end of its DAG
-        (several: a dict by id). What did not end well over there is a failure here, and so is the end of `timeout`.
+        The result is that of the node; for a run, that of its root call, or of the last node of its DAG (if several, a
+        dict by id). The node fails if the run or node fails, or at `timeout`.
         """
         call, named = wait_call(self.name, run, node, timeout, queue)
         return Node(self, self._append(call, named, id, after, "done"))
 
     def start_on(self, *datasets: str, when: Literal["all", "any"] = "all") -> None:
-        """Start a run of it when other DAGs have produced these: all of them since its last start, or any of them.
+        """Start a run of it when other DAGs have produced these datasets: all since its last start, or any.
 
-        `load.produces("orders")` says so of a node. A param with the name of a dataset gets what that node gave.
+        `load.produces("orders")` declares a dataset. A param with its name gets the result of that node.
         """
         start_on(self, datasets, when)
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
-        """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
+        """Add the present nodes of another DAG, with a prefix to their ids. Return them by their old ids.
 
         Its params become params of this one; those of the same name must be of the same type.
         """
         return include(self, other, prefix)
 
     def of(self, **params: Any) -> DagPlan:
-        """A run of it to be, with a value for each param: `engine.run(etl.of(day=today))`."""
+        """Make a run of it to be started, with a value for each param: `engine.run(etl.of(day=today))`."""
         values, known_later = given(self.name, self._params, params)
         if not self._calls:
             raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
@@ -223,7 +222,7 @@ class Dag:
         return plan.without(self._makers) if self._makers else plan
 
     def of_stored(self, params: Mapping[str, bytes]) -> DagPlan:
-        """The same, with values as they are stored."""
+        """Make a run of it with params in their stored form."""
         return self.of(**values_of(self.name, self._params, params))
 
     # looking
@@ -242,32 +241,33 @@ class Dag:
 
     @property
     def order(self) -> list[Node[Any]]:
-        """All nodes, each behind those it waits for."""
+        """Return all nodes, each after its dependencies."""
         return self._nodes(self._connected().order)
 
     @property
     def levels(self) -> list[list[Node[Any]]]:
-        """Nodes by the longest way to them."""
+        """Return the nodes by the length of the longest path to them."""
         return [self._nodes(level) for level in self._connected().levels]
 
     def ready(self, done: Iterable[Node[Any]] = ()) -> list[Node[Any]]:
-        """Those that can start when these are done."""
+        """Return the nodes that can start when these are done."""
         return self._nodes(self._connected().ready({self._own(node) for node in done}))
 
     def dependencies(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
-        """What a node waits for; with `transitive`, also what those wait for, and so on."""
+        """Return the nodes that a node waits for; with `transitive`, theirs too."""
         number, found = self._own(node), self._connected()
         return self._nodes(sorted(found.before([number]) if transitive else set(found.needs[number])))
 
     def dependents(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
-        """What waits for a node; with `transitive`, also what waits for those, and so on."""
+        """Return the nodes that wait for a node; with `transitive`, theirs too."""
         number, found = self._own(node), self._connected()
         return self._nodes(sorted(found.behind([number]) if transitive else set(found.followers[number])))
 
     def critical_path(self, seconds: Mapping[str, float] | None = None) -> tuple[list[Node[Any]], float]:
-        """The nodes that decide how long a run takes, and how long that is, when each takes so many seconds.
+        """Return the nodes that decide how long a run takes, and that length.
 
-        Without `seconds` (by id; `run.durations()` has those of an earlier run) each counts as one.
+        `seconds` are the durations by id, as in `run.durations()` of an earlier run; without them each node counts as
+        one.
         """
         its = (lambda number: 1.0) if seconds is None else (lambda number: seconds.get(self._ids[number], 0.0))
         way, length = self._connected().longest(its)
@@ -275,7 +275,7 @@ class Dag:
 
     @property
     def gives(self) -> Any:
-        """The annotation of what a run of it comes to, if it has one end; else Any."""
+        """The annotation of its result, if it has one last node; else Any."""
         (end, *others) = self._connected().ends or (0, 0)
         if others or (is_own(self._calls[end].kind) and end not in self._maps):
             return Any

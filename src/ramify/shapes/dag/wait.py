@@ -25,11 +25,11 @@ WAIT = f"{OWN}wait"
 
 @runtime_checkable
 class OtherRun(Protocol):
-    """The handle of a run that can be waited for."""
+    """The handle of a run to wait for."""
 
     @property
     def id(self) -> int:
-        """By which it is known."""
+        """The id of the run."""
 
 
 def wait_call(
