@@ -133,10 +133,10 @@ def test_a_stop_goes_through_its_checklist(program: Path, processes: str) -> Non
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["walk.py:engine", "grwo", "1"], 2, "no task 'grwo' in walk.py:engine; there is grow, and 2 more"),
+        (["walk.py:engine", "grwo", "1"], 2, "no task 'grwo' in walk.py:engine. There is grow, and 2 more"),
         (["walk.py:engine", "xyzzy"], 2, "there are chain, fail, grow"),
         (["walk.py:engin", "grow", "1"], 3, "no engine or dag or pipeline 'engin' in walk.py; there is engine"),
-        (["walk.py:engine"], 2, "walk.py:engine is an engine; name a task of it"),
+        (["walk.py:engine"], 2, "walk.py:engine: expected a task of this engine, got none"),
         (["wlak.py:engine", "grow", "1"], 3, "no file 'wlak.py'"),
         (["wlak:engine", "grow", "1"], 3, "no module 'wlak'"),
         (["walk.py", "grow", "1"], 3, "write MODULE:ENGINE"),
@@ -144,8 +144,8 @@ def test_a_stop_goes_through_its_checklist(program: Path, processes: str) -> Non
         (["walk.py:engine", "grow"], 2, "missing a required argument: 'depth'"),
         (["walk.py:engine", "grow", "1", "2", "3"], 2, "too many positional arguments"),
         (["walk.py:engine", "grow", "1", "--args", "[1]"], 2, "not both"),
-        (["walk.py:engine", "grow", "--args", "{"], 2, "--args is not JSON"),
-        (["walk.py:engine", "grow", "--args", "3"], 2, "must be a JSON list"),
+        (["walk.py:engine", "grow", "--args", "{"], 2, "--args: expected JSON"),
+        (["walk.py:engine", "grow", "--args", "3"], 2, "--args: expected a JSON list"),
         (["walk.py:engine", "grow", "--args", '{"depth": 1, "deep": 1}'], 2, "deep"),
     ],
 )

@@ -231,7 +231,7 @@ def test_a_gate_of_a_cancelled_run_takes_no_answer(bench: Workbench) -> None:
 
 def test_an_unknown_gate_is_answered_with_the_nearest_name(bench: Workbench) -> None:
     run = began(bench, ordering.approval)
-    with pytest.raises(UnknownTask, match="did you mean 'approval'"):
+    with pytest.raises(UnknownTask, match="Did you mean 'approval'"):
         run.answer("aproval", Decision(True))
 
 

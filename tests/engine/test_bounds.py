@@ -123,11 +123,11 @@ def test_going_on_does_not_move_a_deadline(make: Make) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"max_running": 0}, "max_running=0: give a whole number, 1 or more"),
+        ({"max_running": 0}, "max_running=0: expected a whole number, 1 or more"),
         ({"max_running": True}, "whole number"),
         ({"max_running": 2.5}, "whole number"),
-        ({"deadline": timedelta(0)}, "from its beginning"),
-        ({"deadline": "5"}, "give seconds, a timedelta, or a datetime with a time zone"),
+        ({"deadline": timedelta(0)}, "more than 0 seconds from the start"),
+        ({"deadline": "5"}, "expected seconds, a timedelta, or a datetime with a time zone"),
         ({"deadline": datetime(2031, 1, 1)}, "with a time zone"),
         ({"deadline": datetime(2021, 1, 1, tzinfo=UTC)}, "that moment has passed"),
     ],

@@ -122,7 +122,7 @@ def test_what_is_no_id_is_refused(engine: Engine, id: int) -> None:
 
 def test_a_result_that_does_not_come_in_time_is_a_time_out(engine: Engine) -> None:
     job = engine.enqueue(add.of(1))
-    with pytest.raises(TimeoutError, match=r"has not ended after 0\.01 seconds; it goes on"):
+    with pytest.raises(TimeoutError, match=r"has not ended after 0\.01 seconds; it continues"):
         job.result(0.01)
     assert not job.wait(0)
 
@@ -131,7 +131,7 @@ def test_a_result_that_does_not_come_in_time_is_a_time_out(engine: Engine) -> No
 def test_what_is_no_time_to_wait_is_refused(engine: Engine, timeout: Any) -> None:
     job = engine.enqueue(add.of(1))
     for wait in (job.result, job.wait):
-        with pytest.raises(ConfigError, match=r"timeout=.*give a number of seconds"):
+        with pytest.raises(ConfigError, match=r"timeout=.*expected seconds"):
             wait(timeout)
 
 

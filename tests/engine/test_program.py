@@ -226,7 +226,7 @@ def test_a_program_whose_workers_would_start_it_again_is_refused_before_anything
     process = program(unguarded)
     text, _ = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert 'put the line under `if __name__ == "__main__":`' in text
+    assert 'Put the line under `if __name__ == "__main__":`' in text
     for path in tmp_path.glob("*.db"):
         with closing(Engine(path)) as engine:
             assert list(engine.runs()) == []

@@ -260,7 +260,7 @@ def test_a_replaced_task_takes_no_verb(engine: Engine) -> None:
     run.resolve("names", result=["b"])
     assert list(run.errors()) == []
     for verb in (run.retry, lambda task: run.resolve(task, skip=True)):
-        with pytest.raises(ConfigError, match=rf"task {old} was replaced: what made it was tried again"):
+        with pytest.raises(ConfigError, match=rf"task {old} was replaced: the task that made it ran again"):
             verb(old)
     run = engine.run(root, name="d")
     assert (run.state, run["joined"].result, run.counts.replaced) == (RunState.DONE, "b", 3)

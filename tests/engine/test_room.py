@@ -36,7 +36,7 @@ def test_a_full_queue_refuses(engine: Engine) -> None:
     engine.enqueue_many([add.of(1), add.of(2)])
     with pytest.raises(QueueFull, match=r"has 2 jobs that have not ended, and takes 3"):
         engine.enqueue_many([add.of(3), add.of(4)])
-    with pytest.raises(QueueFull, match=r"takes 3 jobs, and 4 were to be added together; add fewer"):
+    with pytest.raises(QueueFull, match=r"takes at most 3 jobs, got 4 at once\. Add fewer"):
         engine.enqueue_many([add.of(n) for n in range(4)])
     engine.enqueue(add.of(3))
     with pytest.raises(QueueFull):

@@ -98,7 +98,7 @@ def test_a_finished_name_gives_its_results_and_again_runs_anew(engine: Engine) -
     assert len(list(again.results())) == 4
     assert [line.split(" [")[0].split(") ", 1)[1] for line in said] == [
         "begins",
-        "had ended as done; again=True (`--again`) starts it anew",
+        "had ended as done; again=True (`--again`) starts it again",
         "begins anew",
     ]
     assert all("keeps" in line and "lacks" in line for line in said)
@@ -329,7 +329,7 @@ def test_what_is_added_comes_after_the_roots_in_the_order_it_was_given(engine: E
 
 def test_what_is_no_call_is_not_added_and_answered_with_what_to_write(engine: Engine) -> None:
     run = engine.start(fragile.of("a"))
-    for wrong, says in ((fragile, "write fragile.of"), ([fragile.of("b")], "give each call by itself"), ("b", "a str")):
+    for wrong, says in ((fragile, "Write fragile.of"), ([fragile.of("b")], "Give each call by itself"), ("b", "a str")):
         with pytest.raises(ConfigError, match=says):
             run.add(wrong)  # type: ignore[arg-type]
     assert run.counts.added == 1
@@ -580,7 +580,7 @@ def test_resources_stay_open_while_somebody_else_of_the_engine_works(engine: Eng
     ("root", "says"),
     [
         (lambda: tree, "the task tree itself; write tree.of"),
-        (lambda: tree("a", 1), "a generator: tree(...) calls the function here and now; write tree.of(...)"),
+        (lambda: tree("a", 1), "a generator: tree(...) calls the function here and now. Write tree.of(...)"),
         (lambda: [several.of("x"), fragile("y")], "'y' (a str); a call is made with task.of(...)"),
         (lambda: "tree", "'tree' (a str)"),
     ],
@@ -639,7 +639,7 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]
-        (lambda: engine.run(tree.of("a", 1), processes=2), "no module-level variable|cannot be shared"),
+        (lambda: engine.run(tree.of("a", 1), processes=2), "must be a module-level variable|cannot be shared"),
         (lambda: engine.run([tree.of("a", 1)] * 2, max_tasks=1), "2 roots"),
         (lambda: engine.run(tree.of("a", 1), processes=99_999_999_999), "at most 1,000"),
         (lambda: engine.working(threads=99_999_999_999), "at most 10,000"),
@@ -699,10 +699,10 @@ def test_how_much_of_what_tasks_log_is_stored_is_the_engines_to_say(tmp_path_fac
         # One line more than allowed says that there were more.
         assert len(engine._inside.store.reads.logs(run.id).rows) == expected
         engine.close()
-    with pytest.raises(ConfigError, match="log_level='loud': give the name of a level"):
+    with pytest.raises(ConfigError, match="log_level='loud': expected the name or the number of a level"):
         Engine(log_level="loud")
     for wrong in (-1, None):
-        with pytest.raises(ConfigError, match=f"log_lines={wrong}: give a whole number"):
+        with pytest.raises(ConfigError, match=f"log_lines={wrong}: expected a whole number"):
             Engine(log_lines=wrong)  # type: ignore[arg-type]
 
 

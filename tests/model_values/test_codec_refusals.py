@@ -141,7 +141,7 @@ def test_without_an_annotation_only_json_values_are_taken(annotation: Any, value
         (list[int], [1, "a"], "at `x[1]`"),
         (list[str], ["a", None], "at `x[1]`"),
         (dict[str, int], {"a": "b"}, "at `x[...]`"),
-        (dict[str, int], [1], "does not fit its annotation dict[str, int]"),
+        (dict[str, int], [1], ": expected dict[str, int], got a list"),
         (float, 2**60 + 1, "`x` is a"),
         (int, Plain.LOW, "a Plain and would come back as an int"),
         (Literal["a"], "b", "does not fit"),
@@ -219,7 +219,7 @@ def test_the_refused_parameter_is_named_among_good_ones() -> None:
 
     signature = Signature.of(f)
     good = {Path("\udcff"): 1}
-    with pytest.raises(BadPayload, match=r"f\(\): `b` is an int and does not fit its annotation str"):
+    with pytest.raises(BadPayload, match=r"f\(\): `b`: expected str, got an int"):
         signature.encode((good, 1), {})
     with pytest.raises(BadPayload, match=r"`rest` .*at `rest\[1\]`"):
         signature.encode((good, "", 1, "a"), {})

@@ -105,7 +105,7 @@ def test_what_is_no_list_is_a_failure_that_says_so(both: Engine, value: Any) -> 
     assert states(run) == {"source": "done", "anything": "failed", "listed": "skipped"}
     (error,) = run.errors()
     assert error.failure.text.startswith("source gave ")
-    assert error.failure.text.endswith("which is no list; a map is over the items of one")
+    assert error.failure.text.endswith("Return a list.")
 
 
 @pytest.mark.parametrize(("most", "state"), [(3, "done"), (2, "failed"), (0, "failed")])

@@ -68,7 +68,7 @@ def test_a_node_is_found_by_its_id_and_an_item_by_its_place(here: Engine) -> Non
     for key in ("word", "tens[3]", "nothing[0]"):
         with pytest.raises(UnknownTask, match=re.escape(f"no task with the key {key!r}")):
             run[key]
-    with pytest.raises(UnknownTask, match="did you mean 'words'"):
+    with pytest.raises(UnknownTask, match="Did you mean 'words'"):
         run["word"]
     for key, says in (
         ("tens[3]", "tens has 3 items. Give tens[0] to tens[2]"),
@@ -77,7 +77,7 @@ def test_a_node_is_found_by_its_id_and_an_item_by_its_place(here: Engine) -> Non
     ):
         with pytest.raises(UnknownTask, match=re.escape(says)):
             run[key]
-    with pytest.raises(ConfigError, match="give the key of a task"):
+    with pytest.raises(ConfigError, match="expected the key of a task"):
         run[7]  # type: ignore[index]
 
 
@@ -204,9 +204,9 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
     broken.add(2)
     failed = here.run(dag.of())
     for part, says in (
-        ({"only": ["words"]}, "the result of total is needed, and it does not run; give it: given={'total': …}"),
-        ({"only": ["wrods"]}, "sums: it has no node 'wrods'; did you mean 'words'?"),
-        ({"upto": "wrods"}, "did you mean 'words'?"),
+        ({"only": ["words"]}, "the result of total is needed, and it does not run. Give it: given={'total': …}."),
+        ({"only": ["wrods"]}, "sums: unknown node 'wrods'. Did you mean 'words'?"),
+        ({"upto": "wrods"}, "Did you mean 'words'?"),
         ({"given": {"nothing": 1}}, "sums: it has no node 'nothing'"),
         ({"only": ["words"], "given": {"total": "x"}}, "given={'total': …}: total(): `return value` is a str"),
         ({"upto": "total", "given": {"twice": 7}}, "given={'twice': …}: 'int' object is not iterable"),

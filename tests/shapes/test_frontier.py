@@ -58,5 +58,5 @@ def test_what_is_not_made_of_calls_is_another_shape_or_refused() -> None:
     assert plan_of("measure", ()) is None
     with pytest.raises(ConfigError, match="was given 7"):
         plan_of([size.of("a"), 7], ())
-    with pytest.raises(ConfigError, match="at least one root"):
+    with pytest.raises(ConfigError, match="at least one call, got none"):
         plan_of([], ())

@@ -423,7 +423,7 @@ def test_runs_of_two_steps_alike_are_told_from_generations(bench: Workbench) -> 
     run = engine.start(engine.pipeline("p", both).of("ab"), name="p")
     bench.drain()
     assert {each.name for each in engine.runs()} == {"p", "p/inner", "p/inner+2"}
-    with pytest.raises(ConfigError, match=r"'p/inner#2': that is what generation 2 of 'p/inner' is called"):
+    with pytest.raises(ConfigError, match=r"'p/inner#2': generation 2 of 'p/inner' has this name"):
         engine.start(inner.of("x"), name="p/inner#2")
     for name in ("p/inner", "p/inner+2"):
         found = engine.find(name)
@@ -509,7 +509,7 @@ def test_a_dag_of_several_params_or_something_that_is_none_of_these_is_refused(b
     bench.finish()
     error = run["two"].error
     assert error is not None
-    assert "it has 2 params, and is given one value" in str(error)
+    assert "expected one param, because it is given one value, got 2" in str(error)
 
 
 def test_a_step_that_waits_for_its_run_says_so(bench: Workbench) -> None:

@@ -115,10 +115,10 @@ def test_a_finished_run_is_given_back_and_again_starts_the_next_generation(store
     finished = begin(store, ask(name="usr"))
     assert (finished.how, finished.run.id) == (How.FINISHED, first.run.id)
     assert (
-        "had ended as cancelled (enough); retry(cancelled=True) takes up what was cancelled, again=True"
+        "had ended as cancelled (enough); retry(cancelled=True) retries its cancelled tasks, again=True"
         in finished.said
     )
-    with pytest.raises(ConfigError, match=r"other roots.*Start it anew with again=True"):
+    with pytest.raises(ConfigError, match=r"other roots.*Start it again with again=True"):
         begin(store, ask(size.of("/var"), name="usr"))
     second = begin(store, ask(name="usr", again=True))
     assert (second.how, second.run.generation) == (How.NEW, 2)
@@ -136,7 +136,7 @@ def test_again_goes_on_with_a_generation_that_has_not_finished(store: Store) -> 
 def test_a_paused_or_draining_run_says_so(store: Store) -> None:
     run = begin(store, ask(name="usr")).run
     store.pause(run.id)
-    assert begin(store, ask(name="usr")).said.endswith("is paused; resume() lets it go on")
+    assert begin(store, ask(name="usr")).said.endswith("is paused. resume() continues it")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_calls_run_as_soon_as_what_they_need_is_there() -> None:
 
 
 def test_what_is_wrong_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ConfigError, match="sales: give day=…: it has no default"):
+    with pytest.raises(ConfigError, match="sales: missing params without a default\\. Give day=…"):
         sales.of()
     with pytest.raises(ConfigError, match="it has a node 'report' already"):
         sales.add(orders.of(day), id="report")

@@ -98,5 +98,5 @@ def test_a_node_chooses_which_others_run(score: float, did: list[str]) -> None:
 def test_an_item_is_one_of_many_and_add_takes_one_call() -> None:
     dag = engine.dag("mistaken")
     files = dag.add(list_files.of("in"))
-    with pytest.raises(ConfigError, match=r"use mistaken\.map\(…\), or pass list_files\.out, which is all of them"):
+    with pytest.raises(ConfigError, match=r"Use mistaken\.map\(…\), or pass all items as list_files\.out"):
         dag.add(load.of(files.each, "orders"))

@@ -131,9 +131,9 @@ def test_a_sleep_is_a_time_and_not_a_worker_that_waits() -> None:
 
 
 def test_what_is_wrong_is_refused_where_it_is_written() -> None:
-    with pytest.raises(ConfigError, match=r"collapse\(ship\): nothing is open; expand\(…\) comes first"):
+    with pytest.raises(ConfigError, match=r"collapse\(ship\): no open branch to join\. Write expand\(…\) first"):
         steps(receive).collapse(ship)  # type: ignore[misc]
-    with pytest.raises(ConfigError, match="say what happens with anything else: otherwise=…"):
+    with pytest.raises(ConfigError, match=r"expected a way for any other value\. Give otherwise=…"):
         steps(decide).divert({"large": price})  # type: ignore[call-overload]
 
 

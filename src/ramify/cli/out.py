@@ -95,7 +95,7 @@ class Out:
     def _stream(self) -> IO[str]:
         stream = self._file if self._file is not None else sys.stdout
         if stream is None:
-            raise ConfigError("standard output is closed, so there is nowhere to answer")
+            raise ConfigError("standard output is closed. Run the command with it open.")
         return stream
 
     def _write(self, line: str) -> None:

@@ -61,7 +61,7 @@ class Crew:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         if size < 1:
-            raise ConfigError(f"processes={size}: give 1 or more, or 0 to work in this process")
+            raise ConfigError(f"processes={size}: expected 1 or more, or 0 to work in this process.")
         self._orders = orders.begun_now()
         self._size = size
         self._store = store

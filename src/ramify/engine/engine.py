@@ -93,7 +93,7 @@ class Engine(Tasks):
         log_lines: int = 1_000,
     ) -> None:
         if isinstance(include, Tasks):
-            raise ConfigError("include: give a list of sets, such as include=[jobs]")
+            raise ConfigError("include: expected a list of sets. Write include=[jobs].")
         check_count("log_lines", log_lines)
         super().__init__(include=include)
         level = level_of(log_level)
@@ -337,7 +337,7 @@ class Engine(Tasks):
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
-            raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
+            raise ConfigError("working(threads=0): expected 1 thread or more. Leave threads out, or give 1 or more.")
         chosen = None if queues is None else Queues.of(queues)
         patience = seconds_of("working(grace={!r})", grace)
         return Working(self._inside, Settings(queues=chosen, threads=threads, grace=patience), processes)

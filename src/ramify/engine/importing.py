@@ -34,7 +34,7 @@ def check_not_importing(verb: str) -> None:
     """ConfigError while a module is imported for its engine."""
     if _importing:
         raise ConfigError(
-            f'engine.{verb}() was called while {_importing[-1]}; put the line under `if __name__ == "__main__":`'
+            f'engine.{verb}() was called while {_importing[-1]}. Put the line under `if __name__ == "__main__":`.'
         )
 
 
@@ -60,7 +60,7 @@ def check_guarded(module: str) -> None:
         if statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0) and not _asks_for_name(statement):
             raise ConfigError(
                 f"line {frame.f_lineno} of {main} starts worker processes, which import that file and would run it "
-                'too; put the line under `if __name__ == "__main__":`'
+                'too. Put the line under `if __name__ == "__main__":`.'
             )
 
 

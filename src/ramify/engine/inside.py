@@ -148,9 +148,9 @@ class Inside:
         known = self.table() if table is None else table
         for call in calls:
             if not isinstance(call, Call):
-                raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")
+                raise ConfigError(f"expected a call, got {instead_of_call(call)}.")
             if call.kind not in known:
-                raise ConfigError(f"this engine has no task {call.kind!r}; include its set: Engine(include=[...])")
+                raise ConfigError(f"this engine has no task {call.kind!r}. Include its set: Engine(include=[...]).")
 
     # the store
 

@@ -198,7 +198,7 @@ class Job(Generic[R_co]):
         JobFailed if it failed, JobCancelled if it was cancelled, LookupError if it is not in the store.
         """
         if not self.wait(timeout):
-            raise TimeoutError(f"job {self.id} has not ended after {seconds_in(timeout):g} seconds; it goes on")
+            raise TimeoutError(f"job {self.id} has not ended after {seconds_in(timeout):g} seconds; it continues")
         return self._outcome(self._standing)
 
     def __await__(self) -> Generator[Any, None, R_co]:
@@ -221,7 +221,7 @@ class Job(Generic[R_co]):
                 result: R_co = self._reading().result(standing.row.kind, standing.value)
                 return result
             case JobState.NOT_FOUND:
-                raise LookupError(f"there is no job {self.id}; it never was, or was forgotten")
+                raise LookupError(f"no job {self.id} in this store; it never existed or was forgotten")
             case JobState.CANCELLED:
                 error = self._error(standing)
                 raise JobCancelled(f"job {self.id} was cancelled: {error}", error)

@@ -38,19 +38,19 @@ def not_whole(run: StoredRun, counts: Counts, errors: ErrorSummary) -> RunFailed
     rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
     among = "" if errors.complete else f", among the newest {errors.looked_at}"
     failed = f"{counts.failures} of {counts.added} tasks failed{among}{': ' if shown else ''}{shown}{rest}"
-    what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
+    what, partial = f"run {run.name or run.id}", "results(partial=True) gives the results that exist"
     if run.state is RunState.CANCELLED:
         because = f" ({run.reason})" if run.reason else ""
         also = f", {failed}" if counts.failures else ""
         return RunCancelled(
             f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
-            f"{partial}, retry(cancelled=True) takes up what was cancelled",
+            f"{partial}, retry(cancelled=True) retries cancelled tasks.",
             groups,
             errors.complete,
         )
     if counts.failures:
-        return RunFailed(f"{what}: {failed}. {partial}, retry() tries them again", groups, errors.complete)
-    advice = f"{partial}, retry(cancelled=True) takes up what was cancelled"
+        return RunFailed(f"{what}: {failed}. {partial}, retry() retries the failed tasks.", groups, errors.complete)
+    advice = f"{partial}, retry(cancelled=True) retries cancelled tasks."
     return RunFailed(f"{what} {run.state.value}: {run.reason}. {advice}", groups, errors.complete)
 
 

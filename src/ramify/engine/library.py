@@ -83,7 +83,7 @@ class StoreLibrary:
         """The run that this one follows."""
         follows = self.facts(run).follows
         if follows is None:
-            raise ConfigError(f"run {run} follows no other; start it with follows=(other, lead)")
+            raise ConfigError(f"current().leader: run {run} follows no other run. Start it with follows=(other, lead).")
         known = self._leaders.get(follows)
         if known is None:
             known = self._leaders[follows] = Led(self._reading, self._handlers, follows)

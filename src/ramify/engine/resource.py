@@ -176,17 +176,19 @@ def check_opener(open: Callable[[], object]) -> None:
     """Refuse what cannot be opened without arguments, or does not yield."""
     name = getattr(open, "__name__", repr(open))
     if not (inspect.isgeneratorfunction(open) or inspect.isasyncgenfunction(open)):
-        raise ConfigError(f"@resource on {name}: give a function that yields the value once; what follows closes it")
+        raise ConfigError(f"@resource on {name}: expected a generator function. Yield the value once, then close it.")
     needed = [each.name for each in inspect.signature(open).parameters.values() if each.default is each.empty]
     if needed:
-        raise ConfigError(f"@resource on {name}(): it takes {', '.join(needed)}, and nobody can pass that")
+        raise ConfigError(
+            f"@resource on {name}(): expected no parameters, got {', '.join(needed)}. Give them defaults."
+        )
 
 
 def _first(name: str, generator: Iterator[T]) -> T:
     try:
         return next(generator)
     except StopIteration:
-        raise ConfigError(f"resource {name}() ended without yielding a value") from None
+        raise ConfigError(f"resource {name}() ended without a value. Yield the value once.") from None
 
 
 def _last(name: str, generator: Iterator[T]) -> None:
@@ -196,14 +198,14 @@ def _last(name: str, generator: Iterator[T]) -> None:
         return
     if isinstance(generator, Generator):
         generator.close()
-    raise ConfigError(f"resource {name}() yielded twice; it yields the value once, and then closes it")
+    raise ConfigError(f"resource {name}() yielded twice. Yield the value once, then close it.")
 
 
 async def _afirst(name: str, generator: AsyncIterator[T]) -> T:
     try:
         return await anext(generator)
     except StopAsyncIteration:
-        raise ConfigError(f"resource {name}() ended without yielding a value") from None
+        raise ConfigError(f"resource {name}() ended without a value. Yield the value once.") from None
 
 
 async def _alast(name: str, generator: AsyncIterator[T]) -> None:
@@ -213,4 +215,4 @@ async def _alast(name: str, generator: AsyncIterator[T]) -> None:
         return
     if isinstance(generator, AsyncGenerator):
         await generator.aclose()
-    raise ConfigError(f"resource {name}() yielded twice; it yields the value once, and then closes it")
+    raise ConfigError(f"resource {name}() yielded twice. Yield the value once, then close it.")

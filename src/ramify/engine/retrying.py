@@ -44,11 +44,11 @@ def retry(
     if not reopened and not superseded and store.reads.run(run).fails_as is RunState.HALTED:
         if chosen.tasks:
             raise ConfigError(
-                f"nothing of run {run} is tried again: what was named has not ended, and only what has can be"
+                f"nothing of run {run} is retried, because these tasks have not ended. Wait for their end."
             )
         raise ConfigError(
-            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or take what was "
-            "cancelled as well (cancelled=True, --cancelled)"
+            f"nothing of run {run} failed, so there is nothing to retry. Name its steps, or retry cancelled "
+            "tasks too (cancelled=True, --cancelled)."
         )
     return Retried(len(reopened), superseded, answer.replaced)
 

@@ -123,13 +123,11 @@ class Room:
 def _refused(queue: str, bound: Bound, many: int, left: int) -> QueueFull | NoRoom:
     if many > bound.most:
         # First: no waiting would help.
-        return QueueFull(
-            f"queue {queue!r} takes {bound.most:,} jobs, and {many:,} were to be added together; add fewer"
-        )
+        return QueueFull(f"queue {queue!r} takes at most {bound.most:,} jobs, got {many:,} at once. Add fewer.")
     if bound.on_full == "refuse":
         return QueueFull(
-            f"queue {queue!r} has {bound.most - left:,} jobs that have not ended, and takes {bound.most:,}; nothing "
-            'was added. Try again later, or let enqueue wait: queue(..., on_full="block")'
+            f"queue {queue!r} has {bound.most - left:,} jobs that have not ended, and takes {bound.most:,}. Nothing "
+            'was added. Try again later, or let enqueue wait: queue(..., on_full="block").'
         )
     return NoRoom(queue, many)
 

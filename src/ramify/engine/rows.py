@@ -45,7 +45,7 @@ def position_of(cursor: object) -> tuple[int, int]:
     """The commit and the task that a cursor stands at; ConfigError for what is no cursor."""
     found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
     if found is None or max(map(int, found.groups())) > MAX_ID:
-        raise ConfigError(f"results(after={cursor!r}): give the cursor of a row, as it was read")
+        raise ConfigError(f"results(after={cursor!r}): expected the cursor of a row. Give row.cursor.")
     return int(found[1]), int(found[2])
 
 

@@ -171,7 +171,7 @@ class Run(Generic[R_co]):
         if rows:
             return chain.from_iterable(self._rows(kind_name(kind), partial, after))
         if after is not None:
-            raise ConfigError(f"results(after={after!r}): a cursor belongs to rows; give rows=True as well")
+            raise ConfigError(f"results(after={after!r}): a cursor needs rows. Give rows=True as well.")
         return chain.from_iterable(self._pages(kind_name(kind), partial))
 
     @overload
@@ -196,7 +196,7 @@ class Run(Generic[R_co]):
         check_remembered(found := self._stored)
         if not found.state.is_end:
             raise ConfigError(
-                f"check(): expected a run that has ended, got one that is {found.state.value}. wait() first"
+                f"check(): expected a run that has ended, got one that is {found.state.value}. wait() first."
             )
         if (failure := failure_of(self._inside.store.reads, found)) is not None:
             raise failure
@@ -214,7 +214,7 @@ class Run(Generic[R_co]):
         """Run a read-only SELECT in which `:run` is the id of this run, on stores that take SQL."""
         about = self._inside.store.describe()
         if not about.sql:
-            raise ConfigError(f"the {about.name} store takes no SQL; use results(), errors() and counts")
+            raise ConfigError(f"sql(): the {about.name} store takes no SQL. Use results(), errors() and counts.")
         asking: Any = self._inside.store.reads
         answer: Table = asking.sql(query, {"run": self.id})
         return answer
@@ -329,7 +329,7 @@ class Run(Generic[R_co]):
         Here and below, give a task by its id or its key; in a DAG, the key of a node is its id.
         """
         if below and task is None:
-            raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
+            raise ConfigError("cancel(below=True): expected a task whose descendants to cancel. Give task=....")
         store = self._inside.store
         if task is None:
             return deciding.cancel(store, self.id, reason, by)
@@ -346,7 +346,7 @@ class Run(Generic[R_co]):
         ended (as failed, for example) starts a new life that ends like this, and so does everything that waited for it.
         """
         if skip == (result is not UNRESOLVED):
-            raise ConfigError(f"resolve({task!r}): give result=... or skip=True")
+            raise ConfigError(f"resolve({task!r}): expected result=... or skip=True.")
         task = id_of(self._inside.store.reads, self.id, task)
         row = self._inside.store.reads.task(task)
         if row is None or row.run != self.id:

@@ -143,19 +143,22 @@ class TaskDecorator(Protocol):
 def check_function(fn: object) -> None:
     """Refuse what another process could not find again under a name."""
     if not inspect.isfunction(fn):
-        raise ConfigError(f"@task on {fn!r}: give a function defined with def or async def at the top of a module")
+        raise ConfigError(
+            f"@task on {fn!r}: expected a function. Define it with def or async def at the top of a module."
+        )
     holder, _, name = fn.__qualname__.rpartition(".")
     if name == "<lambda>":
-        raise ConfigError(f"@task on a lambda ({defined_at(fn)}): give it a name, with def")
+        raise ConfigError(f"@task on a lambda ({defined_at(fn)}): expected a function with a name. Define it with def.")
     if holder.endswith("<locals>") and fn.__closure__:
         captured = ", ".join(fn.__code__.co_freevars)
         raise ConfigError(
-            f"@task on {name}() ({defined_at(fn)}): it captures {captured} from the function around it, which no other "
-            "process can find; define it at the top of a module and pass what it needs as arguments"
+            f"@task on {name}() ({defined_at(fn)}): it captures {captured} from the function around it, which another "
+            "process cannot find. Define it at the top of a module, and pass these values as arguments."
         )
     if holder and not holder.endswith("<locals>"):
         raise ConfigError(
-            f"@task on {fn.__qualname__}() ({defined_at(fn)}): a task is no method; define it at the top of a module"
+            f"@task on {fn.__qualname__}() ({defined_at(fn)}): expected a function, got a method. "
+            "Define it at the top of a module."
         )
 
 
@@ -199,14 +202,16 @@ def _left_out(fn: Callable[..., Any], streams: Mapping[str, Any]) -> str | None:
     stream = found[0]
     if len(found) > 1:
         raise ConfigError(
-            f"{fn.__name__}(): `{found[1].name}` is a second Stream with a default; a task waits for one join. "
-            "Take the defaults away, and pass references"
+            f"{fn.__name__}(): `{found[1].name}` is a second Stream with a default. A task waits for one join. "
+            "Remove the defaults, and pass references."
         )
     after = parameters[parameters.index(stream) + 1 :]
     if stream.kind is not inspect.Parameter.KEYWORD_ONLY and any(
         each.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL) for each in after
     ):
-        raise ConfigError(f"{fn.__name__}(): put `{stream.name}` last among its parameters: calls need not pass it")
+        raise ConfigError(
+            f"{fn.__name__}(): `{stream.name}` must be its last parameter, because calls need not pass it. Move it."
+        )
     return stream.name
 
 
@@ -223,4 +228,4 @@ def kind_name(kind: object, call: str = "results({})") -> str | None:
         return kind
     if isinstance(kind, Task):
         return kind.kind
-    raise ConfigError(f"{call.format(repr(kind))}: give a task function or the name of a kind")
+    raise ConfigError(f"{call.format(repr(kind))}: expected a task function, or the name of a kind.")

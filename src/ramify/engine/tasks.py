@@ -270,9 +270,11 @@ class Tasks:
     def include(self, tasks: Tasks) -> None:
         """Include another set, with all its present and future tasks."""
         if not isinstance(tasks, Tasks):
-            raise ConfigError(f"include({tasks!r}): give a set made with Tasks()")
+            raise ConfigError(f"include(): expected a set of tasks, got {tasks!r}. Give one made with Tasks().")
         if self in tasks._sets():
-            raise ConfigError("include: a set of tasks cannot include itself, not by way of others either")
+            raise ConfigError(
+                "include(): a set of tasks cannot include itself, directly or through others. Leave this one out."
+            )
         self._included.append(tasks)
         try:
             table_of(self)
@@ -360,7 +362,7 @@ def _check_definitions(tasks: Tasks, new: Mapping[str, str] = MappingProxyType({
         clash = _clash(tasks, new)
     if clash is not None:
         name, one, other = clash
-        raise ConfigError(f"two pipelines or DAGs are called {name!r}: {one} and {other}; rename one")
+        raise ConfigError(f"two pipelines or DAGs are called {name!r}: {one} and {other}. Rename one.")
 
 
 def _clash(tasks: Tasks, new: Mapping[str, str]) -> tuple[str, str, str] | None:
@@ -390,6 +392,6 @@ def _check_free(known: dict[str, AnyTask], name: str, task: AnyTask) -> None:
     # The same place twice is a module that was loaded again.
     if other is not None and other.defined_at != task.defined_at:
         raise ConfigError(
-            f"two tasks are called {name!r}: {other.defined_at} and {task.defined_at}; "
-            "rename one, or give it another name with @task(name=...)"
+            f"two tasks are called {name!r}: {other.defined_at} and {task.defined_at}. "
+            "Rename one, or give it another name with @task(name=...)."
         )

@@ -89,7 +89,7 @@ def durations(store: Store, run: int) -> dict[str, float]:
     stored = store.reads.run(run)
     graph = graph_of(store, stored)
     if graph is None:
-        raise ConfigError(f"run {title(stored)} is none of a DAG, so it has no nodes; timeline() tells of its tasks")
+        raise ConfigError(f"run {title(stored)} is not a run of a DAG and has no nodes. Use timeline().")
     return {node.id: node.seconds for node in graph.nodes if node.seconds is not None}
 
 

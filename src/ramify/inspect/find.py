@@ -30,7 +30,7 @@ def find_run(reads: Reads, wanted: str) -> StoredRun:
             return reads.run(id)
         except UnknownRun:
             pass
-    raise UnknownRun(f"no run {wanted!a}; {what_there_is(reads)}")
+    raise UnknownRun(f"no run {wanted!a}. {what_there_is(reads)}")
 
 
 def named_run(reads: Reads, name: str) -> StoredRun | None:
@@ -84,10 +84,10 @@ def what_there_is(reads: Reads) -> str:
     """The runs of a store in words, for an answer to a name that is not there."""
     newest = reads.runs(newest_first=True, limit=NAMED)
     if not newest.rows:
-        return "this store has no runs yet"
+        return "This store has no runs yet."
     names = [ascii(title(run)) for run in reversed(newest.rows)]
     more = " (and older ones)" if newest.more else ""
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}{more}"
+    return f"There {'is' if len(names) == 1 else 'are'} {', '.join(names)}{more}."
 
 
 def _is_name(text: str) -> bool:

@@ -56,7 +56,7 @@ def task_row(reads: Reads, task: int) -> Row:
     """One published task; UnknownTask when there is none."""
     row = reads.task(task)
     if row is None:
-        raise UnknownTask(f"no task {task} in this store, or it is not published yet; `ramify tasks RUN` lists tasks")
+        raise UnknownTask(f"no task {task} in this store, or it is not published yet. `ramify tasks RUN` lists tasks.")
     return row
 
 

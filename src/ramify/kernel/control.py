@@ -23,7 +23,7 @@ class Defer(Exception):
     def __init__(self, seconds: Duration, reason: str = "") -> None:
         read = seconds_in(seconds)
         if read is None or not 0 <= read < math.inf:
-            raise ValueError(f"Defer({seconds!r}): give a finite number of seconds, or a timedelta, 0 or more")
+            raise ValueError(f"Defer({seconds!r}): expected a finite number of seconds or a timedelta, 0 or more.")
         super().__init__(read)
         self.seconds = read
         self.reason = str(reason)

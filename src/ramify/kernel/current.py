@@ -271,17 +271,21 @@ class Current:
     def _checked(self, calls: list[Call[Any]], more: int) -> list[Call[Any]]:
         for call in calls:
             if type(call) is not Call:
-                raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
+                raise BadPayload(f"spawn(): expected calls, got {instead_of_call(call)}.")
         self._check_number(len(calls) + more)
         return calls
 
     def _check_continuation(self, then: Call[Any]) -> None:
         if type(then) is not Call:
-            raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(then)}")
+            raise BadPayload(f"spawn(then=...): expected a call, got {instead_of_call(then)}.")
         if then.group.due is not None:
-            raise BadPayload("a continuation starts when its members have ended; it can have a delay, but no time")
+            raise BadPayload(
+                "spawn(then=...): a continuation starts when its members have ended. Use .delay() instead of .at()."
+            )
         if self._forks and self._chunk.claim.awaited:
-            raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
+            raise BadPayload(
+                "spawn(then=...): this task has a continuation that others wait for. Spawn the second one in a child."
+            )
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
         """Report the progress of this task. The last report is stored, once a second and when the task ends."""
@@ -301,7 +305,7 @@ class Current:
         if most is None:
             return
         if self._number + more > most:
-            raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
+            raise Fatal(f"{self.kind}: spawned more than max_children={most}. Raise @task(max_children=...).")
 
     @property
     def _revivals(self) -> int:

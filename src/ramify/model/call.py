@@ -177,19 +177,23 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
     def at(self, when: datetime) -> Call[R_co]:
         """Start no earlier than this datetime, which must have a time zone."""
         if not isinstance(when, datetime) or when.utcoffset() is None:
-            raise BadPayload(f"at({when!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
+            raise BadPayload(
+                f"at({when!r}): expected a datetime with a time zone. Write at(datetime(..., tzinfo=UTC))."
+            )
         return self._grouped(due=round(when.timestamp() * SECOND), delay=None)
 
     def expires(self, length: Duration) -> Call[R_co]:
         """Cancel it if it has not started this long after it was added."""
         if (seconds := _seconds("expires({})", length)) == 0:
-            raise BadPayload("expires(0): nothing begins in no time; give more than 0 seconds")
+            raise BadPayload("expires(0): expected more than 0 seconds.")
         return self._grouped(expires=seconds)
 
     def priority(self, level: int) -> Call[R_co]:
         """Set its priority. Lower comes first; 0 is the default."""
         if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
-            raise BadPayload(f"priority({level!r}): levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
+            raise BadPayload(
+                f"priority({level!r}): expected a whole number from {LEVELS[0]} to {LEVELS[-1]}; lower comes first."
+            )
         return self._grouped(priority=level)
 
     def queue(self, name: str) -> Call[R_co]:
@@ -203,13 +207,13 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
     def retries(self, count: int) -> Call[R_co]:
         """Set its number of retries: `retries(2)` is up to three attempts."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise BadPayload(f"retries({count!r}): give a whole number, 0 or more")
+            raise BadPayload(f"retries({count!r}): expected a whole number, 0 or more.")
         return self._with(retries=count)
 
     def timeout(self, length: Duration) -> Call[R_co]:
         """Set the time limit of one attempt."""
         if (seconds := _seconds("timeout({})", length)) == 0:
-            raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
+            raise BadPayload("timeout(0): expected more than 0 seconds.")
         return self._with(timeout=seconds)
 
     def poll(self, every: Duration, *, timeout: Duration | None = None) -> Call[R_co]:
@@ -218,17 +222,17 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         It fails with a TimeoutError if it has returned nothing `timeout` after its first call.
         """
         if (pause := _seconds("poll({})", every)) == 0:
-            raise BadPayload("poll(0): give more than 0 seconds between two calls")
+            raise BadPayload("poll(0): expected more than 0 seconds between two calls.")
         within = None if timeout is None else _seconds("poll(timeout={})", timeout)
         if within == 0:
-            raise BadPayload("poll(timeout=0): nothing comes in no time; give more than 0 seconds")
+            raise BadPayload("poll(timeout=0): expected more than 0 seconds.")
         return self._with(every=pause, within=within)
 
     def headers(self, **headers: str) -> Call[R_co]:
         """Attach small texts, inherited by all tasks it makes; read them as `current().headers`."""
         for name, value in headers.items():
             if not isinstance(value, str):
-                raise BadPayload(f"headers({name}={value!r}): give text, not {type(value).__name__}")
+                raise BadPayload(f"headers({name}={value!r}): expected text, got {type(value).__name__}.")
         known: Mapping[str, str] = Extra.decode(self.extra).headers or {}
         return self._with(headers={**known, **headers})
 
@@ -345,8 +349,7 @@ def arguments_key(call: Call[Any]) -> str:
     """A text that is the same for equal arguments, and differs for others."""
     if isinstance(call, ReferringCall):
         raise BadPayload(
-            f"{call!r} is to exist once for its arguments, and {call.references[0]!r} is not known yet; "
-            "give a key that is: once(key)"
+            f"{call!r}: its arguments are its key, and {call.references[0]!r} is not known yet. Give a key: once(key)."
         )
     return blake2b(call.group.signature.identity(call.body), digest_size=16).hexdigest()
 
@@ -354,17 +357,17 @@ def arguments_key(call: Call[Any]) -> str:
 def label_of(kind: str, key: object) -> bytes:
     """A key as a call carries it; BadPayload for one that cannot be kept."""
     if not isinstance(key, str) or not key:
-        raise BadPayload(f"{key!r} is no key of a {kind!r} task; give a text that is not empty")
+        raise BadPayload(f"{kind}(): expected text as its key, got {key!r}. Give text that is not empty.")
     label = key_bytes(key)
     if len(label) > MAX_KEY:
-        raise BadPayload(f"a key of a {kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
+        raise BadPayload(f"{kind}(): expected a key of at most {MAX_KEY} bytes, got {len(label)}. Use a hash of it.")
     return label
 
 
 def _seconds(written: str, length: object) -> float:
     seconds = seconds_in(length)
     if seconds is None or not math.isfinite(seconds):
-        raise BadPayload(f"{written.format(repr(length))}: give a number of seconds, or a timedelta")
+        raise BadPayload(f"{written.format(repr(length))}: expected seconds or a timedelta.")
     if not 0 <= seconds <= LONGEST_DELAY:
-        raise BadPayload(f"{written.format(repr(length))}: give 0 seconds or more, at most a hundred years")
+        raise BadPayload(f"{written.format(repr(length))}: expected 0 seconds or more, at most a hundred years.")
     return seconds

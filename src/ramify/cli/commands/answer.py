@@ -53,5 +53,5 @@ def _value(text: str) -> object:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         quoted = "'" + json.dumps(text).replace("'", "'\\''") + "'"
-        hint = f"; a text needs quotes: {quoted}" if not text.lstrip().startswith(("{", "[", '"')) else ""
-        raise click.BadParameter(f"{text!r} is not JSON ({error}){hint}", param_hint="VALUE") from error
+        hint = f". Text needs quotes: {quoted}" if not text.lstrip().startswith(("{", "[", '"')) else ""
+        raise click.BadParameter(f"expected JSON, got {text!r} ({error}){hint}", param_hint="VALUE") from error

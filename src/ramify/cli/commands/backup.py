@@ -22,7 +22,7 @@ def backup(visit: Visit, target: str, new_id: bool) -> None:
     id, and its tasks keep their idempotency keys.
     """
     if os.path.lexists(target):
-        raise ConfigError(f"{target} exists; give the copy a name of its own")
+        raise ConfigError(f"{target} exists. Give the copy another name.")
     visit.store.backup(target, new_id=new_id)
     size = os.stat(target).st_size
     if visit.out.as_json:

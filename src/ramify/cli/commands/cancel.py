@@ -27,7 +27,7 @@ def cancel(visit: Visit, run: str, node: str | None, below: bool, reason: str, b
 
     found, task = visit.named(run, node)
     if below and task is None:
-        raise click.UsageError("--below needs a task; without one the whole run is cancelled")
+        raise click.UsageError("--below: expected a task. Give one, or leave --below out to cancel the whole run")
     with entered(visit.store):
         if task is None:
             answer = deciding.cancel(visit.store, found.id, reason, by)

@@ -294,7 +294,11 @@ class _Moment(click.ParamType[datetime]):
         try:
             return datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!a} is no time; write 2026-03-01, 2026-03-01T06:00 or 2026-03-01T06:00+01:00", param, ctx)
+            self.fail(
+                f"expected a time, got {value!a}. Write 2026-03-01, 2026-03-01T06:00 or 2026-03-01T06:00+01:00",
+                param,
+                ctx,
+            )
 
 
 @crons.command()
@@ -318,7 +322,7 @@ def backfill(visit: Visit, name: str, low: datetime, high: datetime | None, para
     declared, now = clock.declared, visit.store.now()
     first, last = _moment(visit, declared, low), now if high is None else _moment(visit, declared, high)
     if last < first:
-        raise click.UsageError(f"--to {high} is before --from {low}")
+        raise click.UsageError(f"--to {high}: expected a time after --from {low}")
     try:
         slots = to_fill(visit.store, schedule, found, first, last)
     except ConfigError as too_many:

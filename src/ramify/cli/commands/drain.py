@@ -28,8 +28,8 @@ def drain(visit: Visit, process: str | None, reason: str, by: str | None) -> Non
         return
     found = [each for each in alive if str(each.pid) == process or f"{each.id:x}".startswith(process.lower())]
     if len(found) != 1:
-        there = "; ".join(map(in_words, found or alive)) or "nobody works on this store"
-        raise Wrong(f"{process!r} names {len(found) or 'no'} processes of this store: {there}")
+        there = "; ".join(map(in_words, found or alive)) or "none"
+        raise Wrong(f"{process!r}: expected one process of this store, got {len(found) or 'none'}. Name one: {there}")
     asked = visit.store.drain(found[0].id, Said(reason, person() if by is None else by))
     if visit.out.as_json:
         visit.out.json({"process": f"{found[0].id:x}", "pid": found[0].pid, "asked": asked})

@@ -52,18 +52,18 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
     decided = Decided(reason, by)
     if run is None:
         if older is None:
-            raise click.UsageError("name the RUN that is meant, or say --older AGE for all that ended longer ago")
+            raise click.UsageError("expected RUN, or --older AGE for all runs that ended longer ago")
         _forget_all(visit, list(_older_runs(visit, older)), decided, dry_run)
         return
     found = visit.run(run)
     if found.state.is_end:
         if older is not None and not _is_older(visit, found, older):
-            raise Wrong(f"run {title(found)} ended {_ago(visit, found)} ago, which is not longer than --older says")
+            raise Wrong(f"run {title(found)} ended {_ago(visit, found)} ago. Give a shorter --older")
         _forget_all(visit, [found], decided, dry_run, only=True)
     elif older is None:
         raise Wrong(
-            f"run {title(found)} is {found.state.value}; only a run that has ended can be forgotten. `ramify cancel` "
-            "ends it, and --older AGE removes those of its tasks that ended longer ago"
+            f"run {title(found)} is {found.state.value}, and only a run that has ended can be forgotten. "
+            "`ramify cancel` ends it; --older AGE deletes its tasks that ended longer ago"
         )
     else:
         tasks = forget_tasks(visit.store, found.id, older // timedelta(microseconds=1), dry=dry_run)

@@ -82,7 +82,7 @@ def jobs(
 def _header(given: str) -> tuple[str, str]:
     name, sign, value = given.partition("=")
     if not sign:
-        raise click.UsageError(f"--header {given!a}: give a name and its value, such as tenant=acme")
+        raise click.UsageError(f"--header {given!a}: expected NAME=VALUE, such as tenant=acme")
     return name, value
 
 

@@ -33,7 +33,7 @@ def resolve(
     from ramify.engine import deciding
 
     if (result is None) != skip:
-        raise click.UsageError("say either --result JSON or --skip")
+        raise click.UsageError("expected either --result JSON or --skip")
     task = visit.one("resolve", run, node)
     row = visit.task(task)
     status = Status.SKIPPED if skip else Status.DONE
@@ -46,7 +46,7 @@ def resolve(
     with entered(visit.store):
         answer = deciding.resolve(visit.store, row.run, task, status, value, reason, by)
     if answer.superseded_by is not None:
-        raise Wrong(f"task {task} stays as it is: task {answer.superseded_by} has its key now")
+        raise Wrong(f"task {task} was left alone, because task {answer.superseded_by} has its key now")
     if visit.out.as_json:
         visit.out.json({"task": task, "as": status.name.lower(), "answer": answer.settled.name.lower()})
         return
@@ -68,6 +68,6 @@ def _value(result: str | None) -> bytes | None:
         value = msgspec.json.decode(result)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise click.BadParameter(
-            f"it is not JSON ({error}); text needs quotes: '\"text\"'", param_hint="--result"
+            f"expected JSON ({error}). Text needs quotes: '\"text\"'", param_hint="--result"
         ) from error
     return None if value is None else msgspec.json.encode(value)

@@ -59,7 +59,7 @@ def retry(
     if alone is None and not wanted and not any(scopes):
         total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
         raise click.UsageError(
-            f"say which tasks: nodes, ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
+            f"expected nodes, ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
             f"or --cancelled ({total.cancelled:,})"
         )
     tasks = tuple(task for each in wanted for task in visit.tasks(found, each, tasks_to_retry))

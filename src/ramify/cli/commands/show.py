@@ -69,7 +69,7 @@ def show(
     then; of a gate, its time-out), since (when a gate opened) and gates (that wait for an answer here).
     """
     if sum((svg is not None, mermaid, as_json)) > 1:
-        raise click.UsageError("give one of --svg, --mermaid and --json")
+        raise click.UsageError("expected one of --svg, --mermaid and --json")
     out = Out(as_json=as_json)
     if wanted is not None and _ADDRESS.fullmatch(wanted):
         from ramify.cli.definition import graph_at
@@ -81,8 +81,8 @@ def show(
         graph = graph_of(store, run)
         if graph is None:
             raise Wrong(
-                f"{title(run)} is a {run.shape or 'plain'} run and has no nodes to show; "
-                f"`ramify status {typed(run)}` tells how it is doing"
+                f"{title(run)} is a {run.shape or 'plain'} run and has no graph. "
+                f"`ramify status {typed(run)}` shows its progress"
             )
         graph = with_branches(store, graph, None if whole else _BRANCHES)
         _show(out, graph, headline(status_of(store, run.id)), whole, svg, mermaid)

@@ -122,7 +122,7 @@ def _chosen(visit: Visit, run: str | None, watch: bool) -> StoredRun | None:
     if len(going) > 1:
         names = ", ".join(title(each) for each in going[-10:])
         if watch:
-            raise Wrong(f"{len(going)} runs are open: {names}; name the one to watch")
+            raise Wrong(f"{len(going)} runs are open: {names}. Name one to watch")
         _briefly(visit, going)
         return None
     found = going[0] if going else newest_run(visit.store.reads)

@@ -37,12 +37,10 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
     weighed = [re.fullmatch(r"(.*):(\d{1,9})", name, re.ASCII) for name in names]
     for name, found in zip(names, weighed, strict=True):
         if found is None and ":" in name:
-            raise click.BadParameter(
-                f"{name!a}: behind the colon is a weight, a whole number; a queue with a colon in its name needs one"
-            )
+            raise click.BadParameter(f"{name!a}: expected a whole number as weight behind the colon. Write high:3")
     weights = {found[1]: int(found[2]) for found in weighed if found is not None}
     if weights and len(weights) < len(names):
-        raise click.BadParameter(f"{','.join(typed)!a}: give every queue a weight, once, or none of them")
+        raise click.BadParameter(f"{','.join(typed)!a}: expected a weight for every queue or for none, each queue once")
     try:
         return Queues.of(weights or names)
     except ConfigError as error:
@@ -105,7 +103,7 @@ def worker(
         # Somebody must be there to start the next one.
         processes = int(reload or recycle_tasks is not None or recycle_mb is not None)
     elif reload and not processes:
-        raise click.UsageError("--reload replaces worker processes; leave --processes out, or give 1 or more")
+        raise click.UsageError("--reload: expected worker processes. Leave --processes out, or give 1 or more")
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
     begin_log(inside, log, log_level)

@@ -92,8 +92,8 @@ class Dag:
         for blank in self._checked("add", call):
             if isinstance(blank.source, Item):
                 raise ConfigError(
-                    f"{self.name}: {call.kind} was added with {blank!r}, which is a different one for each: use "
-                    f"{self.name}.map(…), or pass {blank.source.node.id}.out, which is all of them"
+                    f"{self.name}: add({call.kind}): expected one value, got {blank!r}. Use "
+                    f"{self.name}.map(…), or pass all items as {blank.source.node.id}.out."
                 )
         number = self._append(call, call.kind, id, after, when)
         if (maker := yielding(call)) is not None:
@@ -201,7 +201,7 @@ class Dag:
         """Make a run of it to be started, with a value for each param: `engine.run(etl.of(day=today))`."""
         values, known_later = given(self.name, self._params, params)
         if not self._calls:
-            raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
+            raise ConfigError(f"{self.name}: expected at least one node, got none. Write {self.name}.add(task.of(…)).")
         return self._plan(values, known_later)
 
     def _plan(self, values: Mapping[str, bytes], known_later: Mapping[str, Reference]) -> DagPlan:
@@ -218,7 +218,9 @@ class Dag:
             open=known_later,
         )
         if unused := [number for number in self._makers if not plan.graph.followers[number]]:
-            raise ConfigError(f"{self.name}: {self._ids[unused[0]]} yields items, and no map is over them")
+            raise ConfigError(
+                f"{self.name}: {self._ids[unused[0]]} yields items, and no map takes them. Add a map(…) over its .each."
+            )
         return plan.without(self._makers) if self._makers else plan
 
     def of_stored(self, params: Mapping[str, bytes]) -> DagPlan:
@@ -237,7 +239,7 @@ class Dag:
         try:
             return Node(self, self._numbers[id])
         except KeyError:
-            raise KeyError(f"{self.name} has no node {id!r}; {nearest(id, self._numbers)}") from None
+            raise KeyError(f"{self.name}: unknown node {id!r}. {nearest(id, self._numbers)}") from None
 
     @property
     def order(self) -> list[Node[Any]]:
@@ -306,7 +308,7 @@ class Dag:
         number = self._own(node)
         if number in self._makers:
             raise ConfigError(
-                f"{self.name}: {node} yields items, so it waits for what it was added with: add(…, after=[…])"
+                f"{self.name}: {node} yields items, so after() comes too late for it. Write add(…, after=[…])."
             )
         more = dependencies(self, node.id, others, number)
         before = self._needs[number]
@@ -316,7 +318,7 @@ class Dag:
         if points_ahead and (cycle := self._connected().cycle()) is not None:
             self._needs[number], self._adjacency = before, None
             way = " waits for ".join(self._ids[each] for each in cycle)
-            raise ConfigError(f"{self.name}: {node.id} cannot wait for these: {way}")
+            raise ConfigError(f"{self.name}: {node.id}: after: nodes cannot wait for each other: {way}. Leave one out.")
         self._points_ahead = points_ahead
 
     # keeping the books
@@ -324,22 +326,22 @@ class Dag:
     def _checked(self, verb: str, call: object) -> Sequence[Blank]:
         """The blanks of what can be a node here."""
         if not isinstance(call, Call) or isinstance(call, OpenCall):
-            raise ConfigError(f"{self.name}: {verb}() takes a call, and was given {instead_of_call(call)}")
+            raise ConfigError(f"{self.name}: {verb}(): expected a call, got {instead_of_call(call)}.")
         if call.group.hold is not Hold.LABEL:
-            raise ConfigError(
-                f"{self.name}: {call!r}: a node is there once in its run, so it takes no once() and no unique()"
-            )
+            raise ConfigError(f"{self.name}: {call!r}: a node runs once in its run anyway. Remove once() or unique().")
         if not isinstance(call, ReferringCall) or not has_blanks(call):
             return ()
         blanks = [each for each in call.references if isinstance(each, Blank)]
         for blank in blanks:
             if isinstance(blank.source, Param) and self._params.get(blank.source.name) is not blank.source:
-                raise ConfigError(f"{self.name}: {call.kind} takes the {blank!r}, which is one of another DAG")
+                raise ConfigError(
+                    f"{self.name}: {call.kind}: expected a param of this DAG, got the {blank!r} of another one."
+                )
         return blanks
 
     def _append(self, call: Call[Any], kind: str, id: str | None, after: Iterable[Node[Any]], when: str) -> int:
         if when not in RULES:
-            raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
+            raise ConfigError(f"{self.name}: when={when!r}: expected {quoted(RULES)}.")
         id = key_text(call.label) if id is None else id
         said = kind if id is None else id
         references = call.references if isinstance(call, ReferringCall) else ()
@@ -347,7 +349,7 @@ class Dag:
         more = () if isinstance(after, tuple) and not after else dependencies(self, said, after, None)
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
-            raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")
+            raise ConfigError(f"{self.name}: {said}: when={when!r} needs nodes to wait for. Give after=[…].")
         return self._insert(kept(call), self._free_id(kind) if id is None else id, needs, RULES[when])
 
     def _insert(self, call: Call[Any], id: str, needs: tuple[int, ...], rule: Rule) -> int:
@@ -362,11 +364,11 @@ class Dag:
 
     def _check_id(self, id: str) -> None:
         if not isinstance(id, str) or not id:
-            raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
+            raise ConfigError(f"{self.name}: id={id!r}: expected text that is not empty.")
         if id in self._numbers or id == CLOSING:
-            raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
+            raise ConfigError(f"{self.name}: id={id!r}: this id is taken. Give another id.")
         if len(key_bytes(id)) > MAX_KEY:
-            raise ConfigError(f"{self.name}: id={id[:40]!r}…: an id may take {MAX_KEY:,} bytes")
+            raise ConfigError(f"{self.name}: id={id[:40]!r}…: expected at most {MAX_KEY:,} bytes. Use a shorter id.")
 
     def _free_id(self, kind: str) -> str:
         while True:
@@ -382,9 +384,11 @@ class Dag:
         if isinstance(node, str) and node in self._numbers:
             return self._numbers[node]
         if isinstance(node, Node):
-            raise ConfigError(f"{self.name}: {node.id} is a node of another DAG ({node._dag.name}); include() it first")
-        hint = nearest(node, self._numbers) if isinstance(node, str) else "give nodes, or their ids"
-        raise ConfigError(f"{self.name}: it has no node {node!r}; {hint}")
+            raise ConfigError(
+                f"{self.name}: {node.id} is a node of another DAG ({node._dag.name}). include() that DAG first."
+            )
+        hint = nearest(node, self._numbers) if isinstance(node, str) else "Give nodes or their ids."
+        raise ConfigError(f"{self.name}: unknown node {node!r}. {hint}")
 
     def _nodes(self, numbers: Iterable[int]) -> list[Node[Any]]:
         return [Node(self, number) for number in numbers]

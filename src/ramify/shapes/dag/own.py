@@ -26,7 +26,7 @@ from ramify.model.task import MAX_PAYLOAD, OWN, is_own
 from ramify.shapes.dag.packed import PackedCall
 
 #: What to do about too many items.
-_FEWER = "give the map a larger max_items, or give it fewer"
+_FEWER = "Raise max_items, or give fewer."
 
 
 class Expansion(msgspec.Struct, frozen=True):
@@ -82,16 +82,16 @@ class AtEnd(msgspec.Struct, frozen=True):
 def expand(how: Expansion, params: list[Any], results: list[Any], items: Any) -> None:
     """Make a task for each item of a list."""
     if not isinstance(items, list):
-        raise Fatal(f"{how.source} gave {shown(items)}, which is no list; a map is over the items of one")
+        raise Fatal(f"{how.source}: expected a list to map over, got {shown(items)}. Return a list.")
     if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} items, and max_items is {how.most:,}; {_FEWER}")
+        raise Fatal(f"{how.source}: expected at most {how.most:,} items (max_items), got {len(items):,}. {_FEWER}")
     _expand(how, params, results, items)
 
 
 def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: Stream[Any]) -> None:
     """Make a task for each result of a map."""
     if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} results, and max_items is {how.most:,}; {_FEWER}")
+        raise Fatal(f"{how.source}: expected at most {how.most:,} results (max_items), got {len(items):,}. {_FEWER}")
     _expand(how, params, results, items)
 
 
@@ -122,12 +122,12 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
     def each() -> Iterator[Call[Any]]:
         for count, item in enumerate(items, 1):
             if how.most is not None and count > how.most:
-                raise Fatal(f"{how.source} gave more than {how.most:,} items, which is max_items; {_FEWER}")
+                raise Fatal(f"{how.source}: expected at most {how.most:,} items (max_items), got more. {_FEWER}")
             whole = filled(body, dict.fromkeys(how.blanks, write(item)))
             if len(whole) > MAX_PAYLOAD:
                 raise Fatal(
-                    f"{how.call.kind}: its arguments for {shown(item)} take {len(whole):,} bytes, and may take "
-                    f"{MAX_PAYLOAD:,} (1 MiB)"
+                    f"{how.call.kind}: expected arguments of at most {MAX_PAYLOAD:,} bytes (1 MiB), got "
+                    f"{len(whole):,} for {shown(item)}. Pass a path or a key instead."
                 )
             yield packed.call(group, whole, keyed(count))
 
@@ -158,7 +158,9 @@ def choose(chosen: Any, case: str, cases: list[str]) -> None:
     names = chosen if isinstance(chosen, list) else [chosen]
     for name in names:
         if name not in cases:
-            raise Fatal(f"{shown(name)} was chosen, and the cases are {', '.join(cases)}")
+            raise Fatal(
+                f"expected one of the cases {', '.join(cases)}, got {shown(name)}. Return one of these, or add a case."
+            )
     if case not in names:
         raise Skip(f"{shown(chosen)} was chosen, not {case}")
 

@@ -75,13 +75,13 @@ class DagPlan:
         value does not run, nor do nodes needed only by it; an exception stands for a failure.
         """
         if isinstance(only, str | Node):
-            raise ConfigError(f"{self.name}: part(only={only!r}): give a list of nodes")
+            raise ConfigError(f"{self.name}: part(only={only!r}): expected a list of nodes. Write only=[…].")
         numbers = {id: number for number, id in enumerate(self.ids)}
 
         def number_of(node: Node[Any] | str) -> int:
             id = node.id if isinstance(node, Node) else node
             if id not in numbers:
-                raise ConfigError(f"{self.name}: it has no node {id!r}; {nearest(id, numbers)}")
+                raise ConfigError(f"{self.name}: unknown node {id!r}. {nearest(id, numbers)}")
             return numbers[id]
 
         named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
@@ -265,5 +265,5 @@ def plan_of(root: object, functions: Container[CodeType]) -> DagPlan | None:
     if not isinstance(root, DagPlan):
         return None
     for name, reference in root.open.items():
-        raise ConfigError(f"{root.name}: {name} is the {reference!r}, known only in a run that triggers this one")
+        raise ConfigError(f"{root.name}: {name}: expected a value, got the {reference!r}. Only trigger() takes it.")
     return root

@@ -26,7 +26,7 @@ def sealed(dag: str, param: Param, value: object) -> bytes:
 def nearest(name: str, known: Iterable[str]) -> str:
     """What was perhaps meant by a name that is not known."""
     near = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {near[0]!r}?" if near else f"it has {named(list(known))}"
+    return f"Did you mean {near[0]!r}?" if near else f"It has {named(list(known))}."
 
 
 def quoted(names: Iterable[str]) -> str:

@@ -55,7 +55,7 @@ class Pipeline(Generic[P, R]):
         given: object = steps
         if not isinstance(given, Steps):
             what = getattr(given, "kind", "task")
-            raise ConfigError(f"pipeline({name!r}, {given!r}): give steps, such as steps({what}).chain(…)")
+            raise ConfigError(f"pipeline({name!r}): expected steps, got {given!r}. Write steps({what}).chain(…).")
         self.name = name_given("the name of a pipeline", name)
         self._dag = Dag(name)
         self.starts, self.produces = self._dag.starts, self._dag.produces

@@ -125,7 +125,7 @@ class Steps(Generic[P_self, R_co, O_co]):
     def divide(self, branches: Any) -> Any:
         """Run several branches at once, each with the value so far: `[steps(pick), steps(bill)]`, or a dict of them."""
         if not branches or isinstance(branches, str | Steps) or not isinstance(branches, Mapping | Iterable):
-            raise ConfigError(f"divide({branches!r}): give the branches in a list, or in a dict by their names")
+            raise ConfigError(f"divide({branches!r}): expected a list of branches, or a dict of them by name.")
         found: list[tuple[str | None, Steps[Any, Any, Any]]] = []
         if isinstance(branches, Mapping):
             for name, branch in branches.items():
@@ -173,7 +173,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         steps after it are skipped.
         """
         if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
-            raise ConfigError(f"expand(max_items={max_items!r}): give a whole number, 0 or more")
+            raise ConfigError(f"expand(max_items={max_items!r}): expected a whole number, 0 or more.")
         return self._parted(Expand(_steps_of("expand", task, options), max_items))
 
     @overload
@@ -219,16 +219,18 @@ class Steps(Generic[P_self, R_co, O_co]):
     def divert(self, ways: Any, *, otherwise: Any = _UNSET) -> Any:
         """Take one way, chosen by the step before: it returns `Route(name, value)`, or the name as its value."""
         if not isinstance(ways, Mapping) or not ways:
-            raise ConfigError(f"divert({ways!r}): give the ways in a dict, by what the step before returns")
+            raise ConfigError(f"divert({ways!r}): expected a dict of ways, by the value that the step before returns.")
         if otherwise is _UNSET:
             raise ConfigError(
-                f"divert({{{', '.join(map(repr, ways))}: …}}): say what happens with anything else: otherwise=…"
+                f"divert({{{', '.join(map(repr, ways))}: …}}): expected a way for any other value. Give otherwise=…."
             )
         found: dict[str, Steps[Any, Any, Any]] = {}
         for key, way in ways.items():
             name = _name_of(key)
             if name in found:
-                raise ConfigError(f"divert: the way {key!r} can never be taken: another one is called {name!r} too")
+                raise ConfigError(
+                    f"divert: the way {key!r} can never be taken: another one is called {name!r}. Remove one."
+                )
             found[name] = _steps_of("divert", way)
         return self._parted(Divert(found, _steps_of("divert", otherwise)))
 
@@ -259,7 +261,9 @@ class Steps(Generic[P_self, R_co, O_co]):
         name_given("gate: a name", name)
         limit = None if timeout is None else duration(f"gate({name!r}, timeout=", timeout)
         if limit is None and otherwise is not _UNSET:
-            raise ConfigError(f"gate({name!r}, otherwise=…): give a timeout as well, after which that is the answer")
+            raise ConfigError(
+                f"gate({name!r}, otherwise=…): expected a timeout after which that is the answer. Give timeout=…."
+            )
         try:
             wire = Wire(of)
         except TypeError as error:
@@ -308,11 +312,11 @@ class Steps(Generic[P_self, R_co, O_co]):
     def _met(self, verb: str, into: object, options: Mapping[str, Any]) -> Steps[Any, Any, Any]:
         step = step_of(verb, into, options)
         if not self._open:
-            raise ConfigError(f"{verb}({step.name}): nothing is open; {PARTING[verb]}(…) comes first")
+            raise ConfigError(f"{verb}({step.name}): no open branch to join. Write {PARTING[verb]}(…) first.")
         if self._open[-1] != verb:
             raise ConfigError(
-                f"{verb}({step.name}): the last that was opened is {PARTING[self._open[-1]]}(…), which "
-                f"{self._open[-1]}(…) brings together"
+                f"{verb}({step.name}): the innermost open branch is {PARTING[self._open[-1]]}(…). "
+                f"Join it with {self._open[-1]}(…)."
             )
         return Steps(self._with(Meet(verb, step))._verbs, self._open[:-1])
 
@@ -320,7 +324,7 @@ class Steps(Generic[P_self, R_co, O_co]):
 def steps(first: MakesCalls[P, R], **options: Unpack[StepOptions]) -> Steps[P, R, Whole]:
     """Make the first step of a pipeline or a branch. It takes the input of `pipeline.of(...)`, or the value so far."""
     if isinstance(first, Steps):
-        raise ConfigError("steps(steps(…)): these have begun already; go on with chain(…)")
+        raise ConfigError("steps(): expected a task, got steps(…). Add to them with chain(…).")
     return Steps((step_of("steps", first, options),))
 
 
@@ -338,5 +342,7 @@ def _steps_of(verb: str, branch: object, options: Mapping[str, Any] | None = Non
     if not isinstance(branch, Steps):
         return Steps((step_of(verb, branch, options or {}),))
     if options:
-        raise ConfigError(f"{verb}(steps(…), {next(iter(options))}=…): say that of the steps themselves")
+        raise ConfigError(
+            f"{verb}(steps(…), {next(iter(options))}=…): expected options on the steps themselves. Write them there."
+        )
     return branch
