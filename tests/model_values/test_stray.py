@@ -89,7 +89,7 @@ def test_what_is_returned_in_place_of_a_value_is_said(
 
 
 def test_a_call_is_no_argument_either() -> None:
-    with pytest.raises(BadPayload, match="`n` is a call of grow, and a call is no value"):
+    with pytest.raises(BadPayload, match="`n` is a call of grow, not a value"):
         leaf.of(grow.of(1))  # type: ignore[arg-type]
 
 

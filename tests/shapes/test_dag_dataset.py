@@ -203,7 +203,7 @@ def test_datasets_that_make_no_sense_are_refused_where_they_are_written(both: En
         node.produces("y")
     with pytest.raises(ConfigError, match="start_on\\(\\): no dataset gives the param 'day'\\. Give it a default"):
         dag.start_on("z")
-    with pytest.raises(ConfigError, match=r'start_on\(when=.some.\): give "all" or "any"'):
+    with pytest.raises(ConfigError, match=r'start_on\(when=.some.\): expected "all" or "any"'):
         dag.start_on("z", when="some")  # type: ignore[arg-type]
     other = both.dag("other")
     other.start_on("z")

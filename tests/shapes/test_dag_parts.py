@@ -73,7 +73,7 @@ def test_a_node_is_found_by_its_id_and_an_item_by_its_place(here: Engine) -> Non
     for key, says in (
         ("tens[3]", "tens has 3 items. Give tens[0] to tens[2]"),
         ("tens[x]", "tens has 3 items. Give tens[0] to tens[2]"),
-        ("words[0]", "words is no map and has no items. Give 'words'"),
+        ("words[0]", "words is not a map and has no items. Give 'words'"),
     ):
         with pytest.raises(UnknownTask, match=re.escape(says)):
             run[key]
@@ -207,8 +207,11 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
         ({"only": ["words"]}, "the result of total is needed, and it does not run. Give it: given={'total': …}."),
         ({"only": ["wrods"]}, "sums: unknown node 'wrods'. Did you mean 'words'?"),
         ({"upto": "wrods"}, "Did you mean 'words'?"),
-        ({"given": {"nothing": 1}}, "sums: it has no node 'nothing'"),
-        ({"only": ["words"], "given": {"total": "x"}}, "given={'total': …}: total(): `return value` is a str"),
+        ({"given": {"nothing": 1}}, "sums: unknown node 'nothing'"),
+        (
+            {"only": ["words"], "given": {"total": "x"}},
+            "given={'total': …}: total(): `return value`: expected int, got a str",
+        ),
         ({"upto": "total", "given": {"twice": 7}}, "given={'twice': …}: 'int' object is not iterable"),
         ({"only": "words"}, "give a list of nodes"),
         ({"only": ["words"], "given": failed}, f"given=run: total ended as skipped in run {failed.id}"),

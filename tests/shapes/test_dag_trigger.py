@@ -252,9 +252,11 @@ def test_what_cannot_be_started_is_refused_where_it_is_written(both: Engine) -> 
         dag.trigger(other)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="expected a whole DAG\\. Leave part\\(\\) out"):
         dag.trigger(other.of(day=DAY).part(only=["shown"]))
-    with pytest.raises(ConfigError, match=r'trigger\(when=.any-done.\): give "done" or "failed" or "always"'):
+    with pytest.raises(ConfigError, match=r'trigger\(when=.any-done.\): expected "done" or "failed" or "always"'):
         dag.trigger(other.of(day=DAY), when="any-done")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"report: rows is int, and the <result of numbers> is list\[int\]"):
+    with pytest.raises(
+        ConfigError, match=r"report: rows: expected int, got the <result of numbers>, which is list\[int\]"
+    ):
         other.of(day=DAY, rows=rows.out)
     with pytest.raises(ConfigError, match=r"takes the <param day>, which is no param of this DAG"):
         dag.trigger(other.of(day=elsewhere))

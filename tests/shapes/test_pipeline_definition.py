@@ -149,11 +149,11 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a pipeline as a step": (
         lambda: steps(one).chain(inner),
-        "chain(inner): give a task; a pipeline or a DAG is run by steps(…).run(inner)",
+        "chain(inner): expected a task, got a pipeline or a DAG. Write steps(…).run(inner).",
     ),
     "a pipeline as a branch": (
         lambda: steps(many).expand(inner),
-        "expand(inner): give a task; a pipeline or a DAG is run by steps(…).run(inner)",
+        "expand(inner): expected a task, got a pipeline or a DAG. Write steps(…).run(inner).",
     ),
     "a run of a pipeline": (
         lambda: steps(one).run(inner.of(1)),
@@ -216,7 +216,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "no ways": (lambda: steps(word).divert({}, otherwise=anything), "divert({}): expected a dict of ways"),
     "a way that is there twice": (
         lambda: steps(anything).divert({1: anything, "1": anything}, otherwise=anything),
-        "divert: the way '1' can never be taken: another one is called '1' too",
+        "divert: the way '1' can never be taken: another one is called '1'.",
     ),
     "a way that no step can return": (
         lambda: steps(anything).divert({print: anything}, otherwise=anything),
@@ -224,15 +224,15 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a way of a Literal that is never taken": (
         lambda: pipeline(steps(word).divert({"c": anything}, otherwise=anything)),
-        "p: the way 'c' can never be taken: word gives a, b",
+        "p: the way 'c' can never be taken: word returns a, b",
     ),
     "a way of an enum that is never taken": (
         lambda: pipeline(steps(colour).divert({"RED": anything}, otherwise=anything)),
-        "p: the way 'RED' can never be taken: colour gives red, blue",
+        "p: the way 'RED' can never be taken: colour returns red, blue",
     ),
     "a way of a bool that is never taken": (
         lambda: pipeline(steps(is_even).divert({"yes": anything}, otherwise=anything)),
-        "p: the way 'yes' can never be taken: is_even gives True, False",
+        "p: the way 'yes' can never be taken: is_even returns True, False",
     ),
     "one name twice": (
         lambda: pipeline(steps(one, id="x").chain(one, id="x")),
@@ -275,11 +275,12 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "an unknown option": (
         lambda: steps(one, retires=3),  # type: ignore[call-arg]
-        "steps(one, retires=…): a step has the options id, retries, timeout, delay, priority, queue, lane, headers",
+        "steps(one, retires=…): unknown option. "
+        "A step has the options id, retries, timeout, delay, priority, queue, lane, headers",
     ),
     "options of steps": (
         lambda: steps(many).expand(steps(one), retries=3),
-        "expand(steps(…), retries=…): say that of the steps themselves",
+        "expand(steps(…), retries=…): expected options on the steps themselves",
     ),
     "a cap that is none": (
         lambda: steps(many).expand(one, max_items=-1),
@@ -375,7 +376,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: pipeline(steps(one).chain(yields_slowly).expand(one)),  # type: ignore[misc]
         "yields_slowly: expected an async generator to yield calls, got one of int. Make it a generator without async",
     ),
-    "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): give seconds"),
+    "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): expected seconds"),
 }  # fmt: skip
 
 

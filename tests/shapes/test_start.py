@@ -84,7 +84,7 @@ def test_a_named_run_is_started_once_and_then_gone_on_with(store: Store) -> None
     assert (first.how, second.how) == (How.NEW, How.CONTINUED)
     assert first.run.id == second.run.id
     assert first.said == f"run 'usr' ({first.run.id}) begins"
-    assert second.said.endswith("goes on where it was")
+    assert second.said.endswith("continues")
     assert len(store.reads.tasks(first.run.id).rows) == 1
 
 
@@ -297,7 +297,7 @@ def test_a_start_that_makes_no_sense_is_refused(store: Store) -> None:
         (ask(name=""), "empty"),
         (ask(again=True), "with a name"),
         (ask(bounds=Bounds(max_tasks=0)), "1 or more"),
-        (ask(size.of("a"), size.of("b"), bounds=Bounds(max_tasks=1)), "at least as many"),
+        (ask(size.of("a"), size.of("b"), bounds=Bounds(max_tasks=1)), "expected at least 2"),
     ]:
         with pytest.raises(ConfigError, match=says):
             begin(store, wrong)

@@ -134,7 +134,7 @@ def test_wrong_results_are_refused_with_what_to_write() -> None:
 def test_a_stream_of_a_test_is_for_tests_alone() -> None:
     dag = shop.engine.dag("d")
     with pytest.raises(
-        ConfigError, match=r"total takes the <results of <Stream of 1 results, 0 broken>>, which is no node"
+        ConfigError, match=r"total: expected a node of this DAG, got the <results of <Stream of 1 results, 0 broken>>"
     ):
         dag.add(shop.total.of(Stream.of([1])))
     with pytest.raises(ConfigError, match="which is not known here"):
@@ -273,7 +273,7 @@ def test_an_async_attempt_would_block_an_event_loop_and_is_refused_there() -> No
 
 
 def test_what_is_no_call_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"the task double itself; write double\.of"):
+    with pytest.raises(ConfigError, match=r"the task double itself\. Write double\.of"):
         attempt(shop.double)  # type: ignore[arg-type]
 
 

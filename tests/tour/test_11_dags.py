@@ -55,9 +55,11 @@ def test_calls_run_as_soon_as_what_they_need_is_there() -> None:
 def test_what_is_wrong_is_refused_where_it_is_written() -> None:
     with pytest.raises(ConfigError, match="sales: missing params without a default\\. Give day=…"):
         sales.of()
-    with pytest.raises(ConfigError, match="it has a node 'report' already"):
+    with pytest.raises(ConfigError, match="id='report': this id is taken"):
         sales.add(orders.of(day), id="report")
-    with pytest.raises(ConfigError, match="orders cannot wait for these: orders waits for report waits for"):
+    with pytest.raises(
+        ConfigError, match="orders: after: nodes cannot wait for each other: orders waits for report waits for"
+    ):
         sold.after(report)
 
 

@@ -64,7 +64,7 @@ class Definitions:
             at, way = ahead.pop(0)
             for each in self.started_by(at):
                 if each.name == definition.name:
-                    raise ConfigError(f"{definition.name}: would start itself: {' -> '.join([*way, each.name])}")
+                    raise ConfigError(f"{definition.name} would start itself: {' -> '.join([*way, each.name])}")
                 if each.name not in seen:
                     seen.add(each.name)
                     ahead.append((each, [*way, each.name]))

@@ -159,7 +159,7 @@ def overridden(resources: Mapping[AnyResource, Any] | None) -> Iterator[None]:
     with ExitStack() as overrides:
         for resource, value in (resources or {}).items():
             if not isinstance(resource, Resource | AsyncResource):
-                raise ConfigError(f"resources={{{resource!r}: …}}: give what @engine.resource made, not its name")
+                raise ConfigError(f"resources={{{resource!r}: …}}: expected what @engine.resource made, not its name.")
             overrides.enter_context(resource.override(value))
         yield
 
@@ -167,9 +167,9 @@ def overridden(resources: Mapping[AnyResource, Any] | None) -> Iterator[None]:
 def handler_of(call: Call[Any]) -> Handler:
     """The handler that a call reaches; ConfigError for what is no call of a task function."""
     if not isinstance(call, Call):
-        raise ConfigError(f"an attempt needs a call, and was given {instead_of_call(call)}")
+        raise ConfigError(f"attempt(): expected a call, got {instead_of_call(call)}.")
     if not isinstance(call.group.handler, Handler):
-        raise ConfigError(f"{call!r} was not made with task.of(...), so its function is not known here")
+        raise ConfigError(f"{call!r} was not made with task.of(...), so its function is unknown. Write task.of(...).")
     return within(call.group.handler, call.group.handler.around)
 
 
@@ -179,7 +179,7 @@ def check_no_event_loop(verb: str, instead: str) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise ConfigError(f"{verb} runs an async task to its end, which would block the event loop; write {instead}")
+    raise ConfigError(f"{verb} would block the event loop until the async task has ended. Write {instead}")
 
 
 def _attempt(

@@ -72,7 +72,7 @@ def enqueued(engine: Engine, now: int) -> list[Enqueued]:
 def check_known(engine: Engine, what: object) -> None:
     """Refuse what is neither a task function of this engine nor a call of one: it could never be found."""
     if not isinstance(what, Call | Task):
-        raise ConfigError(f"{what!r} is neither a task function nor a call of one; give task or task.of(...)")
+        raise ConfigError(f"{what!r}: expected a task function or a call of one. Give task or task.of(...).")
     if what.kind not in engine._inside.table():
         raise ConfigError(f"this engine has no task {what.kind!r}")
 

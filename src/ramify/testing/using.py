@@ -70,9 +70,9 @@ def using(
     exceptions to raise. For single nodes of a DAG use `dag.of().part(given={...})`.
     """
     if engine in _in_use:
-        raise ConfigError("using(…): this engine is on another store for a test already; leave that block first")
+        raise ConfigError("using(…): this engine is on another store already. Leave that block first.")
     if now is not None and now.utcoffset() is None:
-        raise ConfigError(f"using(now={now!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
+        raise ConfigError(f"using(now={now!r}): expected a datetime with a time zone. Write datetime(..., tzinfo=UTC).")
     clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
     own = engine._inside.url
     stand_ins = dict(_stand_in(engine, task, fake) for task, fake in (tasks or {}).items())
@@ -97,7 +97,7 @@ def using(
 
 def _stand_in(engine: Engine, task: object, fake: object) -> tuple[str, Callable[..., Any]]:
     if not isinstance(task, Task) or task.kind not in engine._inside.table():
-        raise ConfigError(f"using(tasks={{{task!r}: …}}): give tasks of this engine")
+        raise ConfigError(f"using(tasks={{{task!r}: …}}): expected tasks of this engine.")
     if isinstance(fake, BaseException):
 
         def fail(*args: Any, **kwargs: Any) -> None:
@@ -105,7 +105,7 @@ def _stand_in(engine: Engine, task: object, fake: object) -> tuple[str, Callable
 
         return task.kind, fail
     if not callable(fake):
-        raise ConfigError(f"using(tasks={{{task.kind}: {fake!r}}}): give a function, or an exception to be raised")
+        raise ConfigError(f"using(tasks={{{task.kind}: {fake!r}}}): expected a function, or an exception to raise.")
     return task.kind, fake.fn if isinstance(fake, Task) else fake
 
 

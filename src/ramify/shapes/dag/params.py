@@ -71,6 +71,7 @@ def _fitting(dag: str, param: Param, value: Reference) -> Reference:
         raise ConfigError(f"{dag}: {param.name}: expected one value, got the {value!r}. Collect them in a node first.")
     if not fits(value.of, param.annotation):
         raise ConfigError(
-            f"{dag}: {param.name}: expected {in_code(param.annotation)}, got the {value!r}: {in_code(value.of)}."
+            f"{dag}: {param.name}: expected {in_code(param.annotation)}, "
+            f"got the {value!r}, which is {in_code(value.of)}."
         )
     return value
