@@ -381,7 +381,7 @@ def test_params_that_cannot_be_are_refused() -> None:
     wrong: Any = "3"
     refused(lambda: etl.param("depth", int, wrong), "`depth`: expected int, got a str")
     nameless: Any = ["x"]
-    refused(lambda: etl.param(nameless, date), "give a name that can be written")
+    refused(lambda: etl.param(nameless, date), "expected a name that can be written")
 
 
 def test_nothing_can_be_made_of_a_param_but_an_argument() -> None:

@@ -213,7 +213,7 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
             "given={'total': …}: total(): `return value`: expected int, got a str",
         ),
         ({"upto": "total", "given": {"twice": 7}}, "given={'twice': …}: 'int' object is not iterable"),
-        ({"only": "words"}, "give a list of nodes"),
+        ({"only": "words"}, "expected a list of nodes"),
         ({"only": ["words"], "given": failed}, f"given=run: total ended as skipped in run {failed.id}"),
         ({"upto": "total", "given": {"total": 7}}, "nothing is left to run: total are given"),
     ):

@@ -258,7 +258,7 @@ def test_what_cannot_be_started_is_refused_where_it_is_written(both: Engine) -> 
         ConfigError, match=r"report: rows: expected int, got the <result of numbers>, which is list\[int\]"
     ):
         other.of(day=DAY, rows=rows.out)
-    with pytest.raises(ConfigError, match=r"takes the <param day>, which is no param of this DAG"):
+    with pytest.raises(ConfigError, match=r"expected a param of this DAG, got the <param day>"):
         dag.trigger(other.of(day=elsewhere))
     with pytest.raises(ConfigError, match=r"expected a node of this DAG, got .*\. include\(\) its DAG first"):
         dag.trigger(number.of(stranger.add(number.of(1)).out))

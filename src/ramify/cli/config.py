@@ -58,12 +58,12 @@ def existing(chosen: Chosen, folder: Path) -> Chosen:
 
 
 def wants_colour() -> bool:
-    """Whether colours may be used on a terminal."""
+    """Return whether colours may be used on a terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is a Ramify store, without opening one that may be in use."""
+    """Return whether a file is a Ramify store, without opening one that may be in use."""
     if not path.is_file():
         return False
     # A link to a store is followed: the files that belong to it are beside the real one.

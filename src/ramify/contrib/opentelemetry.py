@@ -135,5 +135,5 @@ def _sending(tracer: otel.Tracer) -> Callable[[list[Call[Any]]], AbstractContext
 
 
 def _is_traced(call: Call[Any], fields: set[str]) -> bool:
-    """Whether a call has a trace of its own."""
+    """Return whether a call has a trace of its own."""
     return not fields.isdisjoint(shared_headers([call.extra]))

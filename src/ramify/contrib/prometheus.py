@@ -189,7 +189,7 @@ def _late(kinds: Sequence[KindTotals]) -> Metric:
 
 
 def _queues(kinds: Sequence[KindTotals], busy: Sequence[QueueHealth]) -> Iterator[Metric]:
-    """What goes on in each queue that ever had a task."""
+    """Yield what goes on in each queue that ever had a task."""
     running = GaugeMetricFamily("ramify_running_tasks", "Tasks that processes hold, to run them.", labels=["queue"])
     oldest = GaugeMetricFamily(
         "ramify_oldest_ready_age_seconds", "How long the oldest ready task has been there.", labels=["queue"]

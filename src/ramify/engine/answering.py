@@ -83,7 +83,9 @@ def _gate(store: Store, run: int, gate: str) -> Row:
 
 
 def _stands(store: Store, task: int, written: bytes, said: Said) -> bool:
-    """Whether a gate ended with this answer. If somebody holds it, because its time is up, whoever is first decides."""
+    """Return whether a gate ended with this answer. If somebody holds it, because its time is up, whoever is first
+    decides.
+    """
     seen = 0
     while True:
         is_held = _is_held(store, task)

@@ -95,7 +95,7 @@ class Crew:
 
     @property
     def _staying(self) -> list[Member]:
-        """Those of them that stay: neither asked to go, nor on trial while another still has the place."""
+        """The members that stay: neither asked to go, nor on trial while another still has the place."""
         return [member for member in self.members if not member.is_dismissed and not member.is_trial]
 
     @property

@@ -1,4 +1,4 @@
-"""What people decide about runs and tasks, sent so that it counts once and never late.
+"""Decisions of people about runs and tasks, sent so that each counts once and never late.
 
 Promises: each decision names what its maker had seen, the last decision about the run or the life of the task, and is
 sent again under the same name until it is answered. So a copy that arrives late changes nothing, whatever was decided

@@ -1,4 +1,4 @@
-"""What users give an engine, checked. Each refusal says what was given and what to give instead."""
+"""Checks of the arguments that users give an engine. Each refusal says what was given and what to give instead."""
 
 from __future__ import annotations
 

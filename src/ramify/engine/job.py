@@ -259,5 +259,5 @@ class Job(Generic[R_co]):
 
 
 def _raised(error: TaskError | None) -> TaskTraceback | None:
-    """What the job raised, for people to see below the exception that tells of it."""
+    """Return what the job raised, for people to see below the exception that tells of it."""
     return TaskTraceback(error.traceback) if error is not None and error.traceback else None

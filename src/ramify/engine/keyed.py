@@ -85,7 +85,7 @@ def id_of(reads: Reads, run: int, task: int | str) -> int:
 
 
 def ids_to_retry(reads: Reads, run: int, tasks: Sequence[int | str]) -> tuple[int, ...]:
-    """What trying these again means."""
+    """Return what trying these again means."""
     named = (tasks_to_retry(reads, run, task) if isinstance(task, str) else [id_of(reads, run, task)] for task in tasks)
     return tuple(chain.from_iterable(named))
 
@@ -102,10 +102,10 @@ def check_in_place(reads: Reads, tasks: Sequence[int]) -> None:
 
 
 def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:
-    """What trying the task with this key again means: it alone; of a map, those of its items that were not done.
+    """Return what trying the task with this key again means: it alone; of a map, those of its items that were not done.
 
-    A map whose items were all done is made again; one whose items are on their way is left alone. Of a branch
-    it is what halted in it.
+    A map whose items were all done is made again; one whose items are on their way is left alone. Of a branch it is
+    what halted in it.
     """
     task = task_with(reads, run, key)
     row = reads.task(task)
@@ -176,7 +176,7 @@ def state_of(reading: Reading, run: int, key: str) -> TaskState:
 
 
 def results_with(reads: Reads, run: int, keys: Sequence[str]) -> dict[str, bytes | None]:
-    """What the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
+    """Return what the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
     found: dict[str, bytes | None] = {}
     for key in keys:
         task = (_with_key(reads, run, key) or [task_with(reads, run, key.removesuffix("[]"))])[-1]

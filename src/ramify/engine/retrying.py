@@ -66,7 +66,7 @@ class TasksToRetry(msgspec.Struct, frozen=True):
     cancelled: bool = False
 
     def of(self, reading: Reading, run: int) -> Iterator[int]:
-        """What to reopen, read as it is asked for."""
+        """Return what to reopen, read as it is asked for."""
         if self.tasks:
             return iter(self.tasks)
         is_held_up = self.failed and bool(closing_tasks(reading.reads, run))

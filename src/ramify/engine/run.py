@@ -207,7 +207,7 @@ class Run(Generic[R_co]):
         return state_of(self._reading(), self.id, key)
 
     def _stored_results(self, keys: Sequence[str]) -> Mapping[str, bytes | None]:
-        """What the tasks with these keys gave, as it is stored, for `dag.of(...).part(given=run)`."""
+        """Return what the tasks with these keys gave, as it is stored, for `dag.of(...).part(given=run)`."""
         return results_with(self._inside.store.reads, self.id, keys)
 
     def sql(self, query: str) -> Table:

@@ -88,7 +88,7 @@ class Stopped:
         os._exit(128 + number)
 
     def was_asked(self) -> bool:
-        """Whether a signal asked for a stop."""
+        """Return whether a signal asked for a stop."""
         return self.by is not None
 
     def raise_it(self) -> None:

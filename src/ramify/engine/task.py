@@ -169,7 +169,7 @@ def defined_at(fn: Callable[..., Any]) -> str:
 
 
 def redefines(fn: Callable[..., Any], before: Callable[..., Any]) -> bool:
-    """Whether `fn` was typed at a prompt or into a notebook, where defining it again is how `before` is changed."""
+    """Return whether `fn` was typed at a prompt or into a notebook, where a second definition changes `before`."""
     new, old = inspect.unwrap(fn), inspect.unwrap(before)
     is_typed = new.__module__ == "__main__" and new.__code__.co_filename != new.__globals__.get("__file__")
     return is_typed and (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
@@ -216,7 +216,7 @@ def _left_out(fn: Callable[..., Any], streams: Mapping[str, Any]) -> str | None:
 
 
 def _signature_of_calls(fn: Callable[..., Any], stream: str | None) -> inspect.Signature:
-    """What `of` takes and gives: what the function takes, but for the stream, and a call."""
+    """Return what `of` takes and gives: what the function takes, but for the stream, and a call."""
     known = inspect.signature(fn)
     taken = [each for each in known.parameters.values() if each.name != stream]
     return known.replace(parameters=taken, return_annotation=Call)

@@ -316,7 +316,7 @@ def table_of(tasks: Tasks) -> dict[str, AnyTask]:
 
 
 def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> dict[str, Handler]:
-    """What a kernel needs to run the tasks of a set, and those that shapes bring along; `stand_ins` by kind."""
+    """Return what a kernel needs to run the tasks of a set, and those that shapes bring along; `stand_ins` by kind."""
     # A set before those it includes, so that its hooks are around theirs.
     sets = sorted(tasks._sets(), key=lambda each: -len(each._sets()))
     hooks = {each: [hook for outer in sets if each in outer._sets() for hook in outer._hooks] for each in sets}
@@ -333,7 +333,7 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
 
 
 def definitions_of(tasks: Tasks) -> list[Definition]:
-    """What runs can be made of by name, in a set and those it includes."""
+    """Return what runs can be made of by name, in a set and those it includes."""
     return [definition for each in tasks._sets() for definition in each._definitions]
 
 
@@ -382,7 +382,7 @@ def resources_of(tasks: Tasks) -> list[AnyResource]:
 
 
 def _is_edited(hook: AnyHook, before: AnyHook) -> bool:
-    """Whether a hook is another one, typed again at a prompt; those that a function makes are several."""
+    """Return whether a hook is another one, typed again at a prompt; those that a function makes are several."""
     typed = inspect.isfunction(hook) and inspect.isfunction(before) and "<locals>" not in hook.__qualname__
     return typed and redefines(hook, before)
 

@@ -113,7 +113,7 @@ class Working(AbstractContextManager["Working"]):
             self._using.close()
 
     def _waits_for(self, tasks: Sequence[int]) -> str:
-        """What is waited for, and for how long at most."""
+        """Return what is waited for, and for how long at most."""
         most = f"at most {self._settings.grace:g} s"
         if not tasks:
             return f"Waiting {most} to save what is finished."

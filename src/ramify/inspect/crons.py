@@ -173,7 +173,7 @@ def late_slots(reads: Reads, run: StoredRun) -> int:
 
 
 def last_start(reads: Reads, run: StoredRun) -> SlotStart | None:
-    """What the last slot of a schedule has started."""
+    """Return what the last slot of a schedule has started."""
     found = reads.context_value(run.id, LAST)
     return None if found is None else _STARTED.read(found.value)
 

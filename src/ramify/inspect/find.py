@@ -69,7 +69,7 @@ def newest_run(reads: Reads) -> StoredRun | None:
 
 
 def title(run: StoredRun) -> str:
-    """What to call a run: its name, with the generation from the second on, or its id."""
+    """Return what to call a run: its name, with the generation from the second on, or its id."""
     if run.name is None:
         return f"#{run.id}"
     return run.name if run.generation == 1 else f"{run.name}#{run.generation}"
@@ -96,7 +96,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_internal(run: StoredRun) -> bool:
-    """Whether a run is a log that we keep, such as `joint/datasets`: endless, and no queue of jobs."""
+    """Return whether a run is a log that we keep, such as `joint/datasets`: endless, and no queue of jobs."""
     return run.endless and not (run.name or "").startswith(QUEUES)
 
 

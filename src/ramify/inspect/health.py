@@ -325,7 +325,7 @@ def _late(reads: Reads, rows: Sequence[Segment], now: int) -> LateWork:
 
 
 def _is_crowded(rows: Sequence[Segment]) -> bool:
-    """Whether there may be more rows of a kind and queue than were looked at."""
+    """Return whether there may be more rows of a kind and queue than were looked at."""
     lines = Counter((row.kind, row.queue, row.due is None) for row in rows)
     return max(lines.values(), default=0) >= LOOKED
 

@@ -61,7 +61,7 @@ def task_row(reads: Reads, task: int) -> Row:
 
 
 def history_of(reads: Reads, task: int) -> TaskHistory:
-    """What became of a task."""
+    """Return the history of a task."""
     row = task_row(reads, task)
     run = reads.run(row.run)
     events = list(reads.events(task, task))

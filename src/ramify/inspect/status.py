@@ -114,7 +114,7 @@ class RunStatus(msgspec.Struct, frozen=True):
 
     @property
     def has_rounds(self) -> bool:
-        """Whether rounds are a barrier in this run."""
+        """True if rounds are a barrier in this run."""
         return self.run.order is Order.ROUNDS
 
 
@@ -160,7 +160,7 @@ def leader_in_the_way(reads: Reads, run: StoredRun, live: Live) -> StoredRun | N
 
 
 def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
-    """What the run, or its round, waits for, in one line; None when there is nothing to say."""
+    """Return what the run, or its round, waits for, in one line; None when there is nothing to say."""
     run, live = status.run, status.live
     if run.state.is_end:
         return None
@@ -192,7 +192,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
 
 
 def nobody_in_words(runs: Sequence[StoredRun]) -> str:
-    """That nobody works on the store of these runs, which have not ended, and what to do about it."""
+    """Say that no worker runs on the store of these unfinished runs, and what to do about it."""
     one, what = ("it", "line") if len(runs) == 1 else ("them", "lines")
     if all(run.endless for run in runs):
         return f"nobody is working on {one}; start a worker: `ramify worker FILE:ENGINE`"
@@ -200,7 +200,7 @@ def nobody_in_words(runs: Sequence[StoredRun]) -> str:
 
 
 def bounds_in_words(status: RunStatus) -> str | None:
-    """What the run may not go beyond, in one line; None when it has no bounds."""
+    """Return what the run may not go beyond, in one line; None when it has no bounds."""
     run = status.run
     words = [
         None if run.max_running is None else f"at most {run.max_running:,} tasks at a time",

@@ -225,7 +225,7 @@ def _call_slowly(chunk: Chunk, position: int, surroundings: Surroundings) -> Any
 
 
 def is_pressed(error: BaseException) -> bool:
-    """Whether somebody wants the program to end: the key is only ever heard in the main thread."""
+    """Return whether somebody wants the program to end: the key is only ever heard in the main thread."""
     return issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 

@@ -66,7 +66,7 @@ class Context:
         return found
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a value under a name."""
+        """Return whether there is a value under a name."""
         return self._find(name) is not None
 
     def set(self, name: str, value: object, *, overwrite: bool = False, of: Any = None) -> None:

@@ -334,7 +334,7 @@ class Current:
         return self._surroundings.notes
 
     def _holds_up(self, process: int) -> bool:
-        """Whether a process cannot go on before this attempt has ended, so that it must not be waited for here."""
+        """Return whether a process cannot go on before this attempt has ended, so that waiting for it is a deadlock."""
         return self._surroundings.is_inline and self._surroundings.sender.process == process
 
     def _pass_on(self, headers: Mapping[str, str]) -> None:
@@ -376,7 +376,7 @@ class Current:
         offspring.staged += sum(staging.count for staging in self._stagings) - continued
 
     def _forget(self) -> None:
-        """What was spawned and set is taken over, or does not count."""
+        """Forget what was spawned and set: it is taken over, or does not count."""
         if self._context is not None:
             self._context._close()
             self._context = None

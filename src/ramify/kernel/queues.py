@@ -81,7 +81,7 @@ class Choice:
 
 
 class Turns:
-    """Whose turn it is."""
+    """The order in which queues are served."""
 
     def __init__(self, queues: Queues | None) -> None:
         if queues is None:
@@ -96,7 +96,7 @@ class Turns:
 
     @property
     def is_dry(self) -> bool:
-        """Whether nothing is left of any."""
+        """True if nothing is left of any."""
         return all(choice.is_dry for choice in self._choices)
 
     @property
@@ -111,7 +111,7 @@ class Turns:
 
     @property
     def suspects(self) -> bool:
-        """Whether suspects wait in any of them."""
+        """True if suspects wait in any of them."""
         return any(choice.suspects for choice in self._choices)
 
     @property

@@ -53,7 +53,7 @@ class Ready(Generic[T_co]):
         return len(self._results), len(self._failures)
 
     def failures(self) -> Iterator[TaskError]:
-        """Those that broke."""
+        """Return those that broke."""
         return iter(self._failures)
 
 
@@ -83,7 +83,9 @@ class Stream(Generic[T_co]):
         return Stream(Ready(list(results), as_failures(failures)))
 
     def _reference(self) -> Reference | None:
-        """What stands for it among the arguments of a call; only `attempt` supplies it. None for an empty default."""
+        """Return what stands for it among the arguments of a call; only `attempt` supplies it. None for an empty
+        default.
+        """
         return None if self._source is None else Reference(self, gathered=True)
 
     def __iter__(self) -> Iterator[T_co]:

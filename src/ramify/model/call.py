@@ -39,10 +39,11 @@ EXPIRED = "it expired before it was begun"
 
 
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What few calls carry along: their own budget, headers, and when a continuation runs.
+    """The options that few calls have: their own budget, headers, and when a continuation runs.
 
-    One that was not begun by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
-    skipped. One that polls is called again `every` so many seconds until it gives something, `within` so many at most.
+    One that has not started by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
+    skipped. One that polls is called again `every` so many seconds until it returns something, `within` so many at
+    most.
     """
 
     retries: int | None = None
@@ -56,11 +57,11 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def polls(self) -> bool:
-        """Whether it may be called again although it did not fail."""
+        """True if it may be called again although it did not fail."""
         return self.every is not None or self.within is not None
 
     def has_expired(self, now: int, history: History, deaths: Deaths) -> bool:
-        """Whether a task was not begun in time. One with events, or in which a process died, was begun before."""
+        """Return whether a task did not start in time. One with events, or in which a process died, has started."""
         return self.until is not None and self.until <= now and not deaths.ran and not history.events
 
     def encode(self) -> bytes | None:
@@ -79,7 +80,7 @@ _extra = decoder(Extra)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What tasks of one segment share, and how their arguments are read.
+    """The properties that tasks of one segment share, and how their arguments are read.
 
     `delay` and `expires` count from the commit, in seconds; `keep` is in microseconds, None when nobody chose.
     """
@@ -125,7 +126,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         return f"{self.group.kind}({', '.join(inside)})" + "".join(f".{choice}" for choice in self._choices())
 
     def _choices(self) -> Iterator[str]:
-        """What was chosen for this one, as it is written."""
+        """Yield what was chosen for this one, as it is written."""
         group, extra = self.group, Extra.decode(self.extra)
         if self.label is not None:
             keep = f", keep={group.keep / SECOND:g}" if group.keep else ""
@@ -296,7 +297,7 @@ def inheriting(calls: Sequence[Call[Any]], headers: Mapping[str, str]) -> Sequen
 
 
 def with_headers(extra: bytes | None, headers: Mapping[str, str]) -> bytes | None:
-    """What a task row carries, with these headers, but for those that it has itself under the same name."""
+    """Return what a task row carries, with these headers, but for those that it has itself under the same name."""
     known = Extra.decode(extra)
     return msgspec.structs.replace(known, headers={**headers, **(known.headers or {})}).encode()
 

@@ -66,7 +66,7 @@ ENDS = (
 
 
 class Tally(IntEnum):
-    """What a counter counts besides the statuses: tasks added, and children dropped because their key was taken."""
+    """Counts besides the statuses: tasks added, and children dropped because their key was taken."""
 
     ADDED = 0
     DUPLICATE = 9
@@ -92,7 +92,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What the events of one task add up to."""
+    """The sum of the events of one task."""
 
     events: int = 0
     attempts: int = 0  #: failed attempts in this life; the next attempt is number `attempts + 1`

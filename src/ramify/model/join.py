@@ -82,7 +82,7 @@ class Rule(IntEnum):
     NONE_HALTED = 5  #: any done; others may have been skipped, but not because of a failure before them
 
     def allows(self, ends: Ends) -> bool:
-        """Whether the task runs when its members ended like this."""
+        """Return whether the task runs when its members ended like this."""
         match self:
             case Rule.ALL_DONE:
                 return not ends.broken

@@ -175,7 +175,7 @@ class _Recorder:
         return tuple(kept)
 
     def _takes(self, *texts: str) -> bool:
-        """Whether there is room for these texts; they take it."""
+        """Return whether there is room for these texts; they take it."""
         size = sum(len(msgspec.json.encode(text)) + 1 for text in texts)
         if size > self._share:
             return False

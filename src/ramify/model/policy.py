@@ -130,7 +130,9 @@ def added_of(rank: int, priority: int, deep: int = 0) -> int:
 
 
 def is_young(rank: int, now: int, priority: int) -> bool:
-    """Whether a row with that rank may still take a task added now: the rank must stay true for all of its tasks."""
+    """Return whether a row with that rank may still take a task added now: the rank must stay true for all of its
+    tasks.
+    """
     return rank_of(now, priority) - rank <= TAIL_SECONDS * SECOND
 
 

@@ -196,7 +196,7 @@ def stalled(tasks: Sequence[int]) -> str:
 
 
 def is_stalled(run: StoredRun) -> bool:
-    """Whether a run ended for that."""
+    """Return whether a run ended for that."""
     return run.state is RunState.FAILED and (run.reason or "").startswith(_STALLED)
 
 

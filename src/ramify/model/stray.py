@@ -16,7 +16,7 @@ from ramify.model.codec.limits import shown
 
 
 def instead_of_call(stray: object) -> str:
-    """What was given where a call is needed, and what to write."""
+    """Return what was given where a call is needed, and what to write."""
     # A call is made with the codec, which asks in here why something cannot be stored.
     from ramify.model.call import OpenCall, ReferringCall
 
@@ -46,7 +46,7 @@ def instead_of_call(stray: object) -> str:
 
 
 def instead_of_value(stray: object) -> str | None:
-    """What was given where a value is needed, and what to write; None for what is no stray of ours."""
+    """Return what was given where a value is needed, and what to write; None for what is no stray of ours."""
     # A call is made with the codec, which asks here why one cannot be stored.
     from ramify.model.call import Call
 

@@ -58,7 +58,7 @@ class Roots:
             yield b"".join(b"%b\0%d %b" % (kind.encode(), len(identity), identity) for kind, identity in named)
 
     def difference(self, rows: Iterable[Row]) -> str:
-        """What both are says it."""
+        """Return nothing: the texts of both say it."""
         return ""
 
     def beginning(self, first: int, now: int) -> Beginning:

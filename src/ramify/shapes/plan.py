@@ -1,4 +1,4 @@
-"""What a shape is: it makes a plan of what somebody wants to run, and the plan becomes the beginning of a run.
+"""Shapes: a shape makes a plan of a root, and the plan becomes the beginning of a run.
 
 A shape is a function that looks at a root and gives its plan, or None for a root of another shape. All that is
 particular about a shape is in its plans: with which tasks, joins and waiters a run begins, what makes two starts the
@@ -68,7 +68,7 @@ class Beginning:
         )
 
     def added(self, appended: Appended) -> tuple[Added, ...]:
-        """What became of each call, in the order of the calls; nothing when that is not known."""
+        """Return what became of each call, in the order of the calls; nothing when that is not known."""
         if not self.order:
             return ()
         became = [

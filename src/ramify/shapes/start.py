@@ -79,7 +79,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ask:
-    """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
+    """A request to run something, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
 
     `stays` when the asking program does the work itself. `launched` says from which place the run is launched, and with
@@ -102,7 +102,7 @@ class Ask:
 
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
-        """What tells this start from others: as kinds are called now, then by older names."""
+        """Digests that tell this start from others: as kinds are called now, then by older names."""
         shape = self.shape.encode()
         identities = self.plan.identities(self.older)
         return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=_DIGEST).digest() for identity in identities)
@@ -122,7 +122,8 @@ def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -
 
 
 def launch_digest(place: str, given: object) -> bytes:
-    """What tells from which place a run was launched, and with what: of one place, the first half is always the same.
+    """Return what tells from which place a run was launched, and with what: of one place, the first half is always the
+    same.
 
     What a run is made of may be defined anew while it goes on; what it was given stays.
     """
@@ -130,12 +131,12 @@ def launch_digest(place: str, given: object) -> bytes:
 
 
 def is_launched(run: StoredRun) -> bool:
-    """Whether a task launched a run; people start the others."""
+    """Return whether a task launched a run; people start the others."""
     return len(run.digest or b"") > _DIGEST
 
 
 def is_launched_from(run: StoredRun, place: str) -> bool:
-    """Whether a run was launched from that place."""
+    """Return whether a run was launched from that place."""
     return (run.digest or b"")[_DIGEST : _DIGEST + _LAUNCHED] == _place_digest(place)
 
 
@@ -168,7 +169,7 @@ def begin_once(
 
 
 def _is_past(store: Store, ask: Ask, run: StoredRun, after: int) -> bool:
-    """Whether a run of that name was launched by the same task for something else than it wants now."""
+    """Return whether a run of that name was launched by the same task for something else than it wants now."""
     launched = (run.digest or b"")[_DIGEST:]
     if launched[:_LAUNCHED] != ask.launched[:_LAUNCHED]:
         _check_same(store, ask, run)
@@ -375,7 +376,7 @@ def _orphan(store: Store, ask: Ask) -> StoredRun | None:
 
 
 def _is_left(store: Store, ask: Ask, run: StoredRun) -> bool:
-    """Whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
+    """Return whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
     if run.id in ask.busy or run.state not in _UNFINISHED:
         return False
     try:

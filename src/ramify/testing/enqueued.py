@@ -78,7 +78,7 @@ def check_known(engine: Engine, what: object) -> None:
 
 
 def matches(engine: Engine, waiting: Enqueued, what: Call[Any] | Task[..., Any, Any]) -> bool:
-    """Whether that is what waits."""
+    """Return whether that is what waits."""
     table = engine._inside.table()
     task = table[what.kind]
     if table.get(waiting.kind) is not task:

@@ -94,7 +94,7 @@ def _row(view: CronView) -> list[Piece]:
 
 
 def _trouble(view: CronView) -> Piece:
-    """What somebody should look at; nothing when all is well."""
+    """Return what somebody should look at; nothing when all is well."""
     overdue = view.overdue / SECOND
     if view.state is not CronState.OPEN:
         return ""
@@ -246,7 +246,7 @@ def _decide(visit: Visit, name: str, verb: str, reason: str, by: str | None) -> 
 @click.argument("name")
 @on_store_to_change
 def trigger(visit: Visit, name: str) -> None:
-    """Start an extra slot now. It does not wait for a slot that is still running."""
+    """Trigger a slot: start an extra one now. It does not wait for a slot that is still running."""
     found = _run(visit, name)
     task = start_slot(visit.store, name_of(found), _existing(found), _reserve(visit.store))
     if visit.out.as_json:

@@ -22,7 +22,7 @@ _TYPES = re.compile(r"Expected `[^`]*`, got `[^`]*`")
 
 
 def explain(parts: list[Part], error: Exception) -> str:
-    """What is wrong with the first part that cannot be stored, or with all of them together."""
+    """Return what is wrong with the first part that cannot be stored, or with all of them together."""
     for where, annotation, value in parts:
         if found := _reason(where, annotation, value):
             return found
@@ -37,7 +37,7 @@ def explain_unknown(where: str, value: object, error: UnknownType) -> str:
 
 
 def cause_of(error: Exception) -> Exception | None:
-    """What to show above a refusal: an exception of the user's own code, and none of the codec's."""
+    """Return what to show above a refusal: an exception of the user's own code, and none of the codec's."""
     return None if isinstance(error, NotStorable | RecursionError | msgspec.MsgspecError) else error
 
 

@@ -298,7 +298,7 @@ class Dag:
         return self._maps.get(number, self._calls[number]).group.signature.result
 
     def _has_items(self, number: int) -> bool:
-        """Whether what it gives is known item by item."""
+        """Return whether what it gives is known item by item."""
         return number in self._maps or number in self._makers
 
     def _case(self, node: Node[Any], name: str) -> Node[None]:

@@ -128,7 +128,7 @@ def _root(definition: Definition, produced: Mapping[str, Any]) -> object:
 
 
 def produced(entry: Entry) -> None:
-    """What is written down of a production: there is nothing to do."""
+    """Record a production: there is nothing to do."""
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -60,7 +60,7 @@ class Maker(NamedTuple):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it takes."""
+        """The references that it takes."""
         return self.call.references if isinstance(self.call, ReferringCall) else ()
 
     def moved_to(self, nodes: Mapping[int, Node[Any]]) -> Maker:
@@ -145,7 +145,7 @@ def mapping(
 
 
 def _extra(maker: Call[Any]) -> bytes | None:
-    """What was chosen for a call, or else for its task."""
+    """Return what was chosen for a call, or else for its task."""
     extra, handler = Extra.decode(maker.extra), maker.group.handler
     assert isinstance(handler, Handler)
     retries = handler.policy.retries if extra.retries is None else extra.retries

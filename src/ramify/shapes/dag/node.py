@@ -74,7 +74,7 @@ def kept(call: Call[Any]) -> Call[Any]:
 
 
 def has_blanks(call: ReferringCall[Any]) -> bool:
-    """Whether some of what it takes is written into it before it is stored."""
+    """Return whether some of what it takes is written into it before it is stored."""
     return Blank in map(type, call.references)
 
 
@@ -130,7 +130,7 @@ class Node(Generic[R_co]):
         self._dag._link(self, others)
 
     def _instead_of_value(self) -> str:
-        """What to write where its result is meant."""
+        """Return what to write where its result is meant."""
         return f"is the node {self.id} itself. Pass {self.id if self.id.isidentifier() else 'node'}.out, its result"
 
     def __eq__(self, other: object) -> bool:

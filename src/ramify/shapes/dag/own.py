@@ -30,7 +30,7 @@ _FEWER = "Raise max_items, or give fewer."
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """What a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
+    """The task that a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
 
     More than `most` items are a failure. With `spare`, an item whose task fails is left out. Items that a generator
     yields come from its call, the `maker`, to which the first params and results belong. If they are the beginnings of
@@ -50,7 +50,7 @@ class Expansion(msgspec.Struct, frozen=True):
 
 
 def renamed(map_body: bytes, names: Mapping[str, str]) -> bytes:
-    """What tells a map from others, as if the kinds of the calls in it had these names."""
+    """Return what tells a map from others, as if the kinds of the calls in it had these names."""
 
     def tree(node: Any) -> Any:
         if isinstance(node, list):
@@ -67,7 +67,7 @@ def renamed(map_body: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def has_branches(call: Call[Any]) -> bool:
-    """Whether what a call of a map begins are branches of a pipeline."""
+    """Return whether what a call of a map begins are branches of a pipeline."""
     tree = tree_in(call.body)
     return isinstance(tree, list) and isinstance(tree[0], dict) and bool(tree[0].get("branches"))
 
@@ -149,7 +149,7 @@ def filled_in(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], 
 
 
 def gather(members: Stream[Any] = Stream()) -> Gathered:
-    """What a map came to, by name: whoever wants the results reads them from there."""
+    """Return what a map came to, by name: whoever wants the results reads them from there."""
     return Gathered(current().task)
 
 
@@ -184,7 +184,7 @@ def close(at_end: list[AtEnd]) -> None:
 
 
 def group_of(me: Current, packed: PackedCall) -> Group:
-    """What calls share that are made of a packed one, here and now."""
+    """Return what calls share that are made of a packed one, here and now."""
     handler = me._surroundings.library.handler(packed.kind)
     # Of a kind that nobody here knows tasks are made all the same: they wait for somebody who does.
     return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)

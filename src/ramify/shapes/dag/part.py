@@ -23,7 +23,7 @@ class EarlierRun(Protocol):
     """A run whose results can be given to a part of a DAG."""
 
     def _stored_results(self, keys: Sequence[str]) -> Mapping[str, bytes | None]:
-        """What the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
+        """Return what the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
 
 
 Given = Mapping[str, Any] | EarlierRun

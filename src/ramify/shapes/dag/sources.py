@@ -1,4 +1,4 @@
-"""What a node takes of others or waits for, and whether it may."""
+"""The results that a node takes and the nodes it waits for, with their checks."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def note_start(dag: Dag, started: Definition) -> None:
 
 
 def behind_all(needs: Sequence[tuple[int, ...]], triggers: Collection[int]) -> Sequence[tuple[int, ...]]:
-    """What each node waits for, when triggers wait for all that nobody else waits for."""
+    """Return what each node waits for, when triggers wait for all that nobody else waits for."""
     if not triggers:
         return tuple(needs)
     waited_for = {other for node, its in enumerate(needs) if node not in triggers for other in its}

@@ -37,7 +37,7 @@ from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What is handed on: the arguments of the next step, and the nodes at which branches have arrived.
+    """The value so far: the arguments of the next step, and the nodes at which branches have arrived.
 
     Without arguments branches stay apart, and `apart` is the annotation of what comes of them together; of those of a
     `choice` one is taken.
@@ -124,7 +124,7 @@ class Growing:
             raise ConfigError(f"{self._dag.name}: {error}{more}") from None
 
     def _has_answers(self, given: Any) -> bool:
-        """Whether it is the answer of a gate, or may be one, at the end of a branch."""
+        """Return whether it is the answer of a gate, or may be one, at the end of a branch."""
         if isinstance(given, list | dict):
             return any(map(self._has_answers, given.values() if isinstance(given, dict) else given))
         if not isinstance(given, Reference) or not isinstance(node := given.source, Node):
@@ -207,7 +207,7 @@ class Growing:
         return self._step(expansion.into, Reference(node, gathered=True, of=of))
 
     def _branch(self, expansion: ExpandElement, first: Step, item: Any, wanted: bool) -> tuple[list[PackedNode], Any]:
-        """What is done with each element, as a graph of its own, and the annotation of what it gives.
+        """Return what is done with each element, as a graph of its own, and the annotation of what it gives.
 
         Ids are those within the branch.
         """

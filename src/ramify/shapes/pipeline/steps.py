@@ -329,7 +329,7 @@ def steps(first: MakesCalls[P, R], **options: Unpack[StepOptions]) -> Steps[P, R
 
 
 def _name_of(way: object) -> str:
-    """What a way is called: what the step before returns is compared as it is stored, of an enum by its value."""
+    """Return the name of a way: the value of the step before is compared as it is stored, an enum by its value."""
     try:
         return str(tree_in(write(way)))
     except Exception as error:  # noqa: BLE001  whatever a key may be, it is refused

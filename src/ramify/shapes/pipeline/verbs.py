@@ -1,4 +1,4 @@
-"""What was written: the verbs of a pipeline as values, in the order in which they were written.
+"""The verbs of a pipeline as values, in the order in which they were written.
 
 Each is checked where it is written, as far as it can be seen by itself; `tree.py` looks at what they make together.
 """
@@ -30,22 +30,22 @@ _OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "h
 
 
 class MakesCalls(Protocol[P, R_co]):
-    """What makes calls: a task."""
+    """A maker of calls: a task."""
 
     @property
     def kind(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def group(self) -> Group:
-        """What its calls share."""
+        """The properties that its calls share."""
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """A call with these arguments."""
 
 
 class StartsRuns(Protocol[P, R_co]):
-    """What makes runs: a pipeline."""
+    """A maker of runs: a pipeline."""
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Plan[R_co]:
         """A run with these arguments."""
@@ -62,7 +62,7 @@ Branch = BranchSteps[P, R_co] | MakesCalls[P, R_co]
 
 
 class StepOptions(TypedDict, total=False):
-    """What may be chosen for one step; but for `id`, its name in the run, as on every call."""
+    """The options of one step: those of a call, and `id`, its name in the run."""
 
     id: str
     retries: int
@@ -83,7 +83,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """What it is called, unless that is taken."""
+        """Its name, unless that is taken."""
         return self.options.get("id") or self.task.kind
 
     def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
@@ -130,7 +130,7 @@ class RunOther:
 
     @property
     def name(self) -> str:
-        """What it is called, unless that is taken."""
+        """Its name, unless that is taken."""
         return self.id or (self.other.name if isinstance(self.other, Definition) else self.other.kind)
 
 
@@ -142,7 +142,7 @@ class Divide:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Those of the branches, if they have names."""
+        """The names of the branches, if they have names."""
         found = tuple(name for name, _ in self.branches if name is not None)
         return found or None
 
