@@ -171,7 +171,7 @@ class Capture(logging.Handler):
 
 
 def _handlers_of(name: str) -> Iterator[logging.Handler]:
-    """Return the loggers that handle the records of a logger, itself first and the root last."""
+    """Yield the handlers for the records of a logger, its own first and those of the root last."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from logger.handlers

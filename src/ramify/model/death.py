@@ -25,7 +25,7 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Deaths(msgspec.Struct, frozen=True):
-    """The deaths that a live row has on record. `apart`: only a process that holds nothing else gets it. `alone`: at the
+    """The recorded deaths of a live row. `apart`: only a process that holds nothing else gets it. `alone`: at the
     last death its one task was all that the process had.
     """
 

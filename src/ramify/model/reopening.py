@@ -100,7 +100,7 @@ class Reopening:
 
 
 class ReopeningQuestions(NamedTuple):
-    """The questions to a store. `candidates` are the published tasks of the run among some tasks;
+    """The questions to a store. `candidates` are published tasks of the run;
     `joins` are joins by id with the parts that are named; `edition` is what some tasks have made that was not replaced.
     """
 

@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Given(StoreLibrary):
-    """Facts that a handler may read in a test: the results it waited for, what its leader found, what others have set."""
+    """Facts for a handler in a test: the results it waited for, what its leader found, what others have set."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ def streaming(call: OpenCall[R], results: Iterable[Any], failures: Sequence[Task
 
 
 class Supplied(NamedTuple):
-    """Inputs that a call takes of others: results by slot, and those of streams by the numbers that stand in their slots."""
+    """Inputs of a call from others: results by slot, and those of streams by the numbers that stand in their slots."""
 
     slots: tuple[bytes | None, ...]
     streams: Mapping[int, Ready[Any]]
