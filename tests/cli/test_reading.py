@@ -344,7 +344,7 @@ def test_the_doctor_looks_a_store_over(desk: Desk) -> None:
 )
 def test_a_run_that_is_not_there_is_answered_with_those_that_are(desk: Desk, command: list[str]) -> None:
     walked(desk)
-    assert "ramify: no run 'nope'; there is 'walk'" in desk.err(*command, code=2)
+    assert "ramify: no run 'nope'. There is 'walk'." in desk.err(*command, code=2)
 
 
 @pytest.mark.parametrize("command", [["why", "777"], ["events", "777"], ["resolve", "777", "--skip"]])

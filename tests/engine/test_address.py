@@ -46,8 +46,8 @@ def test_what_is_wrong_with_a_place_is_said(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "two_engines.py").write_text("from ramify import Engine\none = Engine('memory:')\ntwo = one\n")
     (tmp_path / "no_engines.py").write_text("x = 1\n")
     for place, words in {
-        "walk.py": "write MODULE:ENGINE",
-        ":engine": "write MODULE:ENGINE",
+        "walk.py": "expected MODULE:ENGINE",
+        ":engine": "expected MODULE:ENGINE",
         f"{tmp_path}/missing.py:engine": "no file 'missing.py'",
         "no_such_module_at_all:engine": "no module 'no_such_module_at_all'",
         f"{tmp_path}/two_engines.py:three": "there is one, two",

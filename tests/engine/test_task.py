@@ -217,10 +217,10 @@ def test_a_lambda_a_closure_a_method_and_a_builtin_are_refused() -> None:
     refusals: list[tuple[Any, str]] = [
         (lambda path: 3, "lambda"),
         (closure, "captures captured"),
-        (Holder.method, "no method"),
-        (Holder().method, "give a function"),
-        (functools.partial(plain, depth=3), "give a function"),
-        (len, "give a function"),
+        (Holder.method, "expected a function, got a method"),
+        (Holder().method, "expected a function"),
+        (functools.partial(plain, depth=3), "expected a function"),
+        (len, "expected a function"),
     ]
     for refused, says in refusals:
         with pytest.raises(ConfigError, match=says):
@@ -255,7 +255,7 @@ def test_a_key_is_a_parameter_or_a_function_of_the_arguments() -> None:
 def test_a_key_that_is_no_text_is_refused() -> None:
     def listed(names: list[str]) -> None: ...
 
-    with pytest.raises(BadPayload, match="no text"):
+    with pytest.raises(BadPayload, match="expected text as its key"):
         Tasks().task(key="names")(listed).of(["a"])
 
 
@@ -317,7 +317,7 @@ def test_a_stream_that_calls_could_trip_over_is_refused(fn: Callable[..., int], 
 def test_a_stream_without_a_default_is_passed_or_the_call_is_refused() -> None:
     engine = Engine("memory:")
     call = engine.task(needs_stream).of()  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="pass a reference to it, or give it a default"):
+    with pytest.raises(ConfigError, match="Pass a reference to it, give it a default"):
         engine.run(call)
 
 

@@ -22,6 +22,7 @@ from ramify.engine.task import Task
 from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call, whole
 from ramify.model.codec import annotations_of
+from ramify.model.codec.refusal import said_by_types
 from ramify.model.decoder import converter
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.plan import Plan
@@ -161,4 +162,5 @@ def _rebuild(annotation: Any, tree: object) -> object:
 
 def _misfit(what: str, tree: object, name: str, annotation: Any, error: Exception) -> Wrong:
     wanted = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    return Wrong(f"{what}: {name}: expected {wanted}, got {tree!a} ({error})")
+    more = "" if said_by_types(error) else f" ({error})"
+    return Wrong(f"{what}: {name}: expected {wanted}, got {tree!a}{more}")

@@ -32,8 +32,8 @@ REOPEN_LIMIT = 8192
 
 
 class Reopened(msgspec.Struct, frozen=True):
-    """The effect of `reopen`: new lives, tasks whose key another one has now, and how many tasks were replaced, of which
-    makers. With `held` it did nothing: that task would be replaced, and a process holds it.
+    """The effect of `reopen`: new lives, tasks whose key another one has now, and how many tasks were replaced, of
+    which makers. With `held` it did nothing: that task would be replaced, and a process holds it.
     """
 
     tasks: tuple[int, ...] = ()

@@ -41,6 +41,11 @@ def cause_of(error: Exception) -> Exception | None:
     return None if isinstance(error, NotStorable | RecursionError | msgspec.MsgspecError) else error
 
 
+def said_by_types(error: object) -> bool:
+    """Return whether the decoder's text about a value as a whole names two types, and nothing else."""
+    return _TYPES.fullmatch(str(error)) is not None
+
+
 def in_words(error: Exception) -> str:
     """An exception's type and text; some exceptions cannot even be shown."""
     try:
@@ -91,8 +96,7 @@ def _too_large(sizes: dict[str, int]) -> str:
 
 def _misfit(where: str, annotation: Any, value: object, text: str) -> str:
     name = annotation.__name__ if isinstance(annotation, type) else annotation
-    # Of a value as a whole, the decoder's text says the same again, unless it is about more than the type.
-    more = "" if _TYPES.fullmatch(text) else f": {text.replace('`$', f'`{where}')}"
+    more = "" if said_by_types(text) else f": {text.replace('`$', f'`{where}')}"
     return f"`{where}`: expected {name}, got {_kind(value)}{more}"
 
 
