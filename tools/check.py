@@ -10,6 +10,7 @@ from pathlib import Path
 from tools.exports import public_exports
 from tools.mutants import registry_matches
 from tools.pins import pins
+from tools.prose import headless_docstrings, headless_public_docstrings, headless_sentences
 from tools.text_rules import (
     environment_reads,
     machine_addresses,
@@ -20,7 +21,7 @@ from tools.text_rules import (
     types_given_to_msgspec,
 )
 from tools.tree import Rule
-from tools.words import banned_names, class_names
+from tools.words import banned_names, class_names, glossary_words
 
 RULES: tuple[Rule, ...] = (
     module_sizes,
@@ -33,6 +34,10 @@ RULES: tuple[Rule, ...] = (
     types_given_to_msgspec,
     banned_names,
     class_names,
+    glossary_words,
+    headless_docstrings,
+    headless_public_docstrings,
+    headless_sentences,
     pins,
     registry_matches,
 )

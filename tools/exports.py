@@ -34,11 +34,19 @@ def public_exports(root: Path) -> Iterator[Finding]:
                 yield Finding(name_of(root, path), line, text)
 
 
+def definitions(root: Path, path: Path) -> Iterator[tuple[Path, ast.AST]]:
+    """The public classes and functions that a module binds, where they are defined, with the bases of classes."""
+    tree = parse(path)
+    package = _package(root, path)
+    for name, binding in _bindings(tree, package):
+        if not name.startswith("_") and (binding.module is None or binding.module.split(".")[0] == "ramify"):
+            yield from _defined(root, package if path.name == "__init__.py" else f"{package}.{path.stem}", name, _HOPS)
+
+
 def _check(root: Path, path: Path) -> Iterator[tuple[int, str]]:
     tree = parse(path)
-    package = ".".join(path.parent.relative_to(root / "src").parts)
-    bound = dict(_bindings(root, tree, package))
-    starred = {name for name, binding in bound.items() if binding.starred}
+    package = _package(root, path)
+    bound = dict(_bindings(tree, package))
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     public = {name for name in bound if not name.startswith("_") and _is_public(bound[name], name in used)} - starred
     statement = _all_statement(tree)
@@ -148,6 +156,27 @@ def _module_file(root: Path, module: str) -> Path | None:
         if candidate.exists():
             return candidate
     return None
+
+
+def _package(root: Path, path: Path) -> str:
+    return ".".join(path.parent.relative_to(root / "src").parts)
+
+
+def _defined(root: Path, module: str, name: str, hops: int) -> Iterator[tuple[Path, ast.AST]]:
+    path = _module_file(root, module)
+    if path is None or hops == 0:
+        return
+    match dict(_bindings(parse(path), _package(root, path))).get(name):
+        case _Binding(module=str(source), name=str(original)):
+            yield from _defined(root, source, original, hops - 1)
+        case _Binding(node=ast.ClassDef() as node):
+            yield path, node
+            for base in node.bases:
+                for inner in ast.walk(base):
+                    if isinstance(inner, ast.Name) and inner.id != name:
+                        yield from _defined(root, module, inner.id, hops - 1)
+        case _Binding(node=ast.FunctionDef() | ast.AsyncFunctionDef() as node):
+            yield path, node
 
 
 def _documented(root: Path, module: str, name: str, hops: int) -> bool:

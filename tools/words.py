@@ -1,4 +1,4 @@
-"""The rules of words: what the glossary says is not used is no name in `src`, and no class name is used twice.
+"""The rules of words: `src` uses every word of the glossary, has no name from its "Not used", and no class name twice.
 
 `GLOSSARY.md` is the only list. A name is looked at where it is made (a module, class, function, argument, variable or
 attribute), part by part, so `task_data` and `DataStore` are found and `metadata` and a call of `.items()` are not.
@@ -7,12 +7,15 @@ attribute), part by part, so `task_data` and `DataStore` are found and `metadata
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tools.tree import Finding, modules, name_of, parse
 
 _HEADING = re.compile(r"^##\s+Not used\s*$", re.MULTILINE)
 _ROW = re.compile(r"^\|\s*\*{0,2}([a-z]+)\*{0,2}\s*\|", re.MULTILINE)
+_ENTRY = re.compile(r"\*\*([^*]+)\*\*")
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -36,6 +39,20 @@ def banned_names(root: Path) -> Iterator[Finding]:
                 yield Finding(name_of(root, path), line, f"{name}: the glossary does not use {word!r}")
 
 
+def glossary_words(root: Path) -> Iterator[Finding]:
+    """Each bold word of the glossary occurs in `src`, as part of a name or in text, and is defined once."""
+    text = _Text.of(root)
+    defined: dict[str, int] = {}
+    for number, line in enumerate((root / "GLOSSARY.md").read_text(encoding="utf-8").splitlines(), 1):
+        for entry in _ENTRY.findall(line):
+            for word in entry.split(", "):
+                if word in defined:
+                    yield Finding("GLOSSARY.md", number, f"{word!r} is defined at line {defined[word]} too")
+                elif word not in text:
+                    yield Finding("GLOSSARY.md", number, f"{word!r} occurs nowhere in src")
+                defined[word] = number
+
+
 def class_names(root: Path) -> Iterator[Finding]:
     """No two classes in `src` have the same name, unless they are private to their modules."""
     seen: dict[str, str] = {}
@@ -46,6 +63,23 @@ def class_names(root: Path) -> Iterator[Finding]:
                 other = seen.setdefault(node.name, place)
                 if other != place:
                     yield Finding(name_of(root, path), node.lineno, f"{node.name} is also a class at {other}")
+
+
+@dataclass(frozen=True)
+class _Text:
+    """All words of the names and texts of `src`, in order and in small letters."""
+
+    words: str
+
+    @classmethod
+    def of(cls, root: Path) -> Self:
+        parts = (part.lower() for path in modules(root, "src") for part in _PART.findall(path.read_text("utf-8")))
+        stems = " ".join(path.stem.replace("_", " ") for path in modules(root, "src"))
+        return cls(f" {' '.join(parts)} {stems} ")
+
+    def __contains__(self, entry: str) -> bool:
+        plain = " ".join(part.lower() for part in _PART.findall(entry))
+        return re.search(rf" {plain}(?:s|ed|d)? ", self.words) is not None
 
 
 def _words(name: str) -> set[str]:

@@ -163,7 +163,7 @@ class Recycling:
 
 
 def _was_refused_files(saved: Saved) -> bool:
-    """Whether an attempt failed because no more files could be opened."""
+    """Return whether an attempt failed because no more files could be opened."""
     failures = (
         Failure.decode(end.value) for end in saved.ends(False) if end.status in (Status.RETRYING, Status.FAILED)
     )

@@ -645,7 +645,7 @@ def test_a_slot_of_a_task_that_the_engine_does_not_know_fails_with_what_to_write
     bench = begin(opened, station)
     pass_time(bench, HOUR, HOUR)
     (text,) = station.failures()
-    assert "include its set" in text
+    assert "Include its set" in text
 
 
 def test_two_schedules_of_one_name_are_refused_with_both_places() -> None:

@@ -94,10 +94,12 @@ def test_a_run_called_like_a_task_wins_over_it(desk: Desk) -> None:
 
 def test_the_id_of_a_task_where_a_run_is_needed_is_told_from_it(desk: Desk) -> None:
     task = desk.ids(desk.house.run(desk.house.tasks(2), name="walk it"))[1]
-    assert desk.err("pause", str(task), code=2).endswith(f"{task} is no run, but a task of walk it\n")
+    assert desk.err("pause", str(task), code=2).endswith(f"{task}: expected a run, got a task of walk it\n")
     told = desk.err("cancel", str(task), "load", code=2)
-    assert told.endswith(f"{task} is a task of walk it; name the run before 'load': 'walk it'\n")
-    assert "walk it is a run; name a task of it: `ramify why 'walk it' NODE`" in desk.err("why", "walk it", code=2)
+    assert told.endswith(f"{task} is a task of walk it. Give the run before 'load': 'walk it'\n")
+    assert "walk it: expected a task, got a run. Write `ramify why 'walk it' NODE`" in desk.err(
+        "why", "walk it", code=2
+    )
 
 
 def test_resolve_settles_a_failed_task_when_nobody_works(desk: Desk) -> None:
@@ -178,9 +180,9 @@ def test_resolve_lets_what_waited_go_on(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], "say either --result JSON or --skip"),
-        (["--skip", "--result", "1"], "say either"),
-        (["--result", "not json"], "it is not JSON"),
+        ([], "expected either --result JSON or --skip"),
+        (["--skip", "--result", "1"], "expected either --result"),
+        (["--result", "not json"], "expected JSON"),
     ],
 )
 def test_resolve_wants_one_clear_answer(desk: Desk, args: list[str], says: str) -> None:
@@ -234,7 +236,7 @@ def test_cancel_below_covers_what_is_not_there_yet(desk: Desk) -> None:
 def test_cancel_wants_a_task_that_is_there(desk: Desk) -> None:
     desk.house.run(desk.house.tasks(), name="walk")
     assert "no task 777" in desk.err("cancel", "walk", "777", code=2)
-    assert "--below needs a task" in desk.err("cancel", "walk", "--below", code=2)
+    assert "--below: expected a task" in desk.err("cancel", "walk", "--below", code=2)
 
 
 def test_pause_and_resume_are_kept_in_the_store(desk: Desk) -> None:
@@ -242,7 +244,7 @@ def test_pause_and_resume_are_kept_in_the_store(desk: Desk) -> None:
     assert desk.out("pause", "walk") == "walk is paused\n"
     assert desk.house.store.reads.run(run).state is RunState.PAUSED
     assert desk.house.offered() == []
-    assert desk.out("resume", "walk").startswith("walk goes on\n")
+    assert desk.out("resume", "walk").startswith("walk continues\n")
     assert len(desk.house.offered()) == 1
     assert desk.out("resume", "walk").startswith("walk was not paused; it is open")
     desk.house.store.cancel(run)

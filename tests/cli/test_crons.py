@@ -302,9 +302,9 @@ def test_backfill_says_how_far_back_it_knows_what_ran(desk: Desk, bench: Workben
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        (["--from", "yesterday"], "'yesterday' is no time; write 2026-03-01, 2026-03-01T06:00"),
+        (["--from", "yesterday"], "expected a time, got 'yesterday'. Write 2026-03-01, 2026-03-01T06:00"),
         ([], "Missing option '--from'"),
-        (["--from", "2026-03-02", "--to", "2026-03-01"], "--to 2026-03-01 00:00:00 is before --from"),
+        (["--from", "2026-03-02", "--to", "2026-03-01"], "--to 2026-03-01 00:00:00: expected a time after --from"),
         (["--from", "2026-03-01", "--parallel", "0"], "--parallel"),
         (["--from", "1970-01-01"], "expected at most 100,000 slots"),
     ],

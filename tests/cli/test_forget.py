@@ -78,8 +78,8 @@ def test_what_somebody_began_to_forget_is_gone_on_with(desk: Desk) -> None:
 def test_it_says_why_a_run_stays(desk: Desk) -> None:
     ended(desk, "walk")
     desk.house.run(desk.house.tasks(), name="going")
-    assert "run going is open; only a run that has ended" in desk.err("forget", "going", code=2)
-    assert "not longer than --older says" in desk.err("forget", "walk", "--older", "1h", code=2)
+    assert "run going is open, and only a run that has ended" in desk.err("forget", "going", code=2)
+    assert "Give a shorter --older" in desk.err("forget", "walk", "--older", "1h", code=2)
     assert "no run 'nobody'" in desk.err("forget", "nobody", code=2)
     assert "--older AGE" in desk.err("forget", code=2)
     assert "such as 30d" in desk.err("forget", "--older", "soon", code=2)

@@ -122,15 +122,15 @@ def test_the_second_answer_is_refused_with_exit_code_1(desk: Desk, bench: Workbe
 @pytest.mark.parametrize(
     ("gate", "value", "what"),
     [
-        ("approval", "yes", """'yes' is not JSON"""),
-        ("approval", "yes", """a text needs quotes: '"yes"'"""),
-        ("approval", "it's", """a text needs quotes: '"it'\\''s"'"""),
-        ("approval", '{"approved": yes}', "is not JSON"),
-        ("approval", "", "is not JSON"),
+        ("approval", "yes", """expected JSON, got 'yes'"""),
+        ("approval", "yes", """Text needs quotes: '"yes"'"""),
+        ("approval", "it's", """Text needs quotes: '"it'\\''s"'"""),
+        ("approval", '{"approved": yes}', "expected JSON, got "),
+        ("approval", "", "expected JSON, got "),
         ("approval", '"yes"', "the gate 'approval' does not take 'yes': it must be object"),
         ("approval", "{}", "it lacks 'approved'"),
-        ("aproval", "true", "did you mean 'approval'?"),
-        ("decide", "true", "is no gate, so it takes no answer; open are approval"),
+        ("aproval", "true", "Did you mean 'approval'?"),
+        ("decide", "true", "is not a gate and takes no answer. Open gates: approval."),
     ],
 )
 def test_what_was_typed_wrong_is_told_and_leaves_the_gate_open(

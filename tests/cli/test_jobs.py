@@ -109,8 +109,8 @@ def test_programs_are_told_all_of_a_job(desk: Desk, bench: Workbench) -> None:
 
 
 def test_what_was_typed_wrong_is_told(desk: Desk) -> None:
-    assert "give a name and its value" in desk.err("jobs", "--header", "tenant", code=2)
-    assert "is no age" in desk.err("jobs", "--older", "soon", code=2)
+    assert "expected NAME=VALUE, such as tenant=acme" in desk.err("jobs", "--header", "tenant", code=2)
+    assert "expected a number with s, m, h, d or w, got 'soon'" in desk.err("jobs", "--older", "soon", code=2)
 
 
 def test_nothing_hostile_reaches_the_terminal(desk: Desk, bench: Workbench) -> None:

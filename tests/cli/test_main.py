@@ -94,7 +94,7 @@ def test_a_reader_that_goes_away_is_no_trouble(desk: Desk) -> None:
     ("end", "code", "words"),
     [
         ("| head -1 > /dev/null; exit ${PIPESTATUS[0]}", 141, ""),
-        (">&-", 3, "ramify: standard output is closed, so there is nowhere to answer"),
+        (">&-", 3, "ramify: standard output is closed. Run the command with it open."),
         ("> /dev/full", 3, "ramify: the answer could not be written (No space left on device)"),
         (">&- 2>&-", 3, ""),
     ],

@@ -109,7 +109,7 @@ def test_status_watch_stays_until_the_end_and_says_if_tasks_failed(desk: Desk) -
 def test_watching_needs_a_name_when_several_runs_are_open(desk: Desk) -> None:
     walked(desk)
     desk.house.run(desk.house.tasks(), name="other")
-    assert "2 runs are open: walk, other; name the one to watch" in desk.err("status", "-w", code=2)
+    assert "2 runs are open: walk, other. Name one to watch" in desk.err("status", "-w", code=2)
 
 
 def test_runs_lists_the_newest_last(desk: Desk) -> None:
@@ -344,7 +344,7 @@ def test_the_doctor_looks_a_store_over(desk: Desk) -> None:
 )
 def test_a_run_that_is_not_there_is_answered_with_those_that_are(desk: Desk, command: list[str]) -> None:
     walked(desk)
-    assert "ramify: no run 'nope'; there is 'walk'" in desk.err(*command, code=2)
+    assert "ramify: no run 'nope'. There is 'walk'." in desk.err(*command, code=2)
 
 
 @pytest.mark.parametrize("command", [["why", "777"], ["events", "777"], ["resolve", "777", "--skip"]])
@@ -450,7 +450,7 @@ def test_a_process_frozen_inside_a_write_is_named_by_status_and_doctor(
 
 
 def test_no_store_ends_with_three(desk: Desk) -> None:
-    assert "there is no such file" in desk.err("runs", "-s", "gone.db", code=3)
+    assert "no such file" in desk.err("runs", "-s", "gone.db", code=3)
     assert "not built yet" in desk.err("runs", "-s", "postgresql://host/x", code=3)
     assert {path.name for path in desk.folder.glob("gone*")} == set()
 
@@ -513,7 +513,7 @@ def test_without_a_run_it_is_the_open_one_or_else_the_newest_and_it_is_said_whic
     desk.house.run(desk.house.tasks(), name="second")
     assert desk.err(command).endswith("run: second (the only open one)\n")
     desk.house.run(desk.house.tasks(), name="third")
-    assert "2 runs are open: second, third; name the one that is meant" in desk.err(command, code=2)
+    assert "2 runs are open: second, third. Name one" in desk.err(command, code=2)
 
 
 @pytest.mark.parametrize("command", ["status", "tasks", "logs"])

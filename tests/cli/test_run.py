@@ -103,7 +103,7 @@ def test_an_interrupted_run_ends_with_130_and_the_same_line_goes_on(program: Pat
         # Not `communicate`, which does not see what was read ahead with the first line.
         out, err = first.stdout.read(), first.stderr.read()
     assert first.returncode == 130, err
-    assert "interrupted; the same command goes on where it was" in err
+    assert "interrupted; the same command continues the run" in err
     reached = sum(line.startswith("link") for line in out.splitlines())
     second = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert second.stdout is not None
@@ -133,19 +133,19 @@ def test_a_stop_goes_through_its_checklist(program: Path, processes: str) -> Non
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["walk.py:engine", "grwo", "1"], 2, "no task 'grwo' in walk.py:engine; there is grow, and 2 more"),
-        (["walk.py:engine", "xyzzy"], 2, "there are chain, fail, grow"),
-        (["walk.py:engin", "grow", "1"], 3, "no engine or dag or pipeline 'engin' in walk.py; there is engine"),
-        (["walk.py:engine"], 2, "walk.py:engine is an engine; name a task of it"),
+        (["walk.py:engine", "grwo", "1"], 2, "no task 'grwo' in walk.py:engine. There is grow, and 2 more"),
+        (["walk.py:engine", "xyzzy"], 2, "There are chain, fail, grow"),
+        (["walk.py:engin", "grow", "1"], 3, "no engine or dag or pipeline 'engin' in walk.py. It has engine."),
+        (["walk.py:engine"], 2, "walk.py:engine: expected a task of this engine, got none"),
         (["wlak.py:engine", "grow", "1"], 3, "no file 'wlak.py'"),
         (["wlak:engine", "grow", "1"], 3, "no module 'wlak'"),
-        (["walk.py", "grow", "1"], 3, "write MODULE:ENGINE"),
-        (["walk.py:engine", "grow", "x"], 2, "grow(): depth is int, and 'x' is not"),
+        (["walk.py", "grow", "1"], 3, "expected MODULE:ENGINE or FILE.py:ENGINE. Write walk.py:engine."),
+        (["walk.py:engine", "grow", "x"], 2, "grow(): depth: expected int, got 'x'"),
         (["walk.py:engine", "grow"], 2, "missing a required argument: 'depth'"),
         (["walk.py:engine", "grow", "1", "2", "3"], 2, "too many positional arguments"),
         (["walk.py:engine", "grow", "1", "--args", "[1]"], 2, "not both"),
-        (["walk.py:engine", "grow", "--args", "{"], 2, "--args is not JSON"),
-        (["walk.py:engine", "grow", "--args", "3"], 2, "must be a JSON list"),
+        (["walk.py:engine", "grow", "--args", "{"], 2, "--args: expected JSON"),
+        (["walk.py:engine", "grow", "--args", "3"], 2, "--args: expected a JSON list"),
         (["walk.py:engine", "grow", "--args", '{"depth": 1, "deep": 1}'], 2, "deep"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_program_that_would_run_by_itself_when_it_is_imported_is_told_of_the_g
     found = ramify("run", "eager.py:engine", "grow", "1", code=3)
     assert found.stderr == (
         "ramify: engine.run() was called while `ramify` imports eager.py:engine; "
-        'put the line under `if __name__ == "__main__":`\n'
+        'Put the line under `if __name__ == "__main__":`.\n'
     )
     assert list(program.glob("*.db")) == []
 
@@ -220,7 +220,7 @@ def test_json_is_read_as_kindly_as_text() -> None:
 
 @pytest.mark.parametrize("text", ["x", "3.5", "[3]", ""])
 def test_text_that_does_not_fit_names_the_parameter(text: str) -> None:
-    with pytest.raises(Wrong, match="count is int"):
+    with pytest.raises(Wrong, match="count: expected int, got"):
         call_of(typed, [text], None)
 
 

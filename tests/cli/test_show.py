@@ -211,12 +211,12 @@ def test_a_run_with_the_name_of_a_place_is_meant_by_its_generation(desk: Desk, e
     ("args", "code", "says"),
     [
         (["other"], 2, "no run 'other'; there are 'etl', 'walk'"),
-        (["walk"], 2, "walk is a frontier run and has no nodes to show; `ramify status walk`"),
+        (["walk"], 2, "walk is a frontier run and has no graph. `ramify status walk`"),
         (["plan.py:elt"], 3, "no dag or pipeline 'elt' in plan.py; there is etl"),
         (["plan.py:engine"], 3, "no dag or pipeline 'engine' in plan.py, where that is of type Engine; there is etl"),
         (["plna.py:etl"], 3, "no file 'plna.py'"),
         (["etl", "--svg", "nowhere/a.svg"], 3, "nowhere/a.svg cannot be written (No such file or directory)"),
-        (["etl", "--svg", "a.svg", "--json"], 2, "give one of --svg, --mermaid and --json"),
+        (["etl", "--svg", "a.svg", "--json"], 2, "expected one of --svg, --mermaid and --json"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(desk: Desk, engine: Engine, args: list[str], code: int, says: str) -> None:
@@ -272,7 +272,7 @@ def test_other_commands_take_a_node_by_its_id_as_well(desk: Desk, engine: Engine
     assert desk.out("resolve", "etl", "halves[2]", "--skip").endswith("counts as skipped\n")
     assert desk.out("cancel", "etl", "report") == f"task {node}: cancelled\n"
     for command in ("why", "events", "cancel"):
-        assert "no task with the key 'halvse'; did you mean 'halves'?" in desk.err(command, "etl", "halvse", code=2)
+        assert "no task with the key 'halvse'. Did you mean 'halves'?" in desk.err(command, "etl", "halvse", code=2)
     assert "halves has 4 items. Give halves[0] to halves[3]" in desk.err(
         "resolve", "etl", "halves[9]", "--skip", code=2
     )
@@ -280,7 +280,7 @@ def test_other_commands_take_a_node_by_its_id_as_well(desk: Desk, engine: Engine
 
 def test_retry_says_which_node_was_perhaps_meant(desk: Desk, engine: Engine) -> None:
     etl(engine)
-    assert "no task with the key 'halvse'; did you mean 'halves'?" in desk.err("retry", "etl", "halvse", code=2)
+    assert "no task with the key 'halvse'. Did you mean 'halves'?" in desk.err("retry", "etl", "halvse", code=2)
     assert "no task 123456" in desk.err("retry", "etl", "123456", code=2)
     engine.run(report.of(), name="walk", threads=0)
     assert "no task with the key 'halves'" in desk.err("retry", "walk", "halves", code=2)

@@ -108,19 +108,19 @@ def test_params_may_be_given_as_json_and_a_task_is_started_like_a_dag(program: P
 @pytest.mark.parametrize(
     ("args", "code", "says"),
     [
-        (["etl", "dya=2026-01-05"], 2, "etl: it has no param 'dya'; did you mean 'day'?"),
-        (["etl", "day=2026-01-05"], 2, "etl: give table=…: it has no default"),
-        (["etl", "day=monday"], 2, "etl: day is date, and 'monday' is not"),
-        (["etl", "day=2026-01-05", "table={}"], 2, "etl: table is Table, and '{}' is not"),
-        (["etl", "2026-01-05"], 2, "'2026-01-05' is no param; give each as NAME=VALUE, such as day=2026-01-05"),
+        (["etl", "dya=2026-01-05"], 2, "etl: unknown param 'dya'. Did you mean 'day'?"),
+        (["etl", "day=2026-01-05"], 2, "etl: missing params without a default. Give table=…."),
+        (["etl", "day=monday"], 2, "etl: day: expected date, got 'monday'"),
+        (["etl", "day=2026-01-05", "table={}"], 2, "etl: table: expected Table, got '{}'"),
+        (["etl", "2026-01-05"], 2, "expected params as NAME=VALUE, got '2026-01-05'. Write day=2026-01-05"),
         (["etl", "day=2026-01-05", "day=2026-01-06"], 2, "etl: day is given twice"),
         (["etl", "day=2026-01-05", "--args", "{}"], 2, "not both"),
-        (["etl", "--args", "[1]"], 2, "--args of etl must be a JSON object"),
+        (["etl", "--args", "[1]"], 2, "--args: expected a JSON object with the params of etl"),
         (["order", "day=2026-01-05"], 2, "load(): missing a required argument: 'table'"),
         (["order", "dya=2026-01-05"], 2, "load(): missing a required argument"),
         (["order", *PARAMS, "x=1"], 2, "load(): got an unexpected keyword argument 'x'"),
-        (["elt"], 3, "no engine or dag or pipeline 'elt' in etl.py; there is elsewhere, engine, etl, order"),
-        (["elsewhere"], 3, "no engine in etl.py knows 'elsewhere'"),
+        (["elt"], 3, "no engine or dag or pipeline 'elt' in etl.py. It has elsewhere, engine, etl, order."),
+        (["elsewhere"], 3, "no engine in etl.py has 'elsewhere'"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_begins(program: Path, args: list[str], code: int, says: str) -> None:

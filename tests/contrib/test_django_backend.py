@@ -571,7 +571,7 @@ def test_with_on_commit_off_nothing_is_waited_for(configure: Configure) -> None:
     [
         ({"store": None}, 'OPTIONS needs the store, a file such as BASE_DIR / "tasks.db"'),
         ({"stroe": "tasks.db"}, "OPTIONS has 'stroe', which is not known; there are store, on_commit, keep"),
-        ({"keep": -1}, "OPTIONS: @task(keep=-1) on run(): give a number of seconds, or a timedelta, more than 0"),
+        ({"keep": -1}, "OPTIONS: @task(keep=-1) on run(): expected seconds or a timedelta, more than 0."),
     ],
 )
 def test_settings_that_cannot_work_are_found_by_check_and_refused(

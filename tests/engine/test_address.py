@@ -19,7 +19,7 @@ def test_an_engine_of_a_module_is_named_by_its_module() -> None:
 
 
 def test_an_engine_that_is_no_module_level_variable_has_no_place() -> None:
-    with pytest.raises(ConfigError, match="no module-level variable"):
+    with pytest.raises(ConfigError, match="must be a module-level variable"):
         address_of(Engine("memory:"))
 
 
@@ -46,8 +46,8 @@ def test_what_is_wrong_with_a_place_is_said(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "two_engines.py").write_text("from ramify import Engine\none = Engine('memory:')\ntwo = one\n")
     (tmp_path / "no_engines.py").write_text("x = 1\n")
     for place, words in {
-        "walk.py": "write MODULE:ENGINE",
-        ":engine": "write MODULE:ENGINE",
+        "walk.py": "expected MODULE:ENGINE",
+        ":engine": "expected MODULE:ENGINE",
         f"{tmp_path}/missing.py:engine": "no file 'missing.py'",
         "no_such_module_at_all:engine": "no module 'no_such_module_at_all'",
         f"{tmp_path}/two_engines.py:three": "there is one, two",
@@ -90,7 +90,7 @@ def test_starting_a_run_while_a_worker_imports_the_module_is_refused_in_one_line
     )
     ran = subprocess.run([sys.executable, "unguarded.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 1
-    assert 'put the line under `if __name__ == "__main__":`' in ran.stderr
+    assert 'Put the line under `if __name__ == "__main__":`' in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_enqueuing_while_a_worker_imports_the_module_is_refused_in_one_line(tmp_
     )
     with (
         importing("unguarded.py"),
-        pytest.raises(ConfigError, match='put the line under `if __name__ == "__main__":`'),
+        pytest.raises(ConfigError, match='Put the line under `if __name__ == "__main__":`'),
     ):
         load_engine(f"{tmp_path / 'unguarded.py'}:engine")
     assert not (tmp_path / "unguarded.db").exists()
@@ -137,5 +137,5 @@ print(len(engine._inside.store.reads.runs().rows), "runs")
         [sys.executable, "-"], input=program, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True
     )
     refused, stored = done.stdout.splitlines()
-    assert refused.startswith("refused: processes=... starts programs")
+    assert refused.startswith("refused: processes=...: worker processes import your engine")
     assert stored == "0 runs"

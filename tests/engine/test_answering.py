@@ -187,7 +187,7 @@ def test_of_two_processes_that_answer_at_once_one_is_first(tmp_path: Path) -> No
 
 def test_a_gate_takes_no_answer_before_it_is_open(bench: Workbench) -> None:
     run = bench.engine.start(bench.engine.pipeline("order", ordering.approval).of("o-17"))
-    with pytest.raises(GateClosed, match=r"'approval' of run \d+ is not open yet; none is open"):
+    with pytest.raises(GateClosed, match=r"'approval' of run \d+ is not open yet\\. No gate is open"):
         run.answer("approval", Decision(True))
     bench.drain()
     assert gates(bench) == ["approval"]
@@ -232,13 +232,15 @@ def test_a_gate_of_a_cancelled_run_takes_no_answer(bench: Workbench) -> None:
 
 def test_an_unknown_gate_is_answered_with_the_nearest_name(bench: Workbench) -> None:
     run = began(bench, ordering.approval)
-    with pytest.raises(UnknownTask, match="did you mean 'approval'"):
+    with pytest.raises(UnknownTask, match="Did you mean 'approval'"):
         run.answer("aproval", Decision(True))
 
 
 def test_a_step_is_no_gate(bench: Workbench) -> None:
     run = began(bench, ordering.approval)
-    with pytest.raises(ConfigError, match=r"'decide' of run \d+ is no gate, so it takes no answer; open are approval"):
+    with pytest.raises(
+        ConfigError, match=r"'decide' of run \d+ is not a gate and takes no answer\\. Open gates: approval"
+    ):
         run.answer("decide", Decision(True))
 
 
@@ -393,7 +395,7 @@ def test_an_answer_inside_a_task_does_not_wait_for_the_thread_that_runs_it(
         with monkeypatch.context() as patch:
             # As if its own process had taken both, which depends on how much that claims at once.
             patch.setattr(current()._surroundings.sender, "process", worker.process)
-            with pytest.raises(GateClosed, match="goes on when the task has ended"):
+            with pytest.raises(GateClosed, match="is free when the task has ended"):
                 run.answer("approval", Decision(True))
 
     monkeypatch.setattr(ordering, "meddling", [answer])
@@ -427,7 +429,7 @@ def test_a_time_out_that_nobody_was_there_to_see_leaves_the_gate_open(bench: Wor
         ({"approved": 1}, "it.approved must be boolean"),
         ({"approved": True, "reason": "x"}, "it has no 'reason'; it has approved, note"),
         (object(), "cannot be stored"),
-        ({"approved": True, "note": "x" * 2_100_000}, "may take 1,048,576"),
+        ({"approved": True, "note": "x" * 2_100_000}, "must have at most 1,048,576"),
     ],
 )
 def test_an_answer_that_does_not_fit_is_refused_and_the_gate_stays_open(

@@ -380,9 +380,12 @@ def test_what_is_no_hook_is_refused() -> None:
         yield
 
     for wrong in (returns, managed, Return, lambda: None):
-        with pytest.raises(ConfigError, match="give a function that yields once, where the task runs"):
+        with pytest.raises(ConfigError, match="expected a function that yields once, where the task runs"):
             Tasks().around(wrong)  # type: ignore[type-var]
-    with pytest.raises(ConfigError, match=r"@around on two\(\): it takes me, you, and is given the current attempt or"):
+    with pytest.raises(
+        ConfigError,
+        match=r"@around on two\(\): expected one parameter or none, got me, you\. Take the current attempt only",
+    ):
         Tasks().around(two)  # type: ignore[type-var]
-    with pytest.raises(ConfigError, match="let it take me by position"):
+    with pytest.raises(ConfigError, match="`me` is keyword-only\\. Take the current attempt by position"):
         Tasks().around(named)  # type: ignore[type-var]

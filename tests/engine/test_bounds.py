@@ -113,8 +113,8 @@ def test_going_on_does_not_move_a_deadline(make: Make) -> None:
     said: list[str] = []
     engine._inside.say = said.append
     engine.start(patient.of(), name="x", deadline=timedelta(hours=2))
-    assert "goes on where it was, with 3,6" in said[0] or "with 3,5" in said[0]
-    with pytest.raises(ConfigError, match=r"exists with deadline='20.*asked for is deadline='20"):
+    assert " continues, with 3,6" in said[0] or "with 3,5" in said[0]
+    with pytest.raises(ConfigError, match=r"exists with deadline='20.*got deadline='20"):
         engine.start(patient.of(), name="x", deadline=moment + timedelta(seconds=1))
     with pytest.raises(ConfigError, match="exists with max_running=2"):
         engine.start(patient.of(), name="x", max_running=3)
@@ -123,11 +123,11 @@ def test_going_on_does_not_move_a_deadline(make: Make) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"max_running": 0}, "max_running=0: give a whole number, 1 or more"),
+        ({"max_running": 0}, "max_running=0: expected a whole number, 1 or more"),
         ({"max_running": True}, "whole number"),
         ({"max_running": 2.5}, "whole number"),
-        ({"deadline": timedelta(0)}, "from its beginning"),
-        ({"deadline": "5"}, "give seconds, a timedelta, or a datetime with a time zone"),
+        ({"deadline": timedelta(0)}, "more than 0 seconds from the start"),
+        ({"deadline": "5"}, "expected seconds, a timedelta, or a datetime with a time zone"),
         ({"deadline": datetime(2031, 1, 1)}, "with a time zone"),
         ({"deadline": datetime(2021, 1, 1, tzinfo=UTC)}, "that moment has passed"),
     ],

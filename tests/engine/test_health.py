@@ -36,5 +36,5 @@ def test_a_limit_of_age_is_a_time(make: Make, given: float) -> None:
 
 
 def test_a_limit_of_workers_is_a_number(make: Make) -> None:
-    with pytest.raises(ConfigError, match=r"min_workers=-1: give a whole number"):
+    with pytest.raises(ConfigError, match=r"min_workers=-1: expected a whole number"):
         make(jobs).health(min_workers=-1)

@@ -97,7 +97,7 @@ def test_a_job_that_is_not_there_is_not_found_and_no_error(engine: Engine, id: i
     assert (job.kind, job.key, job.queue, job.headers, job.error, job.progress) == (None, None, None, {}, None, None)
     assert job.wait(0)
     assert (job.cancel(), job.retry()) == (Settled.UNKNOWN, False)
-    with pytest.raises(LookupError, match=f"there is no job {id}"):
+    with pytest.raises(LookupError, match=f"no job {id}"):
         job.result()
 
 
@@ -116,13 +116,13 @@ def test_nothing_follows_a_job_that_is_not_there(engine: Engine, id: int) -> Non
 
 @pytest.mark.parametrize("id", ["5", None, 5.0, True])
 def test_what_is_no_id_is_refused(engine: Engine, id: int) -> None:
-    with pytest.raises(ConfigError, match="give the id of a task"):
+    with pytest.raises(ConfigError, match="expected the id of a task"):
         engine.job(id)
 
 
 def test_a_result_that_does_not_come_in_time_is_a_time_out(engine: Engine) -> None:
     job = engine.enqueue(add.of(1))
-    with pytest.raises(TimeoutError, match=r"has not ended after 0\.01 seconds; it goes on"):
+    with pytest.raises(TimeoutError, match=r"has not ended after 0\.01 seconds; it continues"):
         job.result(0.01)
     assert not job.wait(0)
 
@@ -131,7 +131,7 @@ def test_a_result_that_does_not_come_in_time_is_a_time_out(engine: Engine) -> No
 def test_what_is_no_time_to_wait_is_refused(engine: Engine, timeout: Any) -> None:
     job = engine.enqueue(add.of(1))
     for wait in (job.result, job.wait):
-        with pytest.raises(ConfigError, match=r"timeout=.*give a number of seconds"):
+        with pytest.raises(ConfigError, match=r"timeout=.*expected seconds"):
             wait(timeout)
 
 
@@ -250,7 +250,7 @@ def test_what_is_wrong_with_a_call_is_told_where_it_is_made() -> None:
     for seconds in (0, -1, float("nan")):
         with pytest.raises(BadPayload, match="expires"):
             add.of(1).expires(seconds)
-    with pytest.raises(BadPayload, match="give a text that is not empty"):
+    with pytest.raises(BadPayload, match="Give text that is not empty"):
         add.of(1).unique("")
     assert repr(add.of(1, 2).unique("k", keep=60).expires(5)) == "add(1, 2).unique('k', keep=60).expires(5)"
 

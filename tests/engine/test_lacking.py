@@ -87,6 +87,6 @@ def test_a_run_that_was_halted_without_failures_says_why() -> None:
         ErrorSummary([], complete=True),
     )
     assert str(raised) == (
-        "run w halted: max_tasks=1 exceeded. results(partial=True) gives what there is, "
-        "retry(cancelled=True) takes up what was cancelled"
+        "run w halted: max_tasks=1 exceeded. results(partial=True) gives the results that exist, "
+        "retry(cancelled=True) retries cancelled tasks."
     )

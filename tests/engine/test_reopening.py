@@ -116,7 +116,7 @@ def test_old_items_are_not_there_when_the_map_was_skipped(engine: Engine) -> Non
     run.resolve("names", skip=True)
     run = engine.run(root, name="d")
     assert list(run.results(load)) == []
-    with pytest.raises(UnknownTask, match=r"no task with the key 'load\[0\]'; load has made no items"):
+    with pytest.raises(UnknownTask, match=r"no task with the key 'load\[0\]'\. load has made no items"):
         run.retry("load[0]")
     run.retry("names")
     run = engine.run(root, name="d")
@@ -125,7 +125,7 @@ def test_old_items_are_not_there_when_the_map_was_skipped(engine: Engine) -> Non
 
 def test_an_item_that_is_not_there_says_how_many_there_are(engine: Engine) -> None:
     run = engine.run(mapped(engine), name="d")
-    with pytest.raises(UnknownTask, match=r"'load\[2\]'; load has 2 items. Give load\[0\] to load\[1\]"):
+    with pytest.raises(UnknownTask, match=r"'load\[2\]'\. load has 2 items. Give load\[0\] to load\[1\]"):
         run.retry("load[2]")
 
 
@@ -260,7 +260,7 @@ def test_a_replaced_task_takes_no_verb(engine: Engine) -> None:
     run.resolve("names", result=["b"])
     assert list(run.errors()) == []
     for verb in (run.retry, lambda task: run.resolve(task, skip=True)):
-        with pytest.raises(ConfigError, match=rf"task {old} was replaced: what made it was tried again"):
+        with pytest.raises(ConfigError, match=rf"task {old} was replaced: the task that made it ran again"):
             verb(old)
     run = engine.run(root, name="d")
     assert (run.state, run["joined"].result, run.counts.replaced) == (RunState.DONE, "b", 3)

@@ -144,7 +144,7 @@ def test_what_is_no_resource_is_refused() -> None:
         yield 1
         yield 2
 
-    with pytest.raises(ConfigError, match="yields the value once"):
+    with pytest.raises(ConfigError, match="Yield the value once"):
         Tasks().resource(plain)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="it takes url"):
         Tasks().resource(wants)  # type: ignore[arg-type]

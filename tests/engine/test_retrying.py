@@ -89,7 +89,7 @@ def test_a_retry_of_a_pipeline_or_a_dag_takes_what_was_quarantined(engine: Engin
 
 def test_a_step_that_has_not_ended_is_not_tried_again(engine: Engine) -> None:
     run = engine.start(engine.pipeline("p", steps(fragile).chain(fragile, id="second")).of("a"), name="p")
-    with pytest.raises(ConfigError, match=r"nothing of run \d+ is tried again: what was named has not ended"):
+    with pytest.raises(ConfigError, match=r"nothing of run \d+ is retried, because these tasks have not ended"):
         run.retry("second")
     with pytest.raises(ConfigError, match=r"nothing of run \d+ failed.*\(cancelled=True, --cancelled\)"):
         run.retry()

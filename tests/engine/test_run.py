@@ -98,7 +98,7 @@ def test_a_finished_name_gives_its_results_and_again_runs_anew(engine: Engine) -
     assert len(list(again.results())) == 4
     assert [line.split(" [")[0].split(") ", 1)[1] for line in said] == [
         "begins",
-        "had ended as done; again=True (`--again`) starts it anew",
+        "had ended as done; again=True (`--again`) starts it again",
         "begins anew",
     ]
     assert all("keeps" in line and "lacks" in line for line in said)
@@ -329,7 +329,7 @@ def test_what_is_added_comes_after_the_roots_in_the_order_it_was_given(engine: E
 
 def test_what_is_no_call_is_not_added_and_answered_with_what_to_write(engine: Engine) -> None:
     run = engine.start(fragile.of("a"))
-    for wrong, says in ((fragile, "write fragile.of"), ([fragile.of("b")], "give each call by itself"), ("b", "a str")):
+    for wrong, says in ((fragile, "Write fragile.of"), ([fragile.of("b")], "Give each call by itself"), ("b", "a str")):
         with pytest.raises(ConfigError, match=says):
             run.add(wrong)  # type: ignore[arg-type]
     assert run.counts.added == 1
@@ -470,7 +470,7 @@ def test_what_can_be_followed(engine: Engine) -> None:
     assert engine.start(follow.of("a", 1), follows=(leader.id, 0))._stored.follows == leader_of(leader, 0)
     with pytest.raises(ConfigError, match="lead"):
         engine.start(follow.of("a", 1), follows=(leader, -1))
-    with pytest.raises(ConfigError, match="give a run"):
+    with pytest.raises(ConfigError, match="expected a run"):
         engine.start(follow.of("a", 1), follows=1.5)  # type: ignore[arg-type]
 
 
@@ -579,9 +579,9 @@ def test_resources_stay_open_while_somebody_else_of_the_engine_works(engine: Eng
 @pytest.mark.parametrize(
     ("root", "says"),
     [
-        (lambda: tree, "the task tree itself; write tree.of"),
-        (lambda: tree("a", 1), "a generator: tree(...) calls the function here and now; write tree.of(...)"),
-        (lambda: [several.of("x"), fragile("y")], "'y' (a str); a call is made with task.of(...)"),
+        (lambda: tree, "the task tree itself. Write tree.of"),
+        (lambda: tree("a", 1), "a generator: tree(...) calls the function here and now. Write tree.of(...)"),
+        (lambda: [several.of("x"), fragile("y")], "'y' (a str). Make a call with task.of(...)"),
         (lambda: "tree", "'tree' (a str)"),
     ],
 )
@@ -639,8 +639,8 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.run(tree.of("a", 1), order="up"), "depth-first"),  # type: ignore[arg-type]
         (lambda: engine.run(tree.of("a", 1), threads=-1), "threads=-1"),
         (lambda: engine.run(tree.of("a", 1), processes=1.5), "processes=1.5"),  # type: ignore[arg-type]
-        (lambda: engine.run(tree.of("a", 1), processes=2), "no module-level variable|cannot be shared"),
-        (lambda: engine.run([tree.of("a", 1)] * 2, max_tasks=1), "2 roots"),
+        (lambda: engine.run(tree.of("a", 1), processes=2), "must be a module-level variable|cannot be shared"),
+        (lambda: engine.run([tree.of("a", 1)] * 2, max_tasks=1), "expected at least 2, the number of roots"),
         (lambda: engine.run(tree.of("a", 1), processes=99_999_999_999), "at most 1,000"),
         (lambda: engine.working(threads=99_999_999_999), "at most 10,000"),
         (lambda: engine.working(threads=0), "1 or more"),
@@ -648,7 +648,7 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
         (lambda: engine.run(tree.of("a", 1), processes=None), "processes=None"),  # type: ignore[arg-type]
         (lambda: engine.find(7.5), r"find\(\): expected the name of a run or its id, got 7\.5"),  # type: ignore[arg-type]
         (lambda: engine.find(True), r"find\(\): expected the name of a run"),
-        (lambda: engine.runs("open"), r"runs\('open'\): give one of RunState.OPEN, "),  # type: ignore[arg-type]
+        (lambda: engine.runs("open"), r"runs\('open'\): expected one of RunState.OPEN, "),  # type: ignore[arg-type]
     ]
     for attempt, says in refused:
         with pytest.raises(ConfigError, match=says):
@@ -659,9 +659,9 @@ def test_what_cannot_be_run_is_refused(engine: Engine) -> None:
 def test_what_is_no_id_of_a_task_is_refused(engine: Engine) -> None:
     run = engine.start(tree.of("a", 1))
     refused: list[tuple[Callable[[], object], str]] = [
-        (lambda: run.cancel(task=1.5), r"a task named by 1.5: give the id of a task"),  # type: ignore[arg-type]
-        (lambda: run.resolve(None, skip=True), r"a task named by None: give the id"),  # type: ignore[arg-type]
-        (lambda: run.retry(True), r"a task named by True: give the id of a task"),
+        (lambda: run.cancel(task=1.5), r"a task named by 1.5: expected the id of a task"),  # type: ignore[arg-type]
+        (lambda: run.resolve(None, skip=True), r"a task named by None: expected the id"),  # type: ignore[arg-type]
+        (lambda: run.retry(True), r"a task named by True: expected the id of a task"),
     ]
     for attempt, says in refused:
         with pytest.raises(ConfigError, match=says):
@@ -699,10 +699,10 @@ def test_how_much_of_what_tasks_log_is_stored_is_the_engines_to_say(tmp_path_fac
         # One line more than allowed says that there were more.
         assert len(engine._inside.store.reads.logs(run.id).rows) == expected
         engine.close()
-    with pytest.raises(ConfigError, match="log_level='loud': give the name of a level"):
+    with pytest.raises(ConfigError, match="log_level='loud': expected the name or the number of a level"):
         Engine(log_level="loud")
     for wrong in (-1, None):
-        with pytest.raises(ConfigError, match=f"log_lines={wrong}: give a whole number"):
+        with pytest.raises(ConfigError, match=f"log_lines={wrong}: expected a whole number"):
             Engine(log_lines=wrong)  # type: ignore[arg-type]
 
 

@@ -70,10 +70,10 @@ def test_a_call_shows_what_was_chosen_for_it() -> None:
 def test_help_tells_of_calls() -> None:
     page = pydoc.plain(pydoc.render_doc(Task))
     assert " of(self, *args: 'P.args', **kwargs: 'P.kwargs') -> 'Call[R_co]'" in page
-    assert "A call of this task, to be yielded, spawned or started" in page
+    assert "Make a call of this task, to yield, spawn, enqueue or run" in page
     of = Tasks().task(conclude).of
     assert str(inspect.signature(of)).startswith("(path: str, *, depth: int = 1) -> ")
-    assert "A call of this task" in pydoc.render_doc(of)
+    assert "Make a call of this task" in pydoc.render_doc(of)
     task = Tasks().task(plain)
     assert Task.of(task, "/usr") == task.of("/usr")
 
@@ -143,19 +143,19 @@ def test_a_rate_is_a_text_or_a_pair_or_a_rate(rate: Any, means: Rate) -> None:
 BAD_OPTIONS = [
     ("name", "", "empty"),
     ("name", 3, "text"),
-    ("aliases", "old", "list of the older names"),
-    ("aliases", ["plain"], "its name now"),
+    ("aliases", "old", "list of older names"),
+    ("aliases", ["plain"], "its present name"),
     ("aliases", ["a", "a"], "once"),
     ("queue", "", "empty"),
     ("retries", -1, "whole number, 0 or more"),
     ("retries", 1.5, "whole number"),
     ("retries", True, "whole number"),
-    ("backoff", 3, "give a Backoff"),
+    ("backoff", 3, "expected a Backoff"),
     ("retry_on", "OSError", "exception class"),
     ("retry_on", (OSError, 3), "exception class"),
     ("give_up_on", int, "exception class"),
     ("timeout", 0, "more than 0"),
-    ("timeout", float("inf"), "number of seconds"),
+    ("timeout", float("inf"), "expected seconds"),
     ("key", "depht", "one of its parameters \\(path, depth\\)"),
     ("key", 3, "one of its parameters"),
     ("once", "depht", "one of its parameters"),
@@ -183,9 +183,9 @@ def test_a_bad_option_is_refused_at_decoration(option: str, value: Any, says: st
 def test_a_time_that_cannot_be_kept_is_refused_as_it_was_written() -> None:
     call = Tasks().task(plain).of("/usr", 2)
     refused: list[tuple[Callable[[], object], str]] = [
-        (lambda: call.unique("u", keep=3e10), r"^unique\(keep=30000000000\.0\): give 0 seconds or more"),
-        (lambda: call.delay(-1), r"^delay\(-1\): give 0 seconds or more"),
-        (lambda: call.timeout(True), r"^timeout\(True\): give a number of seconds"),
+        (lambda: call.unique("u", keep=3e10), r"^unique\(keep=30000000000\.0\): expected 0 seconds or more"),
+        (lambda: call.delay(-1), r"^delay\(-1\): expected 0 seconds or more"),
+        (lambda: call.timeout(True), r"^timeout\(True\): expected seconds"),
     ]
     for attempt, says in refused:
         with pytest.raises(BadPayload, match=says):
@@ -193,9 +193,9 @@ def test_a_time_that_cannot_be_kept_is_refused_as_it_was_written() -> None:
 
 
 def test_an_option_that_does_not_exist_is_refused_with_the_nearest_that_does() -> None:
-    with pytest.raises(ConfigError, match=r"^@task\(retrys=2\): there is no such option; did you mean `retries`\?$"):
+    with pytest.raises(ConfigError, match=r"^@task\(retrys=2\): unknown option\. Did you mean `retries`\?$"):
         Tasks().task(retrys=2)  # type: ignore[call-overload]
-    with pytest.raises(ConfigError, match=r"^@task\(x=1\): there is no such option; there are name, aliases, queue, "):
+    with pytest.raises(ConfigError, match=r"^@task\(x=1\): unknown option\. Options are name, aliases, queue, "):
         Tasks().task(x=1)  # type: ignore[call-overload]
 
 
@@ -217,10 +217,10 @@ def test_a_lambda_a_closure_a_method_and_a_builtin_are_refused() -> None:
     refusals: list[tuple[Any, str]] = [
         (lambda path: 3, "lambda"),
         (closure, "captures captured"),
-        (Holder.method, "no method"),
-        (Holder().method, "give a function"),
-        (functools.partial(plain, depth=3), "give a function"),
-        (len, "give a function"),
+        (Holder.method, "expected a function, got a method"),
+        (Holder().method, "expected a function"),
+        (functools.partial(plain, depth=3), "expected a function"),
+        (len, "expected a function"),
     ]
     for refused, says in refusals:
         with pytest.raises(ConfigError, match=says):
@@ -255,7 +255,7 @@ def test_a_key_is_a_parameter_or_a_function_of_the_arguments() -> None:
 def test_a_key_that_is_no_text_is_refused() -> None:
     def listed(names: list[str]) -> None: ...
 
-    with pytest.raises(BadPayload, match="no text"):
+    with pytest.raises(BadPayload, match="expected text as its key"):
         Tasks().task(key="names")(listed).of(["a"])
 
 
@@ -317,7 +317,7 @@ def test_a_stream_that_calls_could_trip_over_is_refused(fn: Callable[..., int], 
 def test_a_stream_without_a_default_is_passed_or_the_call_is_refused() -> None:
     engine = Engine("memory:")
     call = engine.task(needs_stream).of()  # type: ignore[call-arg]
-    with pytest.raises(ConfigError, match="pass a reference to it, or give it a default"):
+    with pytest.raises(ConfigError, match="Pass a reference to it, give it a default"):
         engine.run(call)
 
 

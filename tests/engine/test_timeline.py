@@ -109,7 +109,7 @@ def test_durations_are_what_a_critical_path_is_found_by(engine: Engine) -> None:
 
 def test_only_runs_of_dags_have_durations(engine: Engine) -> None:
     run = engine.run(double.of(1), name="walk", threads=0)
-    with pytest.raises(ConfigError, match="walk is none of a DAG"):
+    with pytest.raises(ConfigError, match="walk is not a run of a DAG"):
         run.durations()
 
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.planted import CLEAN, REPOSITORY, tree
+from tests.house.planted import CLEAN, GLOSSARY, REPOSITORY, tree
 from tools import check
 from tools.exports import public_exports
 from tools.mutants import registry_matches
 from tools.pins import pins
+from tools.prose import headless_docstrings, headless_public_docstrings, headless_sentences
 from tools.text_rules import (
     LARGEST_MODULE,
     environment_reads,
@@ -21,7 +22,7 @@ from tools.text_rules import (
     types_given_to_msgspec,
 )
 from tools.tree import Rule, files, name_of
-from tools.words import banned_names, banned_words, class_names
+from tools.words import banned_names, banned_words, class_names, glossary_words
 
 PACKAGE = "src/ramify/room/__init__.py"
 MODULE = "src/ramify/room/part.py"
@@ -148,6 +149,77 @@ PLANTED = [
         "src/ramify/another.py:1",
         ("src/ramify/another.py", "class Task: ...\n"),
     ),
+    Planted(
+        "a glossary word of no code",
+        glossary_words,
+        "GLOSSARY.md",
+        "| **tail row** | x |\n",
+        "'tail row' occurs nowhere",
+    ),
+    Planted(
+        "a glossary word with two meanings",
+        glossary_words,
+        "GLOSSARY.md",
+        "**broken**\n\n**broken**\n",
+        ":3: 'broken' is defined",
+    ),
+    Planted("a headless docstring", headless_docstrings, MODULE, 'def _f():\n    """Whether it is."""\n', ":2: opens"),
+    Planted(
+        "a headless docstring too many",
+        headless_docstrings,
+        "tools/prose.toml",
+        "headless_docstrings = 1\n",
+        "2, more than 1",
+        (MODULE, '"""What it is."""\ndef _f():\n    """That the end has come."""\n'),
+    ),
+    Planted(
+        "a number that was not lowered",
+        headless_docstrings,
+        "tools/prose.toml",
+        "headless_docstrings = 2\n",
+        "1, fewer than 2",
+        (MODULE, '"""Whoever reads this."""\n'),
+    ),
+    Planted(
+        "a headless method of a public class",
+        headless_public_docstrings,
+        "src/ramify/room/part.py",
+        'class Run:\n    """A run."""\n    def go(self):\n        """What it does."""\n',
+        ":4: public",
+        ("src/ramify/__init__.py", "from ramify.room.part import Run\n"),
+    ),
+    Planted(
+        "a headless method of a base of a public class",
+        headless_public_docstrings,
+        "src/ramify/room/part.py",
+        'class Verbs:\n    def go(self):\n        """Those that go."""\n\nclass Run(Verbs):\n    """A run."""\n',
+        ":3: public",
+        ("src/ramify/__init__.py", "from ramify.room.part import Run\n"),
+    ),
+    Planted(
+        "a headless command",
+        headless_public_docstrings,
+        "src/ramify/cli/commands/why.py",
+        'def why():\n    """Of a task: why."""\n',
+        ":2: public",
+    ),
+    Planted(
+        "a headless option",
+        headless_public_docstrings,
+        "src/ramify/cli/visit.py",
+        '"""Visits."""\nBY = option("--by", help="Who decides.")\n',
+        ":2: a help",
+    ),
+    Planted("a headless sentence", headless_sentences, "README.md", "# What\n\nIt is.\nWhat is\nit.\n", ":4: opens"),
+    Planted("a headless item", headless_sentences, "docs/a.md", "What?\n- *Those* that wait.\n", ":2: opens"),
+    Planted("a headless cell", headless_sentences, "docs/a.md", "| Who |\n|---|\n| x. Of a run |\n", ":3: opens"),
+    Planted(
+        "a number of sentences that was not lowered",
+        headless_sentences,
+        "tools/prose.toml",
+        "headless_sentences = 1\n",
+        "0, fewer than 1",
+    ),
     Planted("a banned package", banned_names, "src/ramify/data/__init__.py", "", "'data'"),
 ]
 
@@ -173,6 +245,12 @@ QUIET = {
     "a path inside another": ("notes.md", "tree/" + "root and http://host/" + "work/ and ~/" + "root\n"),
     "an ignored file": ("reports/tests.json", "/" + "root/x"),
     "a call of a method with a banned name": (MODULE, '"""Part."""\nx = {}.data()\n'),
+    "words of the glossary in names and text": ("GLOSSARY.md", GLOSSARY + "\n**errors**, **broke**, **limit**\n"),
+    "a page with questions, headings and code": (
+        "docs/page.md",
+        "# What is this\n\n## Who may\n\nWhat happens then? Nothing.\n\n    Whether it does\n\n"
+        "```python\nWhat = 1\n```\n\n| What | Who |\n|---|---|\n| `What` | that |\n\nIf so.\nThose days are over?\n",
+    ),
     "a word that contains a banned one": (MODULE, '"""Part."""\nmetadata = database = 1\n'),
     "a special method": (MODULE, '"""Part."""\n\n\nclass A:\n    def __data__(self) -> None: ...\n'),
     "a documented constant": (

@@ -120,7 +120,9 @@ def test_a_handler_that_yields_something_else_fails_at_once_and_says_what(
     failure = quick.failure(task)
     assert failure.type.endswith("Fatal")
     assert repr(stray) in failure.text
-    assert ("write `return value`" if isinstance(stray, Return) else "may only yield calls") in failure.text
+    assert (
+        "Write `return value`" if isinstance(stray, Return) else "expected calls to be yielded, got "
+    ) in failure.text
 
 
 @pytest.mark.parametrize("colour", ["plain", "generator", "async", "async generator"])

@@ -302,7 +302,7 @@ def test_what_a_list_or_dict_holds_must_be_said_when_it_is_set(value: Any, of: A
         context.set("it", value)
     context.set("it", value, of=of)
     assert context.get("it", of=of) == value
-    with pytest.raises(BadPayload, match="does not fit its annotation"):
+    with pytest.raises(BadPayload, match=r"expected .*, got an? "):
         context.set("other", 5, of=of)
 
 
@@ -331,7 +331,7 @@ def endless() -> list[Any]:
         ([(1, 2)], "is a tuple and would come back as a list"),
         (object(), "is an object, which cannot be stored"),
         (lambda: 1, "which cannot be stored"),
-        ("x" * 1_048_577, r"takes 1,048,579 bytes"),
+        ("x" * 1_048_577, r"got 1,048,579"),
         (endless(), "contains itself"),
         (view(), "is a Context, which cannot be stored"),
     ],

@@ -200,9 +200,9 @@ def test_what_is_refused_of_very_many_members_is_refused_as_of_few(quick: Shop) 
     made_all: list[Made] = [quick.task(counted, max_children=30), quick.task(stray), quick.task(slip)]
     run = quick.run(*(each.of() for each in made_all))
     texts = [quick.failure(quick.tasks(run, kind)[0]).text for kind in ("counted", "stray", "slip")]
-    assert "max_children of 30" in texts[0]
-    assert "spawn() takes calls, and was given 15 (an int)" in texts[1]
-    assert "children(...) calls the function here and now; write children.of(...)" in texts[2]
+    assert "more than max_children=30" in texts[0]
+    assert "spawn(): expected calls, got 15 (an int)" in texts[1]
+    assert "children(...) calls the function here and now. Write children.of(...)" in texts[2]
     assert quick.tasks(run, "leaf") == []
 
 

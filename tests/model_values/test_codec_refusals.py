@@ -131,22 +131,22 @@ def test_without_an_annotation_only_json_values_are_taken(annotation: Any, value
 @pytest.mark.parametrize(
     ("annotation", "value", "place"),
     [
-        (int, "3", "Expected `int`, got `str`"),
-        (int, True, "Expected `int`, got `bool`"),
-        (int, 1.0, "Expected `int`, got `float`"),
-        (bool, 1, "Expected `bool`, got `int`"),
-        (str, 3, "Expected `str`, got `int`"),
+        (int, "3", "`x`: expected int, got a str"),
+        (int, True, "`x`: expected int, got a bool"),
+        (int, 1.0, "`x`: expected int, got a float"),
+        (bool, 1, "`x`: expected bool, got an int"),
+        (str, 3, "`x`: expected str, got an int"),
         (str, b"ab", "a bytes and would come back as a str"),
         (list[int], (1, 2), "a tuple and would come back as a list"),
         (list[int], [1, "a"], "at `x[1]`"),
         (list[str], ["a", None], "at `x[1]`"),
         (dict[str, int], {"a": "b"}, "at `x[...]`"),
-        (dict[str, int], [1], "does not fit its annotation dict[str, int]"),
+        (dict[str, int], [1], ": expected dict[str, int], got a list"),
         (float, 2**60 + 1, "`x` is a"),
         (int, Plain.LOW, "a Plain and would come back as an int"),
-        (Literal["a"], "b", "does not fit"),
+        (Literal["a"], "b", "got a str: Invalid enum value 'b'"),
         (Literal["a"], "\udcff", "`x`"),
-        (Annotated[int, msgspec.Meta(gt=3)], 2, "does not fit"),
+        (Annotated[int, msgspec.Meta(gt=3)], 2, "got an int: Expected `int` >= 4"),
         (Row, {"name": "a", "size": 1}, "would come back without 'size'"),
         (Row, {}, "missing required field `name`"),
         (Page, Draft("u", note="n"), "a Draft and would come back as a Page"),
@@ -188,7 +188,7 @@ def test_types_that_cannot_be_shown_do_not_break_the_refusal() -> None:
 
 
 def test_none_is_an_argument_only_where_it_is_annotated() -> None:
-    with pytest.raises(BadPayload, match="Expected `int`, got `null`"):
+    with pytest.raises(BadPayload, match="`x`: expected int, got None"):
         taking(int).encode((None,), {})
 
 
@@ -219,9 +219,9 @@ def test_the_refused_parameter_is_named_among_good_ones() -> None:
 
     signature = Signature.of(f)
     good = {Path("\udcff"): 1}
-    with pytest.raises(BadPayload, match=r"f\(\): `b` is an int and does not fit its annotation str"):
+    with pytest.raises(BadPayload, match=r"f\(\): `b`: expected str, got an int"):
         signature.encode((good, 1), {})
-    with pytest.raises(BadPayload, match=r"`rest` .*at `rest\[1\]`"):
+    with pytest.raises(BadPayload, match=r"`rest`: expected .*at `rest\[1\]`"):
         signature.encode((good, "", 1, "a"), {})
     with pytest.raises(BadPayload, match=r"`c` is nan"):
         signature.encode((good, ""), {"c": NAN})

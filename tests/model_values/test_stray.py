@@ -45,18 +45,18 @@ def made(stray: Callable[[], object]) -> Iterator[object]:
 @pytest.mark.parametrize(
     ("stray", "says"),
     [
-        (lambda: leaf, "the task leaf itself; write leaf.of(...)"),
-        (lambda: leaf(1), "1 (an int); a call is made with task.of(...), and task(...) calls the function"),
-        (lambda: grow(1), "a generator: grow(...) calls the function here and now; write grow.of(...)"),
-        (lambda: fetch(1), "a coroutine: fetch(...) calls the function here and now; write fetch.of(...)"),
-        (lambda: crawl(1), "an async generator: crawl(...) calls the function here and now; write crawl.of(...)"),
+        (lambda: leaf, "the task leaf itself. Write leaf.of(...)"),
+        (lambda: leaf(1), "1 (an int). Make a call with task.of(...); task(...) calls the function"),
+        (lambda: grow(1), "a generator: grow(...) calls the function here and now. Write grow.of(...)"),
+        (lambda: fetch(1), "a coroutine: fetch(...) calls the function here and now. Write fetch.of(...)"),
+        (lambda: crawl(1), "an async generator: crawl(...) calls the function here and now. Write crawl.of(...)"),
         (
             lambda: [leaf.of(1)],
-            "a list; give each call by itself (`yield from calls`, `spawn(*calls)`, `enqueue_many(calls)`)",
+            "a list. Give each call by itself (`yield from calls`, `spawn(*calls)`, `enqueue_many(calls)`)",
         ),
-        (lambda: (leaf.of(n) for n in range(2)), "a generator; give each call by itself"),
-        (lambda: None, "None; give a call, such as task.of(...)"),
-        (lambda: leaf.fn, "(a function); a call is made with task.of(...)"),
+        (lambda: (leaf.of(n) for n in range(2)), "a generator. Give each call by itself"),
+        (lambda: None, "None. Give a call, such as task.of(...)"),
+        (lambda: leaf.fn, "(a function). Make a call with task.of(...)"),
     ],
 )
 def test_where_a_call_is_needed_it_is_said_how_to_write_one(stray: Callable[[], object], says: str) -> None:
@@ -67,12 +67,12 @@ def test_where_a_call_is_needed_it_is_said_how_to_write_one(stray: Callable[[], 
 @pytest.mark.parametrize(
     ("stray", "says"),
     [
-        (lambda: leaf.of(1), "`return value` is a call of leaf, and a call is no value: yield it, or spawn() it"),
+        (lambda: leaf.of(1), "`return value` is a call of leaf, not a value. Yield it or spawn() it"),
         (lambda: [1, leaf.of(1)], "`return value[1]` is a call of leaf"),
         (lambda: {"next": leaf.of(1)}, "`return value['next']` is a call of leaf"),
-        (lambda: fetch(1), "a coroutine of fetch(...), which has not run: await it, or yield fetch.of(...) as a child"),
-        (lambda: grow(1), "a generator of grow(...), which has not run: return what it yields, as a list, or yield"),
-        (lambda: (n for n in range(2)), "a generator, which cannot be stored: return a list"),
+        (lambda: fetch(1), "a coroutine of fetch(...) that has not run. Await it, or yield fetch.of(...) as a child"),
+        (lambda: grow(1), "a generator of grow(...) that has not run. Return what it yields as a list, or yield"),
+        (lambda: (n for n in range(2)), "a generator, which cannot be stored. Return a list"),
     ],
 )
 @pytest.mark.parametrize("annotation", [Any, int, list[int]])
@@ -89,7 +89,7 @@ def test_what_is_returned_in_place_of_a_value_is_said(
 
 
 def test_a_call_is_no_argument_either() -> None:
-    with pytest.raises(BadPayload, match="`n` is a call of grow, and a call is no value"):
+    with pytest.raises(BadPayload, match="`n` is a call of grow, not a value"):
         leaf.of(grow.of(1))  # type: ignore[arg-type]
 
 

@@ -194,20 +194,20 @@ def test_datasets_that_make_no_sense_are_refused_where_they_are_written(both: En
     dag = both.dag("etl")
     dag.param("day", str)
     node = dag.add(add.of(1, 2))
-    with pytest.raises(ConfigError, match=r"produces\(\): give the names of datasets"):
+    with pytest.raises(ConfigError, match=r"produces\(\): expected the names of datasets, got none"):
         node.produces()
     with pytest.raises(ConfigError, match="the name of a dataset is empty"):
         node.produces("")
     node.produces("x")
-    with pytest.raises(ConfigError, match="add was told already what it produces; name all datasets at once"):
+    with pytest.raises(ConfigError, match="produces\\(\\): add produces datasets already\\. Name all of them at once"):
         node.produces("y")
-    with pytest.raises(ConfigError, match="nobody gives day when it starts on datasets; give that param a default"):
+    with pytest.raises(ConfigError, match="start_on\\(\\): no dataset gives the param 'day'\\. Give it a default"):
         dag.start_on("z")
-    with pytest.raises(ConfigError, match=r'start_on\(when=.some.\): give "all" or "any"'):
+    with pytest.raises(ConfigError, match=r'start_on\(when=.some.\): expected "all" or "any"'):
         dag.start_on("z", when="some")  # type: ignore[arg-type]
     other = both.dag("other")
     other.start_on("z")
-    with pytest.raises(ConfigError, match="it starts on z already; name all datasets at once"):
+    with pytest.raises(ConfigError, match="start_on\\(\\): it starts on z already\\. Name all datasets at once"):
         other.start_on("y")
-    with pytest.raises(ConfigError, match="starts another run; what that one produces is said there"):
+    with pytest.raises(ConfigError, match="starts another run\\. Declare there what that run produces"):
         dag.trigger(anything.of(1)).produces("y")

@@ -49,7 +49,7 @@ def test_an_id_is_any_text_and_a_key_is_one() -> None:
 
     assert etl.add(read.of("a/b.csv")).id == "a/b.csv"
     assert etl.add(read.of("a/b.csv"), id="mine").id == "mine"
-    with pytest.raises(ConfigError, match=r"it has a node 'a/b\.csv' already; give this one another id"):
+    with pytest.raises(ConfigError, match=r"id='a/b\.csv': this id is taken\. Give another id"):
         etl.add(read.of("a/b.csv"))
 
 
@@ -90,18 +90,18 @@ def test_a_name_of_a_dag_that_cannot_be_kept_is_refused(name: Any) -> None:
 
 @pytest.mark.parametrize("id", ["", 7])
 def test_an_id_that_is_no_text_or_empty_is_refused(id: Any) -> None:
-    refused(lambda: dag().add(number.of(1), id=id), f"etl: id={id!r}: give a text that is not empty")
+    refused(lambda: dag().add(number.of(1), id=id), f"etl: id={id!r}: expected text that is not empty")
 
 
 def test_an_id_that_is_too_long_to_be_a_key_is_refused_where_it_is_written() -> None:
-    refused(lambda: dag().add(number.of(1), id="x" * 8_193), "an id may take 8,192 bytes")
+    refused(lambda: dag().add(number.of(1), id="x" * 8_193), "expected at most 8,192 bytes")
 
 
 def test_a_duplicate_id_is_refused_and_leaves_the_dag_as_it_was() -> None:
     etl = dag()
     etl.add(number.of(1), id="x")
-    refused(lambda: etl.add(number.of(2), id="x"), "it has a node 'x' already")
-    refused(lambda: etl.add(number.of(2), id="(end)"), "it has a node '(end)' already")
+    refused(lambda: etl.add(number.of(2), id="x"), "id='x': this id is taken")
+    refused(lambda: etl.add(number.of(2), id="(end)"), "id='(end)': this id is taken")
     assert ids(list(etl)) == ["x"]
 
 
@@ -109,9 +109,9 @@ def test_an_unknown_dependency_is_refused_with_what_was_perhaps_meant() -> None:
     etl = dag()
     etl.add(number.of(1), id="files")
     wrong: Any = ["file"]
-    refused(lambda: etl.add(number.of(2), after=wrong), "it has no node 'file'; did you mean 'files'?")
+    refused(lambda: etl.add(number.of(2), after=wrong), "unknown node 'file'. Did you mean 'files'?")
     wrong = [3]
-    refused(lambda: etl.add(number.of(2), after=wrong), "it has no node 3; give nodes, or their ids")
+    refused(lambda: etl.add(number.of(2), after=wrong), "unknown node 3. Give nodes or their ids.")
     assert len(etl) == 1
 
 
@@ -126,15 +126,15 @@ def test_a_node_or_a_text_instead_of_a_list_is_refused() -> None:
     etl = dag()
     first: Any = etl.add(number.of(1), id="files")
     for wrong in (first, "files"):
-        refused(lambda wrong=wrong: etl.add(number.of(2), after=wrong), "give after=[…] a list of nodes")  # type: ignore[misc]
+        refused(lambda wrong=wrong: etl.add(number.of(2), after=wrong), "expected a list of nodes. Write after=[…].")  # type: ignore[misc]
 
 
 def test_a_duplicate_dependency_is_refused() -> None:
     etl = dag()
     first = etl.add(number.of(1), id="files")
-    refused(lambda: etl.add(number.of(2), after=[first, first]), "number was told twice to wait for files")
+    refused(lambda: etl.add(number.of(2), after=[first, first]), "number: after: files is listed twice. List it once.")
     second = etl.add(number.of(2))
-    refused(lambda: second.after(first, first), "number was told twice to wait for files")
+    refused(lambda: second.after(first, first), "number: after: files is listed twice. List it once.")
 
 
 def test_a_result_that_is_taken_need_not_be_waited_for_again() -> None:
@@ -147,7 +147,7 @@ def test_a_result_that_is_taken_need_not_be_waited_for_again() -> None:
 
 def test_a_node_cannot_wait_for_itself() -> None:
     first = dag().add(number.of(1))
-    refused(lambda: first.after(first), "number cannot wait for itself")
+    refused(lambda: first.after(first), "number: after: a node cannot wait for itself")
 
 
 def test_a_cycle_is_refused_with_its_path_and_changes_nothing() -> None:
@@ -155,7 +155,9 @@ def test_a_cycle_is_refused_with_its_path_and_changes_nothing() -> None:
     a, b, c = (etl.add(number.of(1), id=id) for id in "abc")
     b.after(a)
     c.after(b)
-    refused(lambda: a.after(c), "etl: a cannot wait for these: a waits for c waits for b waits for a")
+    refused(
+        lambda: a.after(c), "etl: a: after: nodes cannot wait for each other: a waits for c waits for b waits for a"
+    )
     assert ids(etl.order) == ["a", "b", "c"]
     assert etl.dependencies(a) == []
 
@@ -175,13 +177,13 @@ def test_a_cycle_is_found_whichever_of_its_edges_comes_last(last: int) -> None:
 def test_nodes_of_another_dag_are_refused() -> None:
     etl, other = dag(), dag("other")
     mine, theirs = etl.add(number.of(1)), other.add(numbers.of(1))
-    says = "numbers is a node of another DAG (other); include() it first"
+    says = "numbers is a node of another DAG (other). include() that DAG first."
     refused(lambda: etl.add(number.of(1), after=[theirs]), says)
     refused(lambda: mine.after(theirs), says)
     refused(lambda: etl.dependents(theirs), says)
     refused(lambda: etl.map(number.of(theirs.each)), says)
     taken: Any = theirs.out
-    refused(lambda: etl.add(listed.of(other.map(number.of(theirs.each)).out)), "which is no node of this DAG")
+    refused(lambda: etl.add(listed.of(other.map(number.of(theirs.each)).out)), "expected a node of this DAG")
     refused(lambda: etl.add(number.of(taken)), "`n` takes int, and the <result of numbers> is list[int]", BadPayload)
 
 
@@ -189,7 +191,7 @@ def test_a_param_of_another_dag_is_refused() -> None:
     etl, other = dag(), dag("other")
     etl.param("day", date)
     day = other.param("day", date)
-    refused(lambda: etl.add(on_day.of(day)), "on_day takes the <param day>, which is one of another DAG")
+    refused(lambda: etl.add(on_day.of(day)), "on_day: expected a param of this DAG, got the <param day> of another one")
 
 
 def test_a_result_that_never_fits_the_parameter_is_refused() -> None:
@@ -209,7 +211,10 @@ def test_a_result_that_never_fits_the_parameter_is_refused() -> None:
 def test_what_is_not_a_list_cannot_be_mapped_over() -> None:
     etl = dag()
     one: Any = etl.add(number.of(1))
-    refused(lambda: etl.map(number.of(one.each)), "etl: map(number) is over the items of number, which gives int")
+    refused(
+        lambda: etl.map(number.of(one.each)),
+        "etl: map(number): expected a list to map over, got number, which returns int",
+    )
 
 
 def test_the_result_of_a_map_is_a_stream_and_of_others_none() -> None:
@@ -224,21 +229,23 @@ def test_the_result_of_a_map_is_a_stream_and_of_others_none() -> None:
 @pytest.mark.parametrize("verb", ["add", "map", "on_end"])
 def test_only_calls_are_nodes(verb: str) -> None:
     etl: Any = dag()
-    refused(lambda: getattr(etl, verb)(number), f"etl: {verb}() takes a call, and was given")
-    refused(lambda: getattr(etl, verb)(number.of(1).once("x")), "a node is there once in its run")
-    refused(lambda: getattr(etl, verb)(number.of(1).unique("x")), "it takes no once() and no unique()")
+    refused(lambda: getattr(etl, verb)(number), f"etl: {verb}(): expected a call, got")
+    refused(lambda: getattr(etl, verb)(number.of(1).once("x")), "a node runs once in its run anyway")
+    refused(lambda: getattr(etl, verb)(number.of(1).unique("x")), "Remove once() or unique().")
 
 
 def test_an_item_is_refused_where_there_is_no_map_and_two_in_one() -> None:
     etl = dag()
     files, more = etl.add(numbers.of(3)), etl.add(numbers.of(2))
-    says = "number was added with <each of numbers>, which is a different one for each: use etl.map(…), or pass"
+    says = "add(number): expected one value, got <each of numbers>. Use etl.map(…), or pass"
     refused(lambda: etl.add(number.of(files.each)), says)
-    refused(lambda: etl.map(number.of(1)), "map(number) is over the items of one node, node.each; it was given none")
-    two = "is over the items of one node, node.each; it was given numbers.each and numbers#2.each"
+    refused(lambda: etl.map(number.of(1)), "map(number): expected the items of one node, got none. Pass node.each.")
+    two = "expected the items of one node, got numbers.each and numbers#2.each. Pass node.each."
     refused(lambda: etl.map(add.of(files.each, more.each)), two)
     etl.on_end(number.of(1))
-    refused(lambda: etl.on_end(number.of(files.each)), "on_end takes no results, and was given the <each of numbers>")
+    refused(
+        lambda: etl.on_end(number.of(files.each)), "on_end(): expected no results of nodes, got the <each of numbers>"
+    )
 
 
 def test_a_map_takes_no_stream_for_each_of_its_items() -> None:
@@ -249,7 +256,7 @@ def test_a_map_takes_no_stream_for_each_of_its_items() -> None:
     etl = dag()
     files = etl.add(numbers.of(3))
     mapped = etl.map(number.of(files.each))
-    says = "map(compare) takes the <results of number>, which are many, for each of its items"
+    says = "map(compare): expected one value for each item, got the <results of number>"
     refused(lambda: etl.map(compare.of(files.each, mapped.out)), says)
 
 
@@ -258,13 +265,13 @@ def test_a_when_that_is_none_is_refused(when: Any) -> None:
     etl = dag()
     first = etl.add(number.of(1))
     words = '"done" or "none-failed" or "any-done" or "failed" or "always"'
-    refused(lambda: etl.add(number.of(1), after=[first], when=when), f"when={when!r}: give {words}")
+    refused(lambda: etl.add(number.of(1), after=[first], when=when), f"when={when!r}: expected {words}")
     words = '"done" or "failed" or "always"'
-    refused(lambda: etl.on_end(number.of(1), when=when), f"on_end(when={when!r}): give {words}")
+    refused(lambda: etl.on_end(number.of(1), when=when), f"on_end(when={when!r}): expected {words}")
 
 
 def test_a_when_without_anything_to_wait_for_is_refused() -> None:
-    says = "number waits for nothing, so when='failed' says nothing; give after=[…]"
+    says = "number: when='failed' needs nodes to wait for. Give after=[…]."
     refused(lambda: dag().add(number.of(1), when="failed"), says)
 
 
@@ -273,18 +280,20 @@ def test_settings_of_a_map_that_say_nothing_are_refused(wrong: dict[str, Any]) -
     etl = dag()
     files = etl.add(numbers.of(3))
     ((name, value),) = wrong.items()
-    refused(lambda: etl.map(number.of(files.each), **wrong), f"etl: {name}={value!r}: give")
+    refused(lambda: etl.map(number.of(files.each), **wrong), f"etl: {name}={value!r}: expected")
 
 
 def test_a_case_has_a_name_and_is_one_of_a_single_result() -> None:
     etl = dag()
     files = etl.add(texts.of(["a"]))
-    refused(lambda: files.case(""), "case(''): expected a name, got ''. Let texts return a str, and write that: case(")
+    refused(lambda: files.case(""), "case(''): expected a name, got ''. Let texts return a str, and write case(")
     refused(lambda: files.case(cast("str", 3)), "case(3): expected a name, got 3. Let texts return a str")
     mapped = etl.map(text.of(files.each))
-    refused(lambda: mapped.case("a"), "case('a'): text is a map, which gives many. Let one node give a name")
+    refused(lambda: mapped.case("a"), "case('a'): expected a node, got the map text. Let one node return a name")
     count = etl.add(number.of(1))
-    says = "case('a'): expected a node that gives a name, got number, which gives int. Let it return a str, or a list"
+    says = (
+        "case('a'): expected a node that returns a name, got number, which returns int. Let it return a str, or a list"
+    )
     refused(lambda: count.case("a"), says)
     assert len(etl) == 3
 
@@ -302,25 +311,27 @@ def test_a_node_where_its_result_is_meant_and_a_result_where_the_node_is_are_tol
     refused(
         lambda: etl.add(number.of(2), after=[out]), "after: expected a node, got the <result of number>. Give the node"
     )
-    refused(lambda: etl.add(number.of(2), after=out), "give after=[…] a list of nodes")
+    refused(lambda: etl.add(number.of(2), after=out), "after: expected a list of nodes. Write after=[…].")
 
 
 def test_what_follows_the_end_takes_no_results() -> None:
     etl = dag()
     first = etl.add(number.of(1))
-    refused(lambda: etl.on_end(number.of(first.out)), "on_end takes no results, and was given the <result of number>")
+    refused(
+        lambda: etl.on_end(number.of(first.out)), "on_end(): expected no results of nodes, got the <result of number>"
+    )
 
 
 @pytest.mark.parametrize("kind", ["ramify.map", "ramify.mine"])
 def test_names_of_our_own_tasks_are_refused_for_others(kind: str) -> None:
     def mine() -> None: ...
 
-    refused(lambda: engine.task(name=kind)(mine), "those of tasks that come with DAGs")
-    refused(lambda: engine.task(aliases=[kind])(mine), "those of tasks that come with DAGs")
+    refused(lambda: engine.task(name=kind)(mine), "reserved for DAGs")
+    refused(lambda: engine.task(aliases=[kind])(mine), "reserved for DAGs")
 
 
 def test_a_dag_without_nodes_cannot_be_run() -> None:
-    refused(lambda: dag().of(), "etl: it has no node; add a call: etl.add(task.of(…))")
+    refused(lambda: dag().of(), "etl: expected at least one node, got none. Write etl.add(task.of(…)).")
 
 
 def test_a_call_of_another_engine_is_refused_when_a_run_starts() -> None:
@@ -348,29 +359,29 @@ def test_params_are_given_by_name_and_refused_where_they_do_not_fit() -> None:
     etl.param("depth", int, 3)
     etl.add(on_day.of(day))
     given: Any = etl.of
-    refused(lambda: given(), "etl: give day=…: it has no default")
-    refused(lambda: given(dya=date(2026, 1, 5)), "etl: it has no param 'dya'; did you mean 'day'?")
-    refused(lambda: given(zzz=1), "etl: it has no param 'zzz'; it has day and depth")
-    refused(lambda: given(day="monday"), "etl: `day` is a str and does not fit its annotation")
-    refused(lambda: given(day=date(2026, 1, 5), depth="3"), "etl: `depth` is a str and does not fit")
+    refused(lambda: given(), "etl: missing params without a default. Give day=….")
+    refused(lambda: given(dya=date(2026, 1, 5)), "etl: unknown param 'dya'. Did you mean 'day'?")
+    refused(lambda: given(zzz=1), "etl: unknown param 'zzz'. It has day and depth.")
+    refused(lambda: given(day="monday"), "etl: `day`: expected date, got a str")
+    refused(lambda: given(day=date(2026, 1, 5), depth="3"), "etl: `depth`: expected int, got a str")
     assert str(etl.of(day=date(2026, 1, 5))) == "etl(depth=3, day='2026-01-05'), 1 nodes"
 
 
 def test_a_dag_without_params_says_so() -> None:
     etl = dag()
     etl.add(number.of(1))
-    refused(lambda: etl.of(day=1), "etl: it has no param 'day'; it has none")
+    refused(lambda: etl.of(day=1), "etl: unknown param 'day'. It has none.")
 
 
 def test_params_that_cannot_be_are_refused() -> None:
     etl = dag()
     etl.param("day", date)
-    refused(lambda: etl.param("day", date), "etl: it has a param 'day' already")
-    refused(lambda: etl.param("two words", date), "give a name that can be written as etl.of(name=…)")
+    refused(lambda: etl.param("day", date), "etl: param('day'): this name is taken")
+    refused(lambda: etl.param("two words", date), "expected a name that can be written as etl.of(name=…)")
     wrong: Any = "3"
-    refused(lambda: etl.param("depth", int, wrong), "`depth` is a str and does not fit its annotation int")
+    refused(lambda: etl.param("depth", int, wrong), "`depth`: expected int, got a str")
     nameless: Any = ["x"]
-    refused(lambda: etl.param(nameless, date), "give a name that can be written")
+    refused(lambda: etl.param(nameless, date), "expected a name that can be written")
 
 
 def test_nothing_can_be_made_of_a_param_but_an_argument() -> None:
@@ -380,8 +391,8 @@ def test_nothing_can_be_made_of_a_param_but_an_argument() -> None:
     refused(lambda: bool(day), "<param day> is not known yet, so it cannot be true or false here", BadPayload)
     call = on_day.of(day, 3)
     assert repr(call) == "on_day('<blank 0>', 3)"
-    refused(lambda: call.once(), "once for its arguments, and <param day> is not known yet", BadPayload)
-    refused(lambda: engine.start(call), "on_day with the <param day>, which nothing here supplies")
+    refused(lambda: call.once(), "its arguments are its key, and <param day> is not known yet", BadPayload)
+    refused(lambda: engine.start(call), "on_day with the <param day>, which is not known here")
 
 
 # reads
@@ -442,7 +453,7 @@ def test_the_critical_path_is_the_one_that_takes_longest(diamond: Dag) -> None:
 def test_a_dag_itself_is_no_root() -> None:
     etl = dag()
     etl.add(number.of(1))
-    refused(lambda: engine.run(etl), "<dag etl: 1 nodes> itself; write etl.of(...) with its params")  # type: ignore[arg-type]
+    refused(lambda: engine.run(etl), "<dag etl: 1 nodes> itself. Write etl.of(...) with its params")  # type: ignore[arg-type]
 
 
 # many
@@ -516,14 +527,14 @@ def test_a_dag_is_taken_in_by_value_with_a_prefix() -> None:
     assert ids(list(etl))[5:] == ["more"]
     assert by_id["files"].case("x") == by_id["files=x"]
     assert by_id["files"].case("y").id == "a.files=y"
-    refused(lambda: etl.of(), "give day=…")
+    refused(lambda: etl.of(), "Give day=…")
 
 
 def test_a_dag_is_taken_in_whole_or_not_at_all() -> None:
     etl = dag()
     etl.add(number.of(1), id="total")
     etl.param("day", date)
-    refused(lambda: etl.include(part()), "it has a node 'total' already")
+    refused(lambda: etl.include(part()), "id='total': this id is taken")
     assert ids(list(etl)) == ["total"]
     other = dag("other")
     other.param("more", int)

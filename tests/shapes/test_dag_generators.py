@@ -85,10 +85,7 @@ def test_more_items_than_allowed_fail_the_map(here: Engine) -> None:
     run = here.run(dag.of())
     error = run["size"].error
     assert error is not None
-    assert (
-        error.failure.text
-        == "rows gave more than 2 items, which is max_items; give the map a larger max_items, or give it fewer"
-    )
+    assert error.failure.text == "rows: expected at most 2 items (max_items), got more. Raise max_items, or give fewer."
 
 
 def test_what_a_generator_yields_is_taken_by_maps_alone(here: Engine) -> None:
@@ -96,10 +93,10 @@ def test_what_a_generator_yields_is_taken_by_maps_alone(here: Engine) -> None:
     made = dag.add(rows.of(3, "x"))
     other = dag.add(count.of(1))
     for add, says in (
-        (lambda: dag.add(size.of(made.out, 1)), "which yields its items one by one"),  # type: ignore[arg-type]
+        (lambda: dag.add(size.of(made.out, 1)), "which yields items one by one"),  # type: ignore[arg-type]
         (lambda: dag.add(count.of(2), after=[made]), "cannot wait for rows, which yields items"),
-        (lambda: made.after(other), "so it waits for what it was added with"),
-        (lambda: dag.of(), "sizes: rows yields items, and no map is over them"),
+        (lambda: made.after(other), "so after() comes too late for it"),
+        (lambda: dag.of(), "sizes: rows yields items, and no map takes them"),
     ):
         with pytest.raises(ConfigError, match=re.escape(says)):
             add()

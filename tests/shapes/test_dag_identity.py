@@ -63,7 +63,7 @@ def test_the_same_start_goes_on_with_its_run(here: Engine) -> None:
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_dag_is_refused_under_an_unfinished_name_and_both_are_shown(here: Engine, change: str) -> None:
     here.start(etl(here).of(day=DAY), name="x")
-    says = "exists with other roots. It was started with etl(day='2026-01-05'), 5 nodes"
+    says = "exists with other roots: expected etl(day='2026-01-05'), 5 nodes"
     with pytest.raises(ConfigError, match=re.escape(says)):
         here.start(etl(here, change).of(day=DAY), name="x")
 

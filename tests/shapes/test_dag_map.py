@@ -104,8 +104,8 @@ def test_what_is_no_list_is_a_failure_that_says_so(both: Engine, value: Any) -> 
     assert run.state is RunState.FAILED
     assert states(run) == {"source": "done", "anything": "failed", "listed": "skipped"}
     (error,) = run.errors()
-    assert error.failure.text.startswith("source gave ")
-    assert error.failure.text.endswith("which is no list; a map is over the items of one")
+    assert error.failure.text.startswith("source: expected a list to map over, got ")
+    assert error.failure.text.endswith("Return a list.")
 
 
 @pytest.mark.parametrize(("most", "state"), [(3, "done"), (2, "failed"), (0, "failed")])
@@ -116,7 +116,9 @@ def test_more_items_than_allowed_are_a_failure_before_any_is_made(both: Engine, 
     assert (states(run)["map"], run.state.value) == (state, state)
     assert made(run, "number") == (3 if state == "done" else 0)
     said = [error.failure.text for error in run.errors()]
-    assert ["numbers gave" in each and "max_items" in each for each in said] == [True] * (state == "failed")
+    assert [each.startswith("numbers: expected at most ") and "max_items" in each for each in said] == [True] * (
+        state == "failed"
+    )
 
 
 def test_results_of_a_map_are_counted_as_items_as_well(both: Engine) -> None:
@@ -125,7 +127,7 @@ def test_results_of_a_map_are_counted_as_items_as_well(both: Engine) -> None:
     dag.map(number.of(first.each), max_items=2, id="second")
     run = both.run(dag.of())
     (error,) = run.errors()
-    assert "number gave" in error.failure.text
+    assert "number: expected at most 2 results" in error.failure.text
     assert "max_items" in error.failure.text
 
 
@@ -216,7 +218,10 @@ def test_arguments_that_are_too_large_for_one_item_are_a_failure_of_the_map(both
     run = both.run(dag.of(long="x" * 600_000))
     assert states(run)["map"] == "failed"
     (error,) = run.errors()
-    assert error.failure.text == "anything: its arguments for 0 take 1,200,011 bytes, and may take 1,048,576 (1 MiB)"
+    assert error.failure.text == (
+        "anything: expected arguments of at most 1,048,576 bytes (1 MiB), got 1,200,011 for 0. "
+        "Pass a path or a key instead."
+    )
 
 
 def test_whoever_serves_the_queue_of_the_nodes_serves_all_of_the_run(both: Engine) -> None:
@@ -250,7 +255,7 @@ def test_a_map_over_what_did_not_end_well_fails_where_its_when_lets_it_run(both:
     dag.map(anything.of(dag.add(numbers.of(bad.out), id="skipped").each), when="always", after=[items], id="map")
     run = both.run(dag.of())
     assert states(run)["map"] == "failed"
-    assert any("skipped gave None" in error.failure.text for error in run.errors())
+    assert any("skipped: expected a list to map over, got None" in error.failure.text for error in run.errors())
 
 
 def test_a_dag_that_was_taken_in_runs_like_its_own(both: Engine) -> None:

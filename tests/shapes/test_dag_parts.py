@@ -68,16 +68,16 @@ def test_a_node_is_found_by_its_id_and_an_item_by_its_place(here: Engine) -> Non
     for key in ("word", "tens[3]", "nothing[0]"):
         with pytest.raises(UnknownTask, match=re.escape(f"no task with the key {key!r}")):
             run[key]
-    with pytest.raises(UnknownTask, match="did you mean 'words'"):
+    with pytest.raises(UnknownTask, match="Did you mean 'words'"):
         run["word"]
     for key, says in (
         ("tens[3]", "tens has 3 items. Give tens[0] to tens[2]"),
         ("tens[x]", "tens has 3 items. Give tens[0] to tens[2]"),
-        ("words[0]", "words is no map and has no items. Give 'words'"),
+        ("words[0]", "words is not a map and has no items. Give 'words'"),
     ):
         with pytest.raises(UnknownTask, match=re.escape(says)):
             run[key]
-    with pytest.raises(ConfigError, match="give the key of a task"):
+    with pytest.raises(ConfigError, match="expected the key of a task"):
         run[7]  # type: ignore[index]
 
 
@@ -204,13 +204,16 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
     broken.add(2)
     failed = here.run(dag.of())
     for part, says in (
-        ({"only": ["words"]}, "the result of total is needed, and it does not run; give it: given={'total': …}"),
-        ({"only": ["wrods"]}, "sums: it has no node 'wrods'; did you mean 'words'?"),
-        ({"upto": "wrods"}, "did you mean 'words'?"),
-        ({"given": {"nothing": 1}}, "sums: it has no node 'nothing'"),
-        ({"only": ["words"], "given": {"total": "x"}}, "given={'total': …}: total(): `return value` is a str"),
+        ({"only": ["words"]}, "the result of total is needed, and it does not run. Give it: given={'total': …}."),
+        ({"only": ["wrods"]}, "sums: unknown node 'wrods'. Did you mean 'words'?"),
+        ({"upto": "wrods"}, "Did you mean 'words'?"),
+        ({"given": {"nothing": 1}}, "sums: unknown node 'nothing'"),
+        (
+            {"only": ["words"], "given": {"total": "x"}},
+            "given={'total': …}: total(): `return value`: expected int, got a str",
+        ),
         ({"upto": "total", "given": {"twice": 7}}, "given={'twice': …}: 'int' object is not iterable"),
-        ({"only": "words"}, "give a list of nodes"),
+        ({"only": "words"}, "expected a list of nodes"),
         ({"only": ["words"], "given": failed}, f"given=run: total ended as skipped in run {failed.id}"),
         ({"upto": "total", "given": {"total": 7}}, "nothing is left to run: total are given"),
     ):

@@ -195,7 +195,7 @@ def test_a_node_that_the_other_run_never_had_is_a_failure_once_it_has_ended(benc
     bench.drain()
     bench.engine.start(other.of(), name="other")
     bench.finish()
-    assert "has no task with the key 'nod'; did you mean 'node'?" in str(run["node"].error)
+    assert "has no task with the key 'nod'. Did you mean 'node'?" in str(run["node"].error)
 
 
 def test_a_wait_looks_ever_more_seldom_and_at_least_once_a_minute(bench: Workbench) -> None:
@@ -247,15 +247,17 @@ def test_waits_that_make_no_sense_are_refused_where_they_are_written(both: Engin
     dag = both.dag("waits")
     node = dag.add(numbers.of(1))
     for wrong in (None, "", 0, True, 1.5):
-        with pytest.raises(ConfigError, match="give a run, its name or its id, or a param or result that is one"):
+        with pytest.raises(ConfigError, match="expected a run, its name or its id, or a param or result that is one"):
             dag.wait(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"that is a node; a result that is the name of a run is numbers\.out"):
+    with pytest.raises(
+        ConfigError, match=r"expected a run, got a node\. If its result is the name of a run, write numbers\.out"
+    ):
         dag.wait(node)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match=r"waits: wait\(\): wait_for\(\): `run` takes int \| str, and the <result"):
         dag.wait(node.out)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"wait\(node=''\): give the id of a node"):
+    with pytest.raises(ConfigError, match=r"wait\(node=''\): expected the id of a node"):
         dag.wait("other", "")
-    with pytest.raises(ConfigError, match="nothing comes in no time"):
+    with pytest.raises(ConfigError, match="timeout=0\\): expected more than 0 seconds"):
         dag.wait("other", timeout=0)
     assert len(dag) == 1
 

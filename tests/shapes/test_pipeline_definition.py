@@ -134,89 +134,89 @@ gated: Any = steps(anything).gate("g", bool)
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "not started: a task": (
         lambda: engine.pipeline("p", anyhow),
-        "give steps, such as steps(one).chain(…)",
+        "Write steps(one).chain(…).",
     ),
-    "not started: nothing": (lambda: engine.pipeline("p", None), "give steps, such as steps(task).chain(…)"),  # type: ignore[call-overload]
+    "not started: nothing": (lambda: engine.pipeline("p", None), "Write steps(task).chain(…)."),  # type: ignore[call-overload]
     "no name": (lambda: engine.pipeline("", steps(one)), "the name of a pipeline is empty; give it a name"),
-    "started twice": (lambda: steps(steps(anyhow)), "steps(steps(…)): these have begun already; go on with chain(…)"),  # type: ignore[arg-type]
+    "started twice": (lambda: steps(steps(anyhow)), "steps(): expected a task, got steps(…). Add to them with"),  # type: ignore[arg-type]
     "started in the middle": (
         lambda: steps(one).chain(steps(one)),  # type: ignore[arg-type]
-        "chain(steps(…)): give a task; steps are chained one by one, and divide, expand and divert take branches",
+        "chain(steps(…)): expected a task, got steps. Chain the steps one by one; divide, expand and divert take",
     ),
     "a call": (
         lambda: steps(one).chain(one.of(3)),  # type: ignore[arg-type]
-        "chain(one.of(…)): give the task itself; its arguments are what came before",
+        "chain(one.of(…)): expected a task, got a call. Write chain(one).",
     ),
     "a pipeline as a step": (
         lambda: steps(one).chain(inner),
-        "chain(inner): give a task; a pipeline or a DAG is run by steps(…).run(inner)",
+        "chain(inner): expected a task, got a pipeline or a DAG. Write steps(…).run(inner).",
     ),
     "a pipeline as a branch": (
         lambda: steps(many).expand(inner),
-        "expand(inner): give a task; a pipeline or a DAG is run by steps(…).run(inner)",
+        "expand(inner): expected a task, got a pipeline or a DAG. Write steps(…).run(inner).",
     ),
     "a run of a pipeline": (
         lambda: steps(one).run(inner.of(1)),
-        "run(inner.of(…)): that is a run to be; steps(…).run(inner) starts one with what came before",
+        "run(inner.of(…)): expected a definition, got a run of it. Write steps(…).run(inner): it takes the value",
     ),
     "a run of a name": (
         lambda: steps(one).run("inner"),  # type: ignore[call-overload]
-        "run('inner'): give a pipeline, a DAG with one param, or a task, made with @engine.task",
+        "run('inner'): expected a pipeline, a DAG with one param, or a task. Make one with @engine.task.",
     ),
     "a run of steps": (
         lambda: steps(one).run(steps(one)),  # type: ignore[call-overload]
-        'run(steps(…)): give a pipeline, a DAG with one param, or a task; steps under a name are a pipeline: '
+        'run(steps(…)): expected a pipeline, a DAG with one param, or a task, got steps. Make a pipeline of them: '
         'engine.pipeline("name", steps(…))',
     ),
-    "a function": (lambda: steps(len), "steps(len): give a task, made with @engine.task"),  # type: ignore[arg-type]
+    "a function": (lambda: steps(len), "steps(len): expected a task. Make one with @engine.task."),  # type: ignore[arg-type]
     "collapse of nothing": (
         lambda: steps(anyhow).collapse(total),  # type: ignore[misc]
-        "collapse(total): nothing is open; expand(…) comes first",
+        "collapse(total): no open branch to join. Write expand(…) first.",
     ),
     "combine of nothing": (
         lambda: steps(anyhow).combine(together),  # type: ignore[misc]
-        "combine(together): nothing is open; divide(…) comes first",
+        "combine(together): no open branch to join. Write divide(…) first.",
     ),
     "converge of nothing": (
         lambda: steps(anyhow).converge(one),  # type: ignore[misc]
-        "converge(one): nothing is open; divert(…) comes first",
+        "converge(one): no open branch to join. Write divert(…) first.",
     ),
     "met twice": (
         lambda: steps(one).divide([one]).combine(together).combine(anyhow),  # type: ignore[misc]
-        "combine(one): nothing is open; divide(…) comes first",
+        "combine(one): no open branch to join. Write divide(…) first.",
     ),
     "the wrong kind": (
         lambda: steps(one).divide([many]).expand(one).combine(anyhow),  # type: ignore[misc]
-        "combine(one): the last that was opened is expand(…), which collapse(…) brings together",
+        "combine(one): the innermost open branch is expand(…). Join it with collapse(…).",
     ),
     "the wrong kind inside": (
         lambda: steps(many).expand(one).divide([one]).collapse(anyhow),  # type: ignore[misc]
-        "collapse(one): the last that was opened is divide(…), which combine(…) brings together",
+        "collapse(one): the innermost open branch is divide(…). Join it with combine(…).",
     ),
     "open inside of what is combined": (
         lambda: pipeline(steps(one).divide([steps(many).expand(one)]).combine(together)),
-        "p: a branch ends in an open expand(…), so it has no one result to go on with; bring it together first: "
+        "p: a branch ends in an open expand(…), so it has no single result. Join it first: "
         "collapse(…)",
     ),
     "open inside of what is collapsed": (
         lambda: pipeline(steps(many).expand(steps(one).divide([one, one])).collapse(total)),
-        "a branch ends in an open divide(…), so it has no one result to go on with; bring it together first: "
+        "a branch ends in an open divide(…), so it has no single result. Join it first: "
         "combine(…)",
     ),
     "no branches": (
         lambda: steps(one).divide([]),
-        "divide([]): give the branches in a list, or in a dict by their names",
+        "divide([]): expected a list of branches, or a dict of them by name.",
     ),
-    "one branch": (lambda: steps(one).divide(anyhow), "give the branches in a list, or in a dict by their names"),
+    "one branch": (lambda: steps(one).divide(anyhow), "expected a list of branches, or a dict of them by name."),
     "a branch without a name": (lambda: steps(one).divide({"": one}), "divide: a name is empty; give it a name"),
     "no otherwise": (
         lambda: steps(word).divert({"a": anything}),  # type: ignore[call-overload]
-        "divert({'a': …}): say what happens with anything else: otherwise=…",
+        "divert({'a': …}): expected a way for any other value. Give otherwise=….",
     ),
-    "no ways": (lambda: steps(word).divert({}, otherwise=anything), "divert({}): give the ways in a dict"),
+    "no ways": (lambda: steps(word).divert({}, otherwise=anything), "divert({}): expected a dict of ways"),
     "a way that is there twice": (
         lambda: steps(anything).divert({1: anything, "1": anything}, otherwise=anything),
-        "divert: the way '1' can never be taken: another one is called '1' too",
+        "divert: the way '1' can never be taken: another one is called '1'.",
     ),
     "a way that no step can return": (
         lambda: steps(anything).divert({print: anything}, otherwise=anything),
@@ -224,31 +224,31 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a way of a Literal that is never taken": (
         lambda: pipeline(steps(word).divert({"c": anything}, otherwise=anything)),
-        "p: the way 'c' can never be taken: word gives a, b",
+        "p: the way 'c' can never be taken: word returns a, b",
     ),
     "a way of an enum that is never taken": (
         lambda: pipeline(steps(colour).divert({"RED": anything}, otherwise=anything)),
-        "p: the way 'RED' can never be taken: colour gives red, blue",
+        "p: the way 'RED' can never be taken: colour returns red, blue",
     ),
     "a way of a bool that is never taken": (
         lambda: pipeline(steps(is_even).divert({"yes": anything}, otherwise=anything)),
-        "p: the way 'yes' can never be taken: is_even gives True, False",
+        "p: the way 'yes' can never be taken: is_even returns True, False",
     ),
     "one name twice": (
         lambda: pipeline(steps(one, id="x").chain(one, id="x")),
-        "p: it has a node 'x' already; give this one another id",
+        "p: id='x': this id is taken. Give another id.",
     ),
     "one name twice in a branch": (
         lambda: pipeline(steps(many).expand(steps(one, id="x").chain(one, id="x"))),
-        "p: it has a node 'x' already; give this one another id",
+        "p: id='x': this id is taken. Give another id.",
     ),
     "a gate like a step": (
         lambda: pipeline(steps(one, id="x").gate("x", bool)),
-        "p: gate('x'): expected a name that is free",
+        "p: gate('x'): this name is taken by another gate or step.",
     ),
     "two gates of one name": (
         lambda: pipeline(steps(one).gate("x", bool).chain(two).gate("x", bool).chain(two)),
-        "p: gate('x'): expected a name that is free",
+        "p: gate('x'): this name is taken by another gate or step.",
     ),
     "an empty id": (lambda: steps(one).chain(one, id=""), "chain(one, id=…): an id is empty; give it a name"),
     "an id that is too long": (lambda: steps(one, id="x" * 256), "steps(one, id=…): an id has 256 characters; at most"),
@@ -259,35 +259,36 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "a step that no store keeps": (lambda: steps(one).chain(one, id="\ud800"), "holds a NUL or a lone surrogate"),
     "a gate like a step before it": (
         lambda: pipeline(steps(one).gate("one", bool)),
-        "p: gate('one'): expected a name that is free",
+        "p: gate('one'): this name is taken by another gate or step.",
     ),
     "an id like a step before it": (
         lambda: pipeline(steps(one).chain(one, id="one")),
-        "p: it has a node 'one' already; give this one another id",
+        "p: id='one': this id is taken. Give another id.",
     ),
     "a sleep behind a gate": (
         lambda: steps(one).gate("a", bool).sleep(timedelta(1)),
-        "gate('a') must be followed by a step, which gets the value and the answer: chain(…)",
+        "gate('a'): expected a step that takes the value and the answer. Add chain(…).",
     ),
     "a sleep behind the gate of a branch": (
         lambda: pipeline(steps(one).divide([steps(one).gate("a", bool)]).sleep(timedelta(1))),
-        "gate('a') must be followed by a step, which gets the value and the answer: chain(…)",
+        "gate('a'): expected a step that takes the value and the answer. Add chain(…).",
     ),
     "an unknown option": (
         lambda: steps(one, retires=3),  # type: ignore[call-arg]
-        "steps(one, retires=…): a step has the options id, retries, timeout, delay, priority, queue, lane, headers",
+        "steps(one, retires=…): unknown option. "
+        "A step has the options id, retries, timeout, delay, priority, queue, lane, headers",
     ),
     "options of steps": (
         lambda: steps(many).expand(steps(one), retries=3),
-        "expand(steps(…), retries=…): say that of the steps themselves",
+        "expand(steps(…), retries=…): expected options on the steps themselves",
     ),
     "a cap that is none": (
         lambda: steps(many).expand(one, max_items=-1),
-        "expand(max_items=-1): give a whole number, 0 or more",
+        "expand(max_items=-1): expected a whole number, 0 or more",
     ),
     "expand of no list": (
         lambda: pipeline(steps(one).expand(one)),  # type: ignore[misc]
-        "p: expand(one): one gives int, and expand is over the elements of a list",
+        "p: expand(one): expected a list, got int from one. Return a list there.",
     ),
     "an element that does not fit": (
         lambda: pipeline(steps(many).expand(together)),  # type: ignore[arg-type]
@@ -299,40 +300,40 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "items that nobody takes": (
         lambda: pipeline(steps(one).chain(yields).chain(anything)),
-        "p: yields yields its items, and nobody keeps them; go on with expand(…), or let it return a list",
+        "p: yields yields items, and the next step does not take them. Add expand(…), or return a list.",
     ),
     "items at the end": (
         lambda: pipeline(steps(one).chain(yields)),
-        "p: yields yields its items, and nobody keeps them; go on with expand(…), or let it return a list",
+        "p: yields yields items, and the next step does not take them. Add expand(…), or return a list.",
     ),
     "items of the first step": (
         lambda: pipeline(steps(yields).chain(anything)),
-        "p: the first step, yields, yields its items; let it return a list",
+        "p: the first step, yields, yields items. Return a list.",
     ),
     "a gate with nothing behind it but a gate": (
         lambda: steps(one).gate("a", bool).gate("b", bool),
-        "gate('a') must be followed by a step, which gets the value and the answer: chain(…)",
+        "gate('a'): expected a step that takes the value and the answer. Add chain(…).",
     ),
     "a gate that is divided": (
         lambda: steps(one).gate("a", bool).divide([anyhow]),
-        "gate('a') must be followed by a step, which gets the value and the answer: chain(…)",
+        "gate('a'): expected a step that takes the value and the answer. Add chain(…).",
     ),
     "a step that takes no answer": (
         lambda: pipeline(steps(one).gate("a", bool).chain(anyhow)),
-        "p: one(): too many positional arguments; a step behind a gate takes two arguments, the value and the answer",
+        "p: one(): too many positional arguments. A step after a gate takes two arguments: the value and the answer",
     ),
     "a gate with no name": (lambda: steps(one).gate("", bool), "gate: a name is empty; give it a name"),
     "a gate that never times out": (
         lambda: steps(one).gate("a", bool, otherwise=True),
-        "gate('a', otherwise=…): give a timeout as well, after which that is the answer",
+        "gate('a', otherwise=…): expected a timeout after which that is the answer. Give timeout=….",
     ),
     "an otherwise that is no answer": (
         lambda: steps(one).gate("a", bool, timeout=DAY, otherwise="yes"),
-        "gate('a', …): `otherwise` is a str and does not fit its annotation bool",
+        "gate('a', …): `otherwise`: expected bool, got a str",
     ),
     "a time-out of no length": (
         lambda: steps(one).gate("a", bool, timeout=-3),
-        "gate('a', timeout=-3): give seconds or a timedelta, more than nothing, such as timedelta(days=3)",
+        "gate('a', timeout=-3): expected seconds or a timedelta, more than 0. Write timedelta(days=3).",
     ),
     "an answer that cannot be stored": (
         lambda: steps(one).gate("a", len),
@@ -340,24 +341,24 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a sleep that is no time": (
         lambda: steps(one).sleep("3"),  # type: ignore[arg-type]
-        "sleep('3'): give seconds or a timedelta, more than nothing, such as timedelta(days=3)",
+        "sleep('3'): expected seconds or a timedelta, more than 0. Write timedelta(days=3).",
     ),
     "a sleep for ever": (
         lambda: steps(one).sleep(DAY * 36_500),
-        "sleep(datetime.timedelta(days=36500)): give less than a hundred years",
+        "sleep(datetime.timedelta(days=36500)): expected less than a hundred years.",
     ),
     "a gate that is open for ever": (
         lambda: steps(one).gate("a", bool, timeout=DAY * 40_000),
-        "gate('a', timeout=datetime.timedelta(days=40000)): give less than a hundred years",
+        "gate('a', timeout=datetime.timedelta(days=40000)): expected less than a hundred years.",
     ),
     "ways that end in a gate": (
         lambda: pipeline(steps(word).divert({"a": gated}, otherwise=anything).converge(any_two)),
-        "p: two(): missing a required argument: 'answer'; of a branch that ends in a gate it gets the answer alone: "
+        "p: two(): missing a required argument: 'answer'. A branch that ends in a gate gives the answer alone: "
         "chain a step there that takes both",
     ),
     "branches that end in a gate": (
         lambda: pipeline(steps(one).divide([steps(one).gate("g", bool)]).combine(any_two)),
-        "of a branch that ends in a gate it gets the answer alone: chain a step there that takes both",
+        "A branch that ends in a gate gives the answer alone: chain a step there that takes both",
     ),
     "ways without a gate": (
         lambda: pipeline(steps(word).divert({"a": anything}, otherwise=anything).converge(any_two)),
@@ -373,9 +374,9 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "items of an async generator": (
         lambda: pipeline(steps(one).chain(yields_slowly).expand(one)),  # type: ignore[misc]
-        "yields_slowly is an async generator of int, and these may only yield calls; make it a generator without async",
+        "yields_slowly: expected an async generator to yield calls, got one of int. Make it a generator without async",
     ),
-    "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): give seconds"),
+    "a sleep of nothing": (lambda: steps(one).sleep(timedelta(0)), "sleep(datetime.timedelta(0)): expected seconds"),
 }  # fmt: skip
 
 
@@ -400,7 +401,7 @@ def test_arguments_of_a_run_are_those_of_the_first_step() -> None:
     assert made.of(3, answer=True).ids == ("two", "one")
     with pytest.raises(BadPayload, match="missing a required argument: 'answer'"):
         made.of(3)  # type: ignore[call-arg]
-    with pytest.raises(BadPayload, match="`n` is a str and does not fit its annotation int"):
+    with pytest.raises(BadPayload, match="`n`: expected int, got a str"):
         made.of("x", True)  # type: ignore[arg-type]
 
 
@@ -503,7 +504,7 @@ def test_a_route_that_is_not_all_that_a_step_gives_is_refused(gives: Any) -> Non
     choose.__annotations__["return"] = gives
     tasks = Tasks()
     chosen = tasks.task(choose)
-    with pytest.raises(ConfigError, match=r"a Route decides only where it is all that a step gives: write Route\[…\]"):
+    with pytest.raises(ConfigError, match=r"divert: expected a Route, got .* from .*\. Return a Route\[…\] alone"):
         Engine("memory:", include=[tasks, here]).pipeline("p", steps(chosen).divert({"a": one}, otherwise=anything))
 
 

@@ -328,7 +328,7 @@ def test_more_elements_than_allowed_halt_before_any_is_there(both: Engine) -> No
         done = run(both, written, 3)
         assert done.state is RunState.HALTED
         (error,) = done.errors()
-        assert error.failure.text.startswith("many gave 3 items, and max_items is 2; give the map a larger")
+        assert error.failure.text.startswith("many: expected at most 2 items (max_items), got 3. Raise max_items")
         assert not [id for id in states(done) if "[" in id]
 
 
@@ -530,7 +530,7 @@ def test_open_branches_are_replaced_when_a_step_before_them_is_tried_again(both:
 
 def test_a_run_in_which_nothing_failed_is_not_retried(both: Engine) -> None:
     done = run(both, steps(one).chain(more), 1, name="r")
-    with pytest.raises(ConfigError, match=r"nothing of run \d+ failed, so there is nothing to try again"):
+    with pytest.raises(ConfigError, match=r"nothing of run \d+ failed, so there is nothing to retry"):
         done.retry(reason="mended")
     assert done.retry("more").tasks == 2, "it, and the task that closes the run"
 

@@ -64,7 +64,7 @@ def test_a_run_of_another_shape_is_killed_and_gone_on_with(tmp_path: Path) -> No
     assert program(tmp_path, 5).stdout.splitlines() == ["step 3", "step 4", "step 5", "continued done tidy 0"]
     assert program(tmp_path, 5).stdout.splitlines() == ["finished done tidy 0"]
     refused = program(tmp_path, 4)
-    assert "exists with other roots. It was started with step -> step -> step -> step -> step -> tidy" in refused.stderr
+    assert "exists with other roots: expected step -> step -> step -> step -> step -> tidy" in refused.stderr
 
 
 def test_the_rule_at_its_joins_and_what_follows_its_end_are_its_own(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_a_named_run_is_started_once_and_then_gone_on_with(store: Store) -> None
     assert (first.how, second.how) == (How.NEW, How.CONTINUED)
     assert first.run.id == second.run.id
     assert first.said == f"run 'usr' ({first.run.id}) begins"
-    assert second.said.endswith("goes on where it was")
+    assert second.said.endswith("continues")
     assert len(store.reads.tasks(first.run.id).rows) == 1
 
 
@@ -115,10 +115,10 @@ def test_a_finished_run_is_given_back_and_again_starts_the_next_generation(store
     finished = begin(store, ask(name="usr"))
     assert (finished.how, finished.run.id) == (How.FINISHED, first.run.id)
     assert (
-        "had ended as cancelled (enough); retry(cancelled=True) takes up what was cancelled, again=True"
+        "had ended as cancelled (enough); retry(cancelled=True) retries its cancelled tasks, again=True"
         in finished.said
     )
-    with pytest.raises(ConfigError, match=r"other roots.*Start it anew with again=True"):
+    with pytest.raises(ConfigError, match=r"other roots.*Start it again with again=True"):
         begin(store, ask(size.of("/var"), name="usr"))
     second = begin(store, ask(name="usr", again=True))
     assert (second.how, second.run.generation) == (How.NEW, 2)
@@ -136,7 +136,7 @@ def test_again_goes_on_with_a_generation_that_has_not_finished(store: Store) -> 
 def test_a_paused_or_draining_run_says_so(store: Store) -> None:
     run = begin(store, ask(name="usr")).run
     store.pause(run.id)
-    assert begin(store, ask(name="usr")).said.endswith("is paused; resume() lets it go on")
+    assert begin(store, ask(name="usr")).said.endswith("is paused. resume() continues it")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_start_that_makes_no_sense_is_refused(store: Store) -> None:
         (ask(name=""), "empty"),
         (ask(again=True), "with a name"),
         (ask(bounds=Bounds(max_tasks=0)), "1 or more"),
-        (ask(size.of("a"), size.of("b"), bounds=Bounds(max_tasks=1)), "at least as many"),
+        (ask(size.of("a"), size.of("b"), bounds=Bounds(max_tasks=1)), "expected at least 2"),
     ]:
         with pytest.raises(ConfigError, match=says):
             begin(store, wrong)

@@ -83,14 +83,14 @@ def test_the_durability_is_said_at_start() -> None:
 @pytest.mark.parametrize(
     ("url", "says"),
     [
-        ("", "neither a file name nor a store URL"),
-        ("a\0b", "neither"),
+        ("", "expected a file name or a store URL"),
+        ("a\0b", "expected a file name"),
         ("postgresql://host/x", "PostgreSQL store is not built yet"),
         ("redis://host", "Redis store is not built yet"),
         ("big.duckdb", "DuckDB store is not built yet"),
-        ("mysql://host", "no store knows this scheme"),
-        ("sqlite:walk.db", "write sqlite:///name.db"),
-        ("sqlite:///", "write sqlite:///name.db"),
+        ("mysql://host", "unknown scheme"),
+        ("sqlite:walk.db", "Write sqlite:///name.db"),
+        ("sqlite:///", "Write sqlite:///name.db"),
     ],
 )
 def test_what_is_no_store_is_refused_with_what_to_give(url: str, says: str) -> None:

@@ -100,5 +100,5 @@ def test_add_refuses_an_item_of_a_map() -> None:
     """`dag.add` takes one call; `dag.map` takes a call of `node.each`."""
     dag = engine.dag("mistaken")
     files = dag.add(list_files.of("in"))
-    with pytest.raises(ConfigError, match=r"use mistaken\.map\(…\), or pass list_files\.out, which is all of them"):
+    with pytest.raises(ConfigError, match=r"Use mistaken\.map\(…\), or pass all items as list_files\.out"):
         dag.add(load.of(files.each, "orders"))

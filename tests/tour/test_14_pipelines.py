@@ -140,11 +140,10 @@ def test_a_sleep_holds_no_worker() -> None:
         assert run["count"].result == 3
 
 
-def test_mistakes_are_refused_at_once() -> None:
-    """Steps are checked when they are declared, and by your type checker before that."""
-    with pytest.raises(ConfigError, match=r"collapse\(ship\): nothing is open; expand\(…\) comes first"):
+def test_what_is_wrong_is_refused_where_it_is_written() -> None:
+    with pytest.raises(ConfigError, match=r"collapse\(ship\): no open branch to join\. Write expand\(…\) first"):
         steps(receive).collapse(ship)  # type: ignore[misc]
-    with pytest.raises(ConfigError, match="say what happens with anything else: otherwise=…"):
+    with pytest.raises(ConfigError, match=r"expected a way for any other value\. Give otherwise=…"):
         steps(decide).divert({"large": price})  # type: ignore[call-overload]
 
 

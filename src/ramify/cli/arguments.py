@@ -22,6 +22,7 @@ from ramify.engine.task import Task
 from ramify.errors import BadPayload, ConfigError
 from ramify.model.call import Call, whole
 from ramify.model.codec import annotations_of
+from ramify.model.codec.refusal import said_by_types
 from ramify.model.decoder import converter
 from ramify.shapes.dag.dag import Dag
 from ramify.shapes.plan import Plan
@@ -37,7 +38,7 @@ def root_of(address: str, found: Startable, words: Sequence[str], given: str | N
     try:
         if isinstance(found, Engine):
             if not words:
-                raise Wrong(f"{address} is an engine; name a task of it, and its arguments")
+                raise Wrong(f"{address}: expected a task of this engine, got none. Name one, and its arguments")
             return call_of(_task(found, address, words[0]), words[1:], given)
         if isinstance(found, Dag):
             hints = {name: param.annotation for name, param in found._params.items()}
@@ -56,9 +57,9 @@ def _task(engine: Engine, address: str, wanted: str) -> AnyTask:
     names = sorted(table)
     close = difflib.get_close_matches(wanted, names, n=3) or names
     if not names:
-        raise Wrong(f"no task {wanted!a} in {address}; it has no tasks at all")
+        raise Wrong(f"no task {wanted!a} in {address}. It has no tasks at all")
     rest = f", and {len(names) - len(close)} more" if len(close) < len(names) else ""
-    raise Wrong(f"no task {wanted!a} in {address}; there {'is' if len(close) == 1 else 'are'} {', '.join(close)}{rest}")
+    raise Wrong(f"no task {wanted!a} in {address}. There {'is' if len(close) == 1 else 'are'} {', '.join(close)}{rest}")
 
 
 def _params(what: str, hints: Mapping[str, Any], typed: Sequence[str], given: str | None) -> dict[str, Any]:
@@ -66,16 +67,16 @@ def _params(what: str, hints: Mapping[str, Any], typed: Sequence[str], given: st
     if given is not None:
         tree = _json(typed, given)
         if not isinstance(tree, dict):
-            raise Wrong(f"--args of {what} must be a JSON object, with its params by name")
+            raise Wrong(f"--args: expected a JSON object with the params of {what} by name")
         return {name: _converted(what, part, name, hints.get(name, Any)) for name, part in tree.items()}
     found: dict[str, Any] = {}
     for each in typed:
         name, sign, text = each.partition("=")
         if not sign:
             known = next(iter(hints), "name")
-            raise Wrong(f"{what}: {each!a} is no param; give each as NAME=VALUE, such as {known}={each}")
+            raise Wrong(f"{what}: expected params as NAME=VALUE, got {each!a}. Write {known}={each}")
         if name in found:
-            raise Wrong(f"{what}: {name} is given twice")
+            raise Wrong(f"{what}: {name} is given twice. Give it once")
         found[name] = _from_text(what, text, name, hints.get(name, Any))
     return found
 
@@ -94,16 +95,16 @@ def call_of(task: AnyTask, typed: Sequence[str], given: str | None) -> Call[Any]
         hints = annotations_of(task.fn)
         named = {name: _converted(what, part, name, hints.get(name, Any)) for name, part in tree.items()}
         return whole(task.of(**named))
-    raise Wrong("--args must be a JSON list (by position) or object (by name)")
+    raise Wrong("--args: expected a JSON list (by position) or object (by name)")
 
 
 def _json(typed: Sequence[str], given: str) -> object:
     if typed:
-        raise Wrong("give the arguments as text or with --args, not both")
+        raise Wrong("--args: expected the arguments as text or with --args, not both")
     try:
         return msgspec.json.decode(given)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise Wrong(f"--args is not JSON ({error}); give a list by position or an object by name") from error
+        raise Wrong(f"--args: expected JSON ({error}). Give a list by position or an object by name") from error
 
 
 def _places(task: AnyTask) -> Iterator[tuple[str, Any]]:
@@ -161,4 +162,5 @@ def _rebuild(annotation: Any, tree: object) -> object:
 
 def _misfit(what: str, tree: object, name: str, annotation: Any, error: Exception) -> Wrong:
     wanted = annotation.__name__ if isinstance(annotation, type) else str(annotation)
-    return Wrong(f"{what}: {name} is {wanted}, and {tree!a} is not ({error})")
+    more = "" if said_by_types(error) else f" ({error})"
+    return Wrong(f"{what}: {name}: expected {wanted}, got {tree!a}{more}")

@@ -51,19 +51,19 @@ def existing(chosen: Chosen, folder: Path) -> Chosen:
     if path is None:
         return chosen
     if not os.path.lexists(folder / path):
-        raise ConfigError(f"{path}: there is no such file ({chosen.because}); give a store with -s URL|file")
+        raise ConfigError(f"{path}: no such file ({chosen.because}). Give a store with -s URL|FILE.")
     if not is_ours(folder / path):
-        raise ConfigError(f"{path} is not a Ramify store ({chosen.because})")
+        raise ConfigError(f"{path}: expected a Ramify store ({chosen.because}). Give one with -s URL|FILE.")
     return chosen
 
 
 def wants_colour() -> bool:
-    """Whether colours may be used on a terminal."""
+    """Return whether colours may be used on a terminal."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is a Ramify store, without opening one that may be in use."""
+    """Return whether a file is a Ramify store, without opening one that may be in use."""
     if not path.is_file():
         return False
     # A link to a store is followed: the files that belong to it are beside the real one.
@@ -103,7 +103,7 @@ def _from_pyproject(folder: Path) -> Chosen | None:
     if store is None:
         return None
     if not isinstance(store, str) or not store:
-        raise ConfigError(f'{place}: store under [tool.ramify] must be text, such as store = "walk.db"')
+        raise ConfigError(f'{place}: expected store under [tool.ramify] as text. Write store = "walk.db".')
     return Chosen(_beside(place.parent, store, folder), f"from [tool.ramify] in {_near(place, folder)}")
 
 
@@ -125,11 +125,11 @@ def _only_file(folder: Path) -> Chosen:
         return Chosen(found[0], "the only Ramify file in this folder")
     if not found:
         raise ConfigError(
-            f"no store: this folder has no Ramify file, and neither {VARIABLE} nor [tool.ramify] names one; "
-            "give one with -s URL|file"
+            f"no store: this folder has no Ramify file, and neither {VARIABLE} nor [tool.ramify] names one. "
+            "Give one with -s URL|FILE."
         )
     names = ", ".join(found[:_NAMED]) + (", …" if len(found) > _NAMED else "")
-    raise ConfigError(f"{len(found)} Ramify files are in this folder: {names}; pick one with -s")
+    raise ConfigError(f"{len(found)} Ramify files are in this folder: {names}. Choose one with -s.")
 
 
 def _files_of_ours(folder: Path) -> Iterator[str]:
@@ -139,4 +139,4 @@ def _files_of_ours(folder: Path) -> Iterator[str]:
                 if not entry.name.endswith(_BESIDE) and entry.is_file(follow_symlinks=False) and is_ours(Path(entry)):
                     yield entry.name
     except OSError as error:
-        raise ConfigError(f"this folder cannot be read ({error.strerror}); give a store with -s URL|file") from error
+        raise ConfigError(f"this folder cannot be read ({error.strerror}). Give a store with -s URL|FILE.") from error

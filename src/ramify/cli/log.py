@@ -19,14 +19,14 @@ _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARN
 def log_options(command: F) -> F:
     """`--log` and `--log-level`, as the arguments `log` and `log_level` of a command."""
     form = click.option(
-        "--log", type=click.Choice(["text", "json"]), help="A line for each event, on standard error, with its time."
+        "--log", type=click.Choice(["text", "json"]), help="Write a line with a time stamp per event to stderr."
     )
     level = click.option(
         "--log-level",
         type=click.Choice(list(_LEVELS)),
         default="info",
         show_default=True,
-        help="With --log: from which level on. Attempts that end well are at debug.",
+        help="With --log: the lowest level to write. Successful attempts are at debug.",
     )
     return form(level(command))
 

@@ -25,7 +25,7 @@ class _Age(click.ParamType[timedelta]):
         """From what was typed."""
         found = _AGE.fullmatch(str(value))
         if found is None:
-            self.fail(f"{value!a} is no age; give a number with s, m, h, d or w, such as 30d", param, ctx)
+            self.fail(f"expected a number with s, m, h, d or w, got {value!a}. Write 30d", param, ctx)
         return timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -36,7 +36,7 @@ class _Seconds(click.FloatRange):
         """From what was typed."""
         seconds = super().convert(cast("float", value), param, ctx)
         if not math.isfinite(seconds):
-            self.fail(f"{value!a} is no number of seconds", param, ctx)
+            self.fail(f"expected a number of seconds, got {value!a}", param, ctx)
         return seconds
 
 

@@ -1,4 +1,4 @@
-"""What commands print: lines, tables and JSON, with everything escaped on the way out.
+"""Output of commands: lines, tables and JSON, with everything escaped on the way out.
 
 There is one seam to standard output, and it is here: a line is built from pieces of text, each made safe, and only this
 module adds the colours. So no text of a task can reach the terminal raw, whichever command prints it. Markup is not
@@ -38,7 +38,7 @@ class Out:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether people look at it live."""
+        """True if people look at it live."""
         return not self.as_json and self._stream().isatty()
 
     def say(self, *pieces: Piece) -> None:
@@ -95,7 +95,7 @@ class Out:
     def _stream(self) -> IO[str]:
         stream = self._file if self._file is not None else sys.stdout
         if stream is None:
-            raise ConfigError("standard output is closed, so there is nowhere to answer")
+            raise ConfigError("standard output is closed. Run the command with it open.")
         return stream
 
     def _write(self, line: str) -> None:

@@ -64,7 +64,7 @@ class Visit:
         """The run that an argument means, or without one the present run; `Wrong` names what there is."""
         run, task = self.named(wanted)
         if task is not None:
-            raise Wrong(f"{wanted} is no run, but a task of {title(run)}")
+            raise Wrong(f"{wanted}: expected a run, got a task of {title(run)}")
         return run
 
     def named(self, wanted: str | None, node: str | None = None, meaning: Meaning | None = None) -> Named:
@@ -79,12 +79,12 @@ class Visit:
         except UnknownRun as error:
             row = self._row(wanted or "")
             if row is None:
-                no_task = f"no task {wanted}, and " if id_in(wanted or "") else ""
+                no_task = f"no task {wanted}, " if id_in(wanted or "") else ""
                 raise Wrong(f"{no_task}{error}") from error
             run = self.store.reads.run(row.run)
             if node is not None:
                 raise Wrong(
-                    f"{wanted} is a task of {title(run)}; name the run before {node!a}: {typed(run)}"
+                    f"{wanted} is a task of {title(run)}. Give the run before {node!a}: {typed(run)}"
                 ) from error
             return Named(run, row.id)
         return Named(run, None if node is None else self.tasks(run, node, meaning)[0])
@@ -93,7 +93,7 @@ class Visit:
         """The task that arguments name, for a command that is about one."""
         run, task = self.named(wanted, node, meaning)
         if task is None:
-            raise Wrong(f"{title(run)} is a run; name a task of it: `ramify {verb} {typed(run)} NODE`, or its id")
+            raise Wrong(f"{title(run)}: expected a task, got a run. Write `ramify {verb} {typed(run)} NODE`, or its id")
         return task
 
     def tasks(self, run: StoredRun, node: str, meaning: Meaning | None = None) -> list[int]:
@@ -124,7 +124,7 @@ class Visit:
         going = open_runs(self.store.reads)
         if len(going) > 1:
             names = ", ".join(title(each) for each in going[-10:])
-            raise Wrong(f"{len(going)} runs are open: {names}; name the one that is meant")
+            raise Wrong(f"{len(going)} runs are open: {names}. Name one")
         found = going[0] if going else newest_run(self.store.reads)
         if found is None:
             raise Wrong("this store has no runs yet")
@@ -166,8 +166,8 @@ def entered(store: Store) -> Iterator[BriefProcess]:
 
 def who_and_why(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command by which somebody decides something the options `--reason` and `--by`."""
-    command = click.option("--by", help="Who decides; user@host unless you say so.")(command)
-    return click.option("--reason", default="", help="Why; kept with what is decided.")(command)
+    command = click.option("--by", help="The person who decides; by default user@host.")(command)
+    return click.option("--reason", default="", help="The reason, stored with the decision.")(command)
 
 
 def on_store(command: Callable[..., None]) -> Callable[..., None]:
@@ -181,8 +181,8 @@ def on_store_to_change(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _visiting(command: Callable[..., None], *, reading: bool) -> Callable[..., None]:
-    @click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
-    @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+    @click.option("-s", "--store", "url", metavar="URL|FILE", help="The store to use; see `ramify --help`.")
+    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
     @click.pass_context
     def visiting(context: click.Context, /, url: str | None, as_json: bool, **given: Any) -> None:
         with opened(url or context.obj, reading=reading) as store:
@@ -202,7 +202,9 @@ def opened(url: str | None, *, reading: bool) -> Iterator[Store]:
     store = open_store(chosen.url, reading=reading)
     try:
         if not store.describe().shared:
-            raise ConfigError(f"{chosen.shown} lives and ends inside one program; there is nothing to look at here")
+            raise ConfigError(
+                f"{chosen.shown} lives inside one program, and cannot be read from here. Give a file with -s FILE."
+            )
         yield store
     finally:
         store.close()

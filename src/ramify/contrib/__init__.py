@@ -1,3 +1,3 @@
-"""What ties Ramify to other packages: each module needs an extra, and nothing imports it unless it is asked for."""
+"""Integrations with other packages: each module needs an extra."""
 
 __all__: list[str] = []

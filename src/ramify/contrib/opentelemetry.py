@@ -31,8 +31,8 @@ R = TypeVar("R")
 
 
 def trace(engine: Engine, provider: otel.TracerProvider | None = None) -> None:
-    """Make a span for each attempt of the tasks of an engine, and for each `enqueue`; without a provider, by the one of
-    the program.
+    """Make a span for each attempt of an engine's tasks, and for each `enqueue`, by the program's tracer provider or
+    `provider`.
 
     Call it at the top of the module that has the engine, so that worker processes do the same.
     """
@@ -43,7 +43,7 @@ def trace(engine: Engine, provider: otel.TracerProvider | None = None) -> None:
 
 
 def traced(call: Call[R]) -> Call[R]:
-    """The same call, with the current trace in its headers; without one, the call itself."""
+    """Return the call with the current trace in its headers; without a trace, the call itself."""
     headers = _trace_here()
     return call.headers(**headers) if headers else call
 
@@ -135,5 +135,5 @@ def _sending(tracer: otel.Tracer) -> Callable[[list[Call[Any]]], AbstractContext
 
 
 def _is_traced(call: Call[Any], fields: set[str]) -> bool:
-    """Whether a call has a trace of its own."""
+    """Return whether a call has a trace of its own."""
     return not fields.isdisjoint(shared_headers([call.extra]))

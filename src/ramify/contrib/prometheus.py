@@ -63,10 +63,10 @@ class _Times:
 
 
 class Metrics:
-    """The totals and the health of the store of `engine`, and the times of the workers that it starts from now on.
+    """Metrics of the store of `engine`: its totals, its health, and the times of the workers it starts from now on.
 
-    A collector for a registry. `with metrics.serve(port):` gives it a port of its own; or add it to a registry that is
-    served already: `REGISTRY.register(Metrics(engine))`.
+    It is a collector for a registry. `with metrics.serve(port):` serves it on a port of its own. Or add it to a
+    registry that is served already: `REGISTRY.register(Metrics(engine))`.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -79,9 +79,9 @@ class Metrics:
 
     @contextmanager
     def serve(self, port: int, host: str = "127.0.0.1") -> Iterator[int]:
-        """Answer scrapes on a port for as long as a block runs, beside it; port 0 is any that is free. Which one it is.
+        """Serve the metrics on a port until the block ends, and give the port; 0 picks a free one.
 
-        Whoever reaches the port can read all of it, so other hosts than this one are for networks that are trusted.
+        Anyone who can reach the port can read all of it, so serve on other addresses only in trusted networks.
         """
         registry = CollectorRegistry()
         registry.register(self)
@@ -99,11 +99,11 @@ class Metrics:
             thread.join()
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: whoever registers it must not make it read the store."""
+        """Return nothing: registering it must not read the store."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """The times of this program, and what the store tells now."""
+        """Yield the times of this program and the present figures of the store."""
         with self._lock:
             told = list(self._timed())
         try:
@@ -189,7 +189,7 @@ def _late(kinds: Sequence[KindTotals]) -> Metric:
 
 
 def _queues(kinds: Sequence[KindTotals], busy: Sequence[QueueHealth]) -> Iterator[Metric]:
-    """What goes on in each queue that ever had a task."""
+    """Yield what goes on in each queue that ever had a task."""
     running = GaugeMetricFamily("ramify_running_tasks", "Tasks that processes hold, to run them.", labels=["queue"])
     oldest = GaugeMetricFamily(
         "ramify_oldest_ready_age_seconds", "How long the oldest ready task has been there.", labels=["queue"]

@@ -41,8 +41,8 @@ def address_of(engine: object) -> str:
             if value is engine:
                 return f"{_module_address(name, module)}:{attribute}"
     raise ConfigError(
-        "processes=... starts programs that import your engine, and this engine is no module-level variable; "
-        "write `engine = Engine(...)` at the top level of a file"
+        "processes=...: worker processes import your engine, so it must be a module-level variable. "
+        "Write `engine = Engine(...)` at the top level of a file."
     )
 
 
@@ -57,8 +57,8 @@ def _module_address(name: str, module: ModuleType) -> str:
     # A program that is piped into Python says that its file is "<stdin>".
     if file is None or not Path(file).is_file():
         raise ConfigError(
-            "processes=... starts programs that import your engine, and this one is in no file but was typed at a "
-            "prompt or piped in; put it into a file, or use threads"
+            "processes=...: worker processes import your engine, and this one was typed at a prompt or piped in. "
+            "Put it into a file, or use threads."
         )
     return str(Path(file).resolve())
 
@@ -98,7 +98,7 @@ def load_startable(address: str) -> tuple[Startable, Engine, str]:
         if isinstance(value, Engine) and any(each is found for each in definitions_of(value)):
             return found, value, f"{where}:{name}"
     raise ConfigError(
-        f"{address}: no engine in {where} knows {found.name!r}; import it where the engine is, and name that"
+        f"{address}: no engine in {where} has {found.name!r}. Import it where its engine is, and name that module."
     )
 
 
@@ -107,16 +107,16 @@ def _load(address: str, *wanted: type[Any]) -> Any:
     where, colon, name = address.rpartition(":")
     if not colon or not where or not name:
         example = f"walk.py:{what.lower()}"
-        raise ConfigError(f"{address!r}: write MODULE:{what.upper()} or FILE.py:{what.upper()}, such as {example}")
+        raise ConfigError(f"{address!r}: expected MODULE:{what.upper()} or FILE.py:{what.upper()}. Write {example}.")
     module = _module_at(where)
     found = getattr(module, name, None)
     if isinstance(found, wanted):
         return found
     known = sorted(each for each, value in vars(module).items() if isinstance(value, wanted))
     words = " or ".join(each.__name__.lower() for each in wanted)
-    there = f"there is {', '.join(known)}" if known else f"there is no {words} in it at all"
+    there = f"It has {', '.join(known)}." if known else f"It has no {words} at all."
     other = "" if found is None else f", where that is of type {type(found).__name__}"
-    raise ConfigError(f"no {words} {name!r} in {where}{other}; {there}")
+    raise ConfigError(f"no {words} {name!r} in {where}{other}. {there}")
 
 
 def _module_at(where: str) -> ModuleType:
@@ -130,14 +130,14 @@ def _load_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ConfigError(f"no module {name!r} here; give its full name, or a file such as walk.py") from None
+            raise ConfigError(f"no module {name!r} here. Give its full name, or a file such as walk.py.") from None
         raise
 
 
 def _load_file(path: Path) -> ModuleType:
     path = path.resolve()
     if not path.is_file():
-        raise ConfigError(f"no file {path.name!r} in {path.parent}")
+        raise ConfigError(f"no file {path.name!r} in {path.parent}. Give its path.")
     name = f"{_PREFIX}{path.stem}"
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(path):

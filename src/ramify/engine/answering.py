@@ -37,12 +37,12 @@ def answer(store: Store, run: int, gate: str, value: object, reason: str = "", b
         raise GateClosed(f"the gate {gate!r} of run {run} has ended: {_how(store, task)}")
     segment = store.reads.segment(task)
     if not is_open(segment) and (segment is None or segment.owner is None):
-        raise GateClosed(f"the gate {gate!r} of run {run} is not open yet; {_open_ones(store, run)}")
+        raise GateClosed(f"the gate {gate!r} of run {run} is not open yet. {_open_ones(store, run)}")
     attempt = current_or_none()
     if attempt is not None and segment is not None and segment.owner is not None and attempt._holds_up(segment.owner):
         raise GateClosed(
-            f"the worker that runs this task has taken the gate {gate!r} of run {run}, to open it or because its time"
-            " is up, and goes on when the task has ended; answer from outside of it, or work with threads"
+            f"the gate {gate!r} of run {run} is held by the worker that runs this task, and is free when the task has"
+            " ended. Answer from outside the task, or use more threads."
         )
     said = Said(reason, person() if by is None else by, life=before.life)
     settled = until_answered(lambda: store.settle(run, task, Status.DONE, given, said))
@@ -61,7 +61,9 @@ def written(row: Row, value: object) -> bytes:
     except Exception as error:  # noqa: BLE001  whatever it is, the words are what the caller needs
         raise BadPayload(f"an answer to {gate!r} cannot be stored: {error}") from None
     if len(found) > MAX_PAYLOAD:
-        raise BadPayload(f"an answer to {gate!r} takes {len(found):,} bytes, and may take {MAX_PAYLOAD:,} (1 MiB)")
+        raise BadPayload(
+            f"an answer to {gate!r} must have at most {MAX_PAYLOAD:,} bytes (1 MiB), and has {len(found):,}."
+        )
     check_answer(spec, tree_in(found))
     return found
 
@@ -73,14 +75,16 @@ def _gate(store: Store, run: int, gate: str) -> Row:
         # Users may give a task of theirs the same key.
         row = reads.task(found[-1] if found else task_with(reads, run, gate))
     except UnknownTask as unknown:
-        raise UnknownTask(f"{unknown}; of its gates {_open_ones(store, run)}") from None
+        raise UnknownTask(f"{unknown} {_open_ones(store, run)}") from None
     if row is None or row.kind != GATE:
-        raise ConfigError(f"{gate!r} of run {run} is no gate, so it takes no answer; {_open_ones(store, run)}")
+        raise ConfigError(f"{gate!r} of run {run} is not a gate and takes no answer. {_open_ones(store, run)}")
     return row
 
 
 def _stands(store: Store, task: int, written: bytes, said: Said) -> bool:
-    """Whether a gate ended with this answer. If somebody holds it, because its time is up, whoever is first decides."""
+    """Return whether a gate ended with this answer. If somebody holds it, because its time is up, whoever is first
+    decides.
+    """
     seen = 0
     while True:
         is_held = _is_held(store, task)
@@ -120,4 +124,4 @@ def _told(said: Said) -> bytes | None:
 
 def _open_ones(store: Store, run: int) -> str:
     names = [each.gate for each in open_gates(store.reads, run, limit=5).rows]
-    return f"open are {', '.join(names)}" if names else "none is open"
+    return f"Open gates: {', '.join(names)}." if names else "No gate is open."

@@ -50,14 +50,18 @@ def check_hook(hook: Callable[..., object]) -> None:
     name = _name(hook)
     if not (inspect.isgeneratorfunction(hook) or inspect.isasyncgenfunction(hook)):
         raise ConfigError(
-            f"@around on {name}: give a function that yields once, where the task runs (def or async def, and without "
-            "@contextmanager)"
+            f"@around on {name}: expected a function that yields once, where the task runs. Use def or async def with "
+            "one yield, without @contextmanager."
         )
     if len(needed := _needed(hook)) > 1:
         names = ", ".join(each.name for each in needed)
-        raise ConfigError(f"@around on {name}(): it takes {names}, and is given the current attempt or nothing")
+        raise ConfigError(
+            f"@around on {name}(): expected one parameter or none, got {names}. Take the current attempt only."
+        )
     if needed and needed[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        raise ConfigError(f"@around on {name}(): let it take {needed[0].name} by position: it is the current attempt")
+        raise ConfigError(
+            f"@around on {name}(): `{needed[0].name}` is keyword-only. Take the current attempt by position."
+        )
 
 
 def within(handler: Handler, hooks: Iterable[_Function]) -> Handler:

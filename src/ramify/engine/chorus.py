@@ -40,7 +40,7 @@ def words_of(signal: Signal) -> str | None:
 
 
 class Chorus:
-    """What the workers of one crew tell, on its way to `send`."""
+    """The signals of the workers of one crew, on their way to `send`."""
 
     def __init__(self, send: Listener, clock: Callable[[], float] = time.monotonic) -> None:
         self._send = send

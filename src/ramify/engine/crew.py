@@ -61,7 +61,7 @@ class Crew:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         if size < 1:
-            raise ConfigError(f"processes={size}: give 1 or more, or 0 to work in this process")
+            raise ConfigError(f"processes={size}: expected 1 or more, or 0 to work in this process.")
         self._orders = orders.begun_now()
         self._size = size
         self._store = store
@@ -95,7 +95,7 @@ class Crew:
 
     @property
     def _staying(self) -> list[Member]:
-        """Those of them that stay: neither asked to go, nor on trial while another still has the place."""
+        """The members that stay: neither asked to go, nor on trial while another still has the place."""
         return [member for member in self.members if not member.is_dismissed and not member.is_trial]
 
     @property

@@ -1,4 +1,4 @@
-"""What people decide about runs and tasks, sent so that it counts once and never late.
+"""Decisions of people about runs and tasks, sent so that each counts once and never late.
 
 Promises: each decision names what its maker had seen, the last decision about the run or the life of the task, and is
 sent again under the same name until it is answered. So a copy that arrives late changes nothing, whatever was decided
@@ -25,7 +25,7 @@ from ramify.store.here import person
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """The effect of `resolve`. A task that had ended stays as it is when another one has taken its key since."""
+    """The answer of `resolve`. A task that had ended is left alone if another one has taken its key since."""
 
     settled: Settled
     superseded_by: int | None = None

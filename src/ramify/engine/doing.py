@@ -62,7 +62,7 @@ class Doing:
             self._busy.remove(self._inside.identity, together)
 
     def work_on_launched(self, run: Run[Any]) -> None:
-        """What a run has started grows out of it as well, and perhaps nobody else works on it."""
+        """Work on the runs that a run has started: perhaps nobody else does."""
         for id in launched_by(self._inside.store.reads, run.id):
             launched: Run[Any] = Run(self._inside, id)
             if not launched.ended:

@@ -70,16 +70,16 @@ _busy = Busy()
 
 
 class Engine(Tasks):
-    """A set of tasks and the store they are kept in: `Engine("walk.db")`.
+    """A set of tasks and the store that keeps them: `Engine("walk.db")`. Nothing is opened before it is needed.
 
     store        a file or a URL. A relative path starts at the folder in which the engine was made, even if the program
                  or a worker process changes its folder later
     include      more sets of tasks, each made with `Tasks()`
-    version      the version of your program; it is shown with its processes
+    version      the version of your program, shown with its processes
     durability   "power": every commit survives a power cut; "process": it survives a kill only, and is faster
-    log_level    what tasks log from this level on is stored: "DEBUG", or a number. The level of the root logger does
-                 not matter; the level of a logger of your own does
-    log_lines    how many lines of each attempt are stored at most
+    log_level    store log lines of tasks from this level on: "DEBUG", or a number. The level of the root logger has no
+                 effect; the level of a logger of your own has
+    log_lines    the largest number of log lines stored per attempt
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Engine(Tasks):
         log_lines: int = 1_000,
     ) -> None:
         if isinstance(include, Tasks):
-            raise ConfigError("include: give a list of sets, such as include=[jobs]")
+            raise ConfigError("include: expected a list of sets. Write include=[jobs].")
         check_count("log_lines", log_lines)
         super().__init__(include=include)
         level = level_of(log_level)
@@ -104,15 +104,16 @@ class Engine(Tasks):
         self._inside.close()
 
     def listen(self, listener: Listener) -> None:
-        """Hear every signal of the workers that this engine starts from now on, in their threads."""
+        """Call a function with every signal of the workers that this engine starts from now on, in their threads."""
         self._inside.listen(listener)
 
     def health(self, *, max_age: Duration | None = None, min_workers: int = 0) -> Health:
-        """Return the health of the store and of all processes on it: `healthy` or not, and why (`problems`).
+        """Report whether the store and all its processes are `healthy`, with the `problems` if not.
 
-        It is not healthy when a process is dead, silent or cannot write, when the disk is full, or when a run is stuck:
-        paused, say, or with work that is ready and that no live process takes. Nor is it when a task has been ready for
-        longer than `max_age` (seconds or a timedelta), or when fewer than `min_workers` processes take work.
+        The store is not healthy if a process is dead, silent or cannot write, if the disk is full, or if a run is
+        stuck: paused, for example, or with ready tasks that no live worker takes. It is not healthy either if a task
+        has been ready for longer than `max_age` (seconds or a timedelta), or if fewer than `min_workers` processes take
+        tasks.
         """
         age = None if max_age is None else seconds_of("health(max_age={!r})", max_age)
         check_count("min_workers", min_workers)
@@ -137,24 +138,23 @@ class Engine(Tasks):
         progress: bool = False,
         check: bool = False,
     ) -> Run[R]:
-        """Run a call and everything that grows out of it, to the end, and return the handle of the run.
+        """Run a call and everything it spawns to the end, and return the handle of the run.
 
         With a `name`, the same line continues the unfinished run of that name after a kill. If that run has finished,
         its handle is returned and nothing runs; `again=True` starts the next generation. Without a name, the line
         continues the unfinished run of the same roots, if the program that began it is gone.
 
-        When it has ended, the runs that it started (`dag.trigger`) are worked on as well. With `check=True`, a run that
-        did not end as done raises RunFailed, or RunCancelled; without it, an error in the log says so.
+        Runs that this run starts (`dag.trigger`) are worked on too. With `check=True`, a run that did not end as done
+        raises RunFailed or RunCancelled; without it, an error is logged.
 
-        An expanding run has `order="rounds"` unless you say otherwise; a DAG has none but its own.
+        `order` applies to the tasks below a root task, and is "rounds" by default; a DAG has its own order.
 
-        At most `max_running` tasks of the run are at work at a time, in all processes together. A run with more than
-        `max_tasks` tasks is halted. A run that has not ended at its `deadline` (a datetime with a time zone, or
-        seconds or a `timedelta` from its beginning) fails; tasks that run at that moment finish or are cancelled.
+        At most `max_running` tasks of the run are running at a time, in all processes together. A run with more than
+        `max_tasks` tasks is halted. A run that has not ended at its `deadline` (a datetime with a time zone, or seconds
+        or a `timedelta` from its start) fails; tasks that are running then finish or are cancelled.
 
-        `threads=None` lets the engine choose how many threads; `threads=0` runs everything in this thread, one task
-        after the other. `progress=True` shows progress: in place on a terminal (standard error), otherwise as a line in
-        the log now and then.
+        `threads=None` adapts the number of threads; `threads=0` runs the tasks one by one in this thread.
+        `progress=True` shows a progress bar on a terminal (stderr), and otherwise logs a line now and then.
         """
         check_not_importing("run")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
@@ -199,7 +199,7 @@ class Engine(Tasks):
         max_tasks: int | None = None,
         deadline: Duration | datetime | None = None,
     ) -> Run[R]:
-        """Register a run and leave the work to others: `engine.working()` here, or `ramify worker` elsewhere."""
+        """Register a run without working on it. `engine.working()` here or `ramify worker` elsewhere runs it."""
         check_not_importing("start")
         bounds = Bounds(max_running, max_tasks, deadline)
         ask = self._ask(root, order, follows, name=name, again=again, params=params, bounds=bounds, stays=False)
@@ -207,7 +207,7 @@ class Engine(Tasks):
         return Run(self._inside, begun.run.id, begun.how, begun.roots)
 
     def find(self, name: str | int) -> Run[Any] | None:
-        """The newest run of that name, one of its generations (`find("name#1")`), or a run by its id; None for none."""
+        """Return the newest run of that name, one generation (`find("name#1")`), or a run by its id; else None."""
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise ConfigError(f"find(): expected the name of a run or its id, got {name!r}.")
         reads = self._inside.store.reads
@@ -215,17 +215,17 @@ class Engine(Tasks):
         return None if found is None else Run(self._inside, found.id)
 
     def runs(self, state: RunState | None = None) -> Iterator[Run[Any]]:
-        """All runs of the store, or those in one state, the newest first; read page by page."""
+        """Iterate over the runs in the store, or those in one state, newest first, page by page."""
         check_state(state)
         return (Run(self._inside, found.id) for found in every_run(self._inside.store.reads, state, newest_first=True))
 
     # jobs
 
     def enqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
-        """Add a job to the queue of its task; when this returns, it is in the store, and workers take it.
+        """Add a job to the queue of its task. When this returns, the job is in the store.
 
-        A call with `.unique(key)`, or `.unique()` for its arguments, gives the job that has the key, if that one is
-        queued, running or was done not long ago; `again=True` replaces one that was done, never one that is not.
+        A call with `.unique(key)`, or `.unique()` for its arguments, returns the job that has the key if that one is
+        queued, running or recently done. `again=True` replaces a job that is done, never one that has not ended.
         """
         check_not_importing("enqueue")
         (job,) = self._inside.enqueuing.enqueue([call], again=again)
@@ -238,17 +238,18 @@ class Engine(Tasks):
         self, calls: Iterable[Call[R]], *, again: bool = False, then: Call[S]
     ) -> tuple[list[Job[R]], Job[S]]: ...
     def enqueue_many(self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None) -> Any:
-        """Add many jobs, all of them in one transaction.
+        """Add many jobs in one transaction.
 
-        With `then`, also a job that begins when all of them were done; the argument it was made without is a `Stream`
-        of their results, or the result of one call: `parts, total = engine.enqueue_many(calls, then=add_up.of())`.
+        With `then`, also add a job that starts when all of them are done. It takes a `Stream` of their results, or the
+        result of one call, as the argument it was made without: `parts, total = engine.enqueue_many(calls,
+        then=add_up.of())`.
         """
         check_not_importing("enqueue_many")
         jobs = self._inside.enqueuing.enqueue(calls, again=again, then=then)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
     async def aenqueue(self, call: Call[R], *, again: bool = False) -> Job[R]:
-        """`enqueue` for coroutines: the event loop goes on while the disk is waited for."""
+        """Do `enqueue` in a coroutine, without blocking the event loop."""
         check_not_importing("aenqueue")
         (job,) = await self._inside.enqueuing.aenqueue([call], again=again)
         return job
@@ -262,13 +263,13 @@ class Engine(Tasks):
     async def aenqueue_many(
         self, calls: Iterable[Call[Any]], *, again: bool = False, then: Call[Any] | None = None
     ) -> Any:
-        """`enqueue_many` for coroutines."""
+        """Do `enqueue_many` in a coroutine, without blocking the event loop."""
         check_not_importing("aenqueue_many")
         jobs = await self._inside.enqueuing.aenqueue(calls, again=again, then=then)
         return jobs if then is None else (jobs[:-1], jobs[-1])
 
     def job(self, id: int) -> Job[Any]:
-        """The job with this id, wherever it was enqueued; in state `not_found` when there is none."""
+        """Return the handle of the job with this id; its state is `not_found` if there is none."""
         check_task("job({})", id)
         return Job(self._inside, id)
 
@@ -284,10 +285,10 @@ class Engine(Tasks):
         newer: Duration | None = None,
         before: int = 0,
     ) -> Iterator[Job[Any]]:
-        """The jobs that fit all that is given, the newest first; read page by page.
+        """Iterate over the jobs that match all arguments, newest first, page by page.
 
-        `older` and `newer` are about how long ago one ended, or, while it has not, was added. `before` is the id of the
-        job that an earlier list stopped at.
+        `older` and `newer` compare the time since a job ended or, if it has not ended, since it was added. `before` is
+        the id of the last job of the page before.
         """
         check_task("jobs(before={})", before)
         store = self._inside.store
@@ -296,7 +297,7 @@ class Engine(Tasks):
         return (Job(self._inside, each.row.id) for each in found if each.row is not None)
 
     def job_states(self, ids: Iterable[int]) -> dict[int, JobState]:
-        """Return the states of many jobs at one moment, by their ids."""
+        """Return the states of many jobs at one moment, by id."""
         asked = list(ids)
         for id in asked:
             check_task("job_states([{}])", id)
@@ -304,10 +305,10 @@ class Engine(Tasks):
         return {id: found.state for id, found in Standings(store.reads, store.now()).of(asked).items()}
 
     def queue(self, name: str, *, max_pending: int | UnsetType | None = UNSET, on_full: OnFull | None = None) -> Queue:
-        """A queue of jobs. With `max_pending`, this engine adds no job while so many have not ended; None lifts that.
+        """Return the handle of a queue. `max_pending` limits the jobs in it that have not ended; None lifts the limit.
 
-        Then `enqueue` raises QueueFull, or with `on_full="block"` waits for room. Each process counts before it writes,
-        so several that enqueue at the same moment may add a few more.
+        Above the limit `enqueue` raises QueueFull, or with `on_full="block"` waits. Each process counts before it
+        writes, so several that enqueue at the same moment may exceed the limit by a few jobs.
         """
         queue = Queue(self._inside, check_name("queue", name))
         self._inside.queues.add(name)
@@ -323,21 +324,20 @@ class Engine(Tasks):
         processes: int = 0,
         grace: Duration = GRACE,
     ) -> Working:
-        """Workers inside your own program: `with engine.working():` or `async with engine.working():`.
+        """Run workers inside your own program: `with engine.working():` or `async with engine.working():`.
 
-        They serve every run of the store, in threads of this process, or in so many processes of their own. A list of
-        `queues` is served in its order, so a later one only while the earlier ones are empty; `{"high": 3, "low": 1}`
-        shares the tasks that are taken by weight, and a set of names is served without an order.
+        They serve every run in the store, in threads of this process or in `processes` worker processes. A list of
+        `queues` is served in order, so a later queue only while the earlier ones are empty. `{"high": 3, "low": 1}`
+        shares the work by weight, and a set of names has no order.
 
-        When the block is left, tasks that run get `grace` to finish (seconds or a timedelta). What has not finished
-        then runs again with the next start. SIGTERM or Ctrl-C ends the wait, unless the block is in another thread than
-        the main one, which hears signals.
+        When the block ends, running tasks get `grace` to finish (seconds or a timedelta). Unfinished tasks run again
+        with the next start. SIGTERM or Ctrl-C ends the wait, unless the block is in a thread other than the main one.
         """
         check_not_importing("working")
         check_count("threads", 0 if threads is None else threads, MOST_THREADS)
         check_count("processes", processes, MOST_PROCESSES)
         if threads == 0:
-            raise ConfigError("working(threads=0): there must be a thread to work in; leave it out, or give 1 or more")
+            raise ConfigError("working(threads=0): expected 1 thread or more. Leave threads out, or give 1 or more.")
         chosen = None if queues is None else Queues.of(queues)
         patience = seconds_of("working(grace={!r})", grace)
         return Working(self._inside, Settings(queues=chosen, threads=threads, grace=patience), processes)

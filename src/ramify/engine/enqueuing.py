@@ -56,11 +56,11 @@ class Pending:
 
     @property
     def is_answered(self) -> bool:
-        """Whether it is known what became of them."""
+        """True if it is known what became of them."""
         return self.added is not None or self.error is not None
 
     def answer(self) -> tuple[Added, ...] | NoRoom:
-        """What became of them; or why they are to be tried again later."""
+        """Return what became of them; or why they are to be tried again later."""
         if self.error is not None:
             raise self.error
         assert self.added is not None
@@ -116,7 +116,7 @@ class Enqueuing:
     def follow(self, call: Call[Any], jobs: Sequence[int]) -> Job[Any]:
         """Add a job that begins when these have ended."""
         if not isinstance(call, Call):
-            raise ConfigError(f"then(): expected a call, got {instead_of_call(call)}. Write then(send.of(...)).")
+            raise ConfigError(f"then(): expected a call, got {instead_of_call(call)}.")
         (job,) = self._add(self._adding((), again=False, then=call, after=jobs))
         return job
 
@@ -154,14 +154,14 @@ class Enqueuing:
     def _adding(
         self, calls: Iterable[Call[Any]], again: bool, then: Call[Any] | None, after: Sequence[int] = ()
     ) -> Generator[NewJobs, tuple[Added, ...], list[Job[Any]]]:
-        """What is to be added, one after the other; what became of it comes back."""
+        """Yield what is to be added, one after the other; what became of it comes back."""
         table = self._inside.table()
         if isinstance(calls, Call) or not isinstance(calls, Iterable):
-            raise ConfigError(f"calls are enqueued as a list, and was given {calls!r}; put it into [...]")
+            raise ConfigError(f"enqueue_many(): expected a list of calls, got {calls!r}. Put it into [...].")
         given = list(calls)
         for call in given if then is None or isinstance(then, OpenCall) else [*given, then]:
             if type(call) is not Call:
-                raise ConfigError(f"what is enqueued is a call, and was given {instead_of_call(call)}")
+                raise ConfigError(f"enqueue(): expected a call, got {instead_of_call(call)}.")
         if isinstance(then, OpenCall):
             then = self._closed(then, given, after)
         both = given if then is None else [*given, then]
@@ -188,7 +188,7 @@ class Enqueuing:
         return shared_headers([*(call.extra for call in calls), *(each.row.more for each in found.values())])
 
     def _closed(self, then: OpenCall[Any], calls: Sequence[Call[Any]], after: Sequence[int]) -> Call[Any]:
-        """What follows, with the results of these as the argument that it lacks."""
+        """Return what follows, with the results of these as the argument that it lacks."""
         if len(calls) + len(after) != 1:
             return then.closed(len(calls) + len(after))
         kind = calls[0].kind if calls else Job[Any](self._inside, after[0]).kind
@@ -369,7 +369,7 @@ def _warn_on_loop() -> None:
         return
     if loop.get_debug():
         warnings.warn(
-            "enqueue() waits for the disk, and was called on a running event loop; use `await engine.aenqueue(...)`",
+            "enqueue() blocks the running event loop until the disk has answered. Write `await engine.aenqueue(...)`.",
             RuntimeWarning,
             stacklevel=4,
         )

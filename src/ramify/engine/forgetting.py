@@ -61,7 +61,7 @@ def forget_older(store: Store, run: int, older: Duration, reason: str = "", by: 
     """Forget a run that ended longer ago than this, or the tasks of one that goes on that did; how many tasks went."""
     age = microseconds_in(older)
     if age is None:
-        raise ConfigError(f"forget(older={older!r}): give the age from which on things may go: seconds or a timedelta")
+        raise ConfigError(f"forget(older={older!r}): expected an age in seconds or a timedelta.")
     found = until_answered(lambda: store.reads.run(run))
     if not found.state.is_end:
         return forget_tasks(store, run, age)

@@ -1,4 +1,4 @@
-"""Whether the user's module is being imported by somebody who wants its engine, and not run as a program.
+"""Imports of the user's module by a process that wants its engine, as opposed to running it as a program.
 
 A worker process imports the module in which the engine is made. If that module starts a run at its top, every worker
 would start one, each with workers of its own. So would the command line, before it does what it was asked for. So
@@ -34,7 +34,7 @@ def check_not_importing(verb: str) -> None:
     """ConfigError while a module is imported for its engine."""
     if _importing:
         raise ConfigError(
-            f'engine.{verb}() was called while {_importing[-1]}; put the line under `if __name__ == "__main__":`'
+            f'engine.{verb}() was called while {_importing[-1]}. Put the line under `if __name__ == "__main__":`.'
         )
 
 
@@ -60,11 +60,11 @@ def check_guarded(module: str) -> None:
         if statement.lineno <= frame.f_lineno <= (statement.end_lineno or 0) and not _asks_for_name(statement):
             raise ConfigError(
                 f"line {frame.f_lineno} of {main} starts worker processes, which import that file and would run it "
-                'too; put the line under `if __name__ == "__main__":`'
+                'too. Put the line under `if __name__ == "__main__":`.'
             )
 
 
 def _asks_for_name(statement: ast.stmt) -> bool:
-    """Whether `__name__` is compared with something, wherever in a statement."""
+    """Return whether `__name__` is compared with something, wherever in a statement."""
     compared = (part for node in ast.walk(statement) if isinstance(node, ast.Compare) for part in ast.walk(node))
     return any(isinstance(part, ast.Name) and part.id == "__name__" for part in compared)

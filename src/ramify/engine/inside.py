@@ -125,7 +125,7 @@ class Inside:
         return table_of(self.tasks)
 
     def handlers(self) -> dict[str, Handler]:
-        """What a kernel needs to run them."""
+        """Return what a kernel needs to run them."""
         return handlers_of(self.tasks, self.stand_ins)
 
     def keeps(self) -> dict[str, float]:
@@ -135,7 +135,7 @@ class Inside:
         return {**jobs, **own}
 
     def unknown_queues(self, named: Iterable[str]) -> list[str]:
-        """Those of some names that neither this program nor anything in its store uses for a queue, in words."""
+        """Return those of some names that neither this program nor anything in its store uses for a queue, in words."""
         known = {task.group.queue for task in self.table().values()} | self.queues | queues_in(self.store.reads)
         return [unknown_queue_in_words(name, known) for name in named if name not in known]
 
@@ -148,9 +148,9 @@ class Inside:
         known = self.table() if table is None else table
         for call in calls:
             if not isinstance(call, Call):
-                raise ConfigError(f"a call is needed, and was given {instead_of_call(call)}")
+                raise ConfigError(f"expected a call, got {instead_of_call(call)}.")
             if call.kind not in known:
-                raise ConfigError(f"this engine has no task {call.kind!r}; include its set: Engine(include=[...])")
+                raise ConfigError(f"this engine has no task {call.kind!r}. Include its set: Engine(include=[...]).")
 
     # the store
 
@@ -252,7 +252,7 @@ class Inside:
 
     @contextmanager
     def using_resources(self) -> Iterator[None]:
-        """Whoever runs tasks does so inside this; when the last one is through, resources are closed."""
+        """Keep resources open for a block that runs tasks; the last block to end closes them."""
         with self._lock:
             self._users += 1
         try:

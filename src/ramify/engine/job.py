@@ -43,14 +43,14 @@ S = TypeVar("S")
 
 
 class JobProgress(msgspec.Struct, frozen=True):
-    """The progress of a job in its own words (`current().progress`), and when it reported it, by the store's clock."""
+    """The progress a job reported (`current().progress`), with the time by the store's clock."""
 
     text: str
     at: int
 
 
 class Job(Generic[R_co]):
-    """One job. `is_new` when this handle comes from the `enqueue` that added it."""
+    """The handle of a job. `is_new` is True if the `enqueue` that returned it added the job."""
 
     def __init__(self, inside: Inside, id: int, *, is_new: bool = False) -> None:
         self._inside = inside
@@ -70,17 +70,17 @@ class Job(Generic[R_co]):
 
     @property
     def state(self) -> JobState:
-        """The state of the job now."""
+        """Its state now."""
         return self._standing.state
 
     @property
     def ended(self) -> bool:
-        """True when the job has ended, or does not exist."""
+        """True if it has ended, or is not in the store."""
         return self.state.is_end
 
     @property
     def error(self) -> TaskError | None:
-        """Why it failed or was cancelled; None when it did not, or has not ended."""
+        """The error it failed with, or the reason it was cancelled; None if it succeeded or has not ended."""
         return self._error(self._standing)
 
     def _error(self, standing: JobStanding) -> TaskError | None:
@@ -90,24 +90,24 @@ class Job(Generic[R_co]):
 
     @property
     def traceback(self) -> str | None:
-        """The whole traceback of its last attempt, if that failed, also while another one is to follow."""
+        """The full traceback of its last attempt, if that failed, even if a retry is to follow."""
         life = self._life
         failed = life.last in (Status.FAILED, Status.RETRYING, Status.QUARANTINED)
         return Failure.decode(life.value).traceback if failed else None
 
     @property
     def attempts(self) -> int:
-        """The number of attempts that have ended; attempts before a retry by hand do not count."""
+        """The number of attempts that have ended, since the last retry by hand."""
         return self._life.attempts
 
     @property
     def enqueued_at(self) -> datetime | None:
-        """When it was added; a `delay` begins there."""
+        """The time it was added; a `delay` counts from there."""
         return None if (row := self._row) is None else instant(row.added)
 
     @property
     def started_at(self) -> datetime | None:
-        """When its first attempt began; known once that has come to an end."""
+        """The time its first attempt started; known once that attempt has ended."""
         life, commits = self._life, Commits(self._inside.store.reads)
         if not life.tries:
             return None
@@ -117,7 +117,7 @@ class Job(Generic[R_co]):
 
     @property
     def ended_at(self) -> datetime | None:
-        """When it ended; None while it has not."""
+        """The time it ended; None if it has not."""
         store = self._inside.store
         standings = Standings(store.reads, store.now())
         standing = standings.of([self.id])[self.id]
@@ -126,7 +126,7 @@ class Job(Generic[R_co]):
 
     @property
     def worker(self) -> str | None:
-        """The process that holds it, or else that made its last attempt, as `ramify health` names it."""
+        """The process that holds it, or that made its last attempt, as `ramify health` names it."""
         process = self._standing.holder
         if process is None and (life := self._life).tries:
             commit = Commits(self._inside.store.reads).at(life.tries[-1][1])
@@ -135,7 +135,7 @@ class Job(Generic[R_co]):
 
     @property
     def kind(self) -> str | None:
-        """The name of its task; None, here and below, when the job does not exist."""
+        """The name of its task; None, as in the properties below, if the job is not in the store."""
         return None if (row := self._row) is None else row.kind
 
     @property
@@ -145,7 +145,7 @@ class Job(Generic[R_co]):
 
     @property
     def queue(self) -> str | None:
-        """The queue that it is in."""
+        """Its queue."""
         return None if (row := self._row) is None else row.queue
 
     @property
@@ -155,7 +155,7 @@ class Job(Generic[R_co]):
 
     @property
     def progress(self) -> JobProgress | None:
-        """The last progress that it reported; None when it reported none."""
+        """The last progress it reported; None if it reported none."""
         row = self._row
         if row is None:
             return None
@@ -188,17 +188,17 @@ class Job(Generic[R_co]):
     # waiting
 
     def wait(self, timeout: Duration | None = None) -> bool:
-        """Sleep until it has ended, at most so long; whether it has."""
+        """Wait until it has ended, at most `timeout`, and return whether it has."""
         self._inside.lend_a_hand_to_job(self.id)
         return Waiting(self._inside).until(lambda: self.ended, timeout)
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """Wait for the result and return it; TimeoutError when the job has not ended by then.
+        """Return its result, waiting at most `timeout`: TimeoutError.
 
-        JobFailed when it failed, JobCancelled when it was cancelled; LookupError when it is not there.
+        JobFailed if it failed, JobCancelled if it was cancelled, LookupError if it is not in the store.
         """
         if not self.wait(timeout):
-            raise TimeoutError(f"job {self.id} has not ended after {seconds_in(timeout):g} seconds; it goes on")
+            raise TimeoutError(f"job {self.id} has not ended after {seconds_in(timeout):g} seconds; it continues")
         return self._outcome(self._standing)
 
     def __await__(self) -> Generator[Any, None, R_co]:
@@ -221,7 +221,7 @@ class Job(Generic[R_co]):
                 result: R_co = self._reading().result(standing.row.kind, standing.value)
                 return result
             case JobState.NOT_FOUND:
-                raise LookupError(f"there is no job {self.id}; it never was, or was forgotten")
+                raise LookupError(f"no job {self.id} in this store; it never existed or was forgotten")
             case JobState.CANCELLED:
                 error = self._error(standing)
                 raise JobCancelled(f"job {self.id} was cancelled: {error}", error)
@@ -232,14 +232,14 @@ class Job(Generic[R_co]):
     # steering
 
     def cancel(self, reason: str = "", *, by: str | None = None) -> Settled:
-        """End it as cancelled. CERTAIN: nobody runs it, and nobody will. REQUESTED: somebody runs it, and is told."""
+        """Cancel it. CERTAIN: it is not running and never will. REQUESTED: a worker runs it, and is asked to stop."""
         row = self._row
         if row is None:
             return Settled.UNKNOWN
         return deciding.cancel_task(self._inside.store, row.run, self.id, reason=reason, by=by)
 
     def retry(self, reason: str = "", *, by: str | None = None) -> bool:
-        """Run it again under the same id, if it has ended; whether it will. ConfigError when another has its key."""
+        """Run it again under the same id if it has ended; return whether it will. ConfigError if its key is taken."""
         row = self._row
         if row is None or not self.ended:
             return False
@@ -250,14 +250,14 @@ class Job(Generic[R_co]):
         return done.tasks > 0
 
     def then(self, call: Call[S]) -> Job[S]:
-        """Enqueue what follows it: a job that begins when this one is done, and is cancelled when it is not.
+        """Enqueue a job that starts when this one is done, and is cancelled if this one ends otherwise.
 
-        The one argument that the call was made without is its result, or a `Stream` of it where the parameter is one:
-        `job.then(send.of(to="ann"))`. `.always()` on the call: it follows however this one ended.
+        It takes this job's result, or a `Stream` of it, as the one argument it was made without:
+        `job.then(send.of(to="ann"))`. With `.always()` on the call, it starts however this job ends.
         """
         return self._inside.enqueuing.follow(call, [self.id])
 
 
 def _raised(error: TaskError | None) -> TaskTraceback | None:
-    """What the job raised, for people to see below the exception that tells of it."""
+    """Return what the job raised, for people to see below the exception that tells of it."""
     return TaskTraceback(error.traceback) if error is not None and error.traceback else None

@@ -44,8 +44,8 @@ class TaskState(msgspec.Struct, frozen=True):
     """The state of one task: waiting, ready, running, or ended as done, failed, skipped, cancelled, quarantined or
     replaced.
 
-    The result of a map is a `Stream` of those of its items. `attempts` are those of its present life. `duration` is how
-    long the last one took, in seconds; one that took less than a millisecond counts as 0.
+    The result of a map is a `Stream` of the results of its items. `attempts` counts the attempts since the last retry
+    by hand. `duration` is the length of the last attempt in seconds, 0 below a millisecond.
     """
 
     task: int
@@ -61,16 +61,16 @@ class TaskState(msgspec.Struct, frozen=True):
 def task_with(reads: Reads, run: int, key: object) -> int:
     """The task of a run with this key; UnknownTask when there is none, ConfigError when there are several."""
     if not isinstance(key, str) or not key:
-        raise ConfigError(f"run[{key!r}]: give the key of a task: of a DAG, the id of a node")
+        raise ConfigError(f"run[{key!r}]: expected the key of a task; in a DAG, the id of a node.")
     found, item = _with_key(reads, run, key), _ITEM.fullmatch(key)
     if not found and item is not None and item[2].isascii() and item[2].isdigit():
         found = _items(reads, run, item[1], int(item[2]))
     if not found:
         hint = None if item is None else _item_hint(reads, run, item[1])
-        raise UnknownTask(f"run {run} has no task with the key {key!r}; {hint or _nearest(reads, run, key)}")
+        raise UnknownTask(f"run {run} has no task with the key {key!r}. {hint or _nearest(reads, run, key)}")
     if len(found) > 1:
         raise ConfigError(
-            f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …); give an id"
+            f"run {run} has several tasks with the key {key!r} ({', '.join(map(str, found[:3]))}, …). Give an id."
         )
     return found[0]
 
@@ -84,7 +84,7 @@ def id_of(reads: Reads, run: int, task: int | str) -> int:
 
 
 def ids_to_retry(reads: Reads, run: int, tasks: Sequence[int | str]) -> tuple[int, ...]:
-    """What trying these again means."""
+    """Return what trying these again means."""
     named = (tasks_to_retry(reads, run, task) if isinstance(task, str) else [id_of(reads, run, task)] for task in tasks)
     return tuple(chain.from_iterable(named))
 
@@ -94,17 +94,17 @@ def check_in_place(reads: Reads, tasks: Sequence[int]) -> None:
     for task, standing in reads.standings(tasks).items():
         if standing.ended is Status.REPLACED:
             key = key_text(standing.row.key)
-            named = "the node or the item instead, such as load[0]" if key is None else f"{key!r} instead"
+            named = "the node or the item instead, such as load[0]." if key is None else f"{key!r} instead."
             raise ConfigError(
-                f"task {task} was replaced: what made it was tried again and made others in its stead. Name {named}"
+                f"task {task} was replaced: the task that made it ran again and made others. Give {named}"
             )
 
 
 def tasks_to_retry(reads: Reads, run: int, key: str) -> list[int]:
-    """What trying the task with this key again means: it alone; of a map, those of its items that were not done.
+    """Return what trying the task with this key again means: it alone; of a map, those of its items that were not done.
 
-    A map whose items were all done is made again; one whose items are on their way is left alone. Of a branch
-    it is what halted in it.
+    A map whose items were all done is made again; one whose items are on their way is left alone. Of a branch it is
+    what halted in it.
     """
     task = task_with(reads, run, key)
     row = reads.task(task)
@@ -175,14 +175,16 @@ def state_of(reading: Reading, run: int, key: str) -> TaskState:
 
 
 def results_with(reads: Reads, run: int, keys: Sequence[str]) -> dict[str, bytes | None]:
-    """What the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
+    """Return what the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
     found: dict[str, bytes | None] = {}
     for key in keys:
         task = (_with_key(reads, run, key) or [task_with(reads, run, key.removesuffix("[]"))])[-1]
         history = reads.history(task)
         if history.ended is not Status.DONE:
             how = "has not ended" if history.ended is None else f"ended as {history.ended.name.lower()}"
-            raise ConfigError(f"given=run: {key.removesuffix('[]')} {how} in run {run}, so it has no result to give")
+            raise ConfigError(
+                f"given=run: {key.removesuffix('[]')} {how} in run {run} and has no result. Give one: given={{...}}."
+            )
         found[key] = next(event.value for event in reversed(reads.events(task, task)) if event.status is Status.DONE)
     return found
 
@@ -204,12 +206,12 @@ def _item_hint(reads: Reads, run: int, of: str) -> str | None:
     if not gathering:
         maps = [task for kind in MAPS for task in reads.find_tasks(run, kind, key_bytes(of))]
         if maps:
-            return f"{of} has made no items. Ask for {of!r} to see how it is"
-        return f"{of} is no map and has no items. Give {of!r}" if _with_key(reads, run, of) else None
+            return f"{of} has made no items. Give {of!r}, the map itself."
+        return f"{of} is not a map and has no items. Give {of!r}." if _with_key(reads, run, of) else None
     join = reads.joins(run, after=gathering[-1] - 1, limit=1).rows[0]
     if not join.needs:
-        return f"{of} has no items. Give {of!r}, the map itself"
-    return f"{of} has {join.needs:,} items. Give {of}[0]" + (f" to {of}[{join.needs - 1}]" if join.needs > 1 else "")
+        return f"{of} has no items. Give {of!r}, the map itself."
+    return f"{of} has {join.needs:,} items. Give {of}[0]" + (f" to {of}[{join.needs - 1}]." if join.needs > 1 else ".")
 
 
 def _nearest(reads: Reads, run: int, key: str) -> str:
@@ -217,4 +219,4 @@ def _nearest(reads: Reads, run: int, key: str) -> str:
     ends = reads.standings([row.id for row in rows if not (is_own(row.kind) and row.parent is not None)])
     keys = [key_text(each.row.key) or "" for each in ends.values() if each.ended is not Status.REPLACED]
     near = difflib.get_close_matches(key, keys, 1)
-    return f"did you mean {near[0]!r}?" if near else "`ramify tasks RUN` lists its tasks"
+    return f"Did you mean {near[0]!r}?" if near else "`ramify tasks RUN` lists its tasks."

@@ -1,4 +1,4 @@
-"""What is said of a run that did not come to all of its results."""
+"""Errors for runs that did not end with all of their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUPS = 3
 
 
 def failure_of(reads: Reads, run: StoredRun) -> RunFailed | None:
-    """What to raise for a run that ended otherwise than as done; None for one that was, or that has not ended."""
+    """Return the exception for a run that ended but not as done; None for one that is done or has not ended."""
     if run.state not in (RunState.FAILED, RunState.CANCELLED, RunState.HALTED):
         return None
     return not_whole(run, _counts(reads, run), reads.errors(run.id))
@@ -32,25 +32,25 @@ def _counts(reads: Reads, run: StoredRun) -> Counts:
 
 
 def not_whole(run: StoredRun, counts: Counts, errors: ErrorSummary) -> RunFailed:
-    """What to raise for a run that did not come to all of its results."""
+    """Return what to raise for a run that did not come to all of its results."""
     groups = errors.groups
     shown = "; ".join(map(_in_words, groups[:_GROUPS]))
     rest = f"; and {len(groups) - _GROUPS} more kinds of error" if len(groups) > _GROUPS else ""
     among = "" if errors.complete else f", among the newest {errors.looked_at}"
     failed = f"{counts.failures} of {counts.added} tasks failed{among}{': ' if shown else ''}{shown}{rest}"
-    what, partial = f"run {run.name or run.id}", "results(partial=True) gives what there is"
+    what, partial = f"run {run.name or run.id}", "results(partial=True) gives the results that exist"
     if run.state is RunState.CANCELLED:
         because = f" ({run.reason})" if run.reason else ""
         also = f", {failed}" if counts.failures else ""
         return RunCancelled(
             f"{what} was cancelled{because}: {counts.cancelled} of {counts.added} tasks were cancelled{also}. "
-            f"{partial}, retry(cancelled=True) takes up what was cancelled",
+            f"{partial}, retry(cancelled=True) retries cancelled tasks.",
             groups,
             errors.complete,
         )
     if counts.failures:
-        return RunFailed(f"{what}: {failed}. {partial}, retry() tries them again", groups, errors.complete)
-    advice = f"{partial}, retry(cancelled=True) takes up what was cancelled"
+        return RunFailed(f"{what}: {failed}. {partial}, retry() retries the failed tasks.", groups, errors.complete)
+    advice = f"{partial}, retry(cancelled=True) retries cancelled tasks."
     return RunFailed(f"{what} {run.state.value}: {run.reason}. {advice}", groups, errors.complete)
 
 

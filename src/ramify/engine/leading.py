@@ -18,15 +18,17 @@ def followed(reads: Reads, follows: Leading | tuple[Leading, int]) -> Follows:
     """The run to follow and by how many rounds; ConfigError or UnknownRun says what is wrong."""
     leader, lead = follows if isinstance(follows, tuple) else (follows, 1)
     if isinstance(lead, bool) or not isinstance(lead, int) or lead < 0:
-        raise ConfigError(f"follows=(…, {lead!r}): the lead is a whole number of rounds, 0 or more")
+        raise ConfigError(f"follows=(…, {lead!r}): expected the lead as a whole number of rounds, 0 or more.")
     match leader:
         case Run():
             return Follows(leader.id, lead)
         case str():
             found = named_run(reads, leader)
             if found is None:
-                raise UnknownRun(f"follows={leader!r}: no run has that name; start it first")
+                raise UnknownRun(f"follows={leader!r}: no run has that name. Start it first.")
             return Follows(found.id, lead)
         case int():
             return Follows(reads.run(leader).id, lead)
-    raise ConfigError(f"follows={follows!r}: give a run, its name or its id, alone or with a lead: (other, 1)")
+    raise ConfigError(
+        f"follows={follows!r}: expected a run, its name or its id, alone or with a lead. Write follows=(other, 1)."
+    )

@@ -41,7 +41,7 @@ _PAGE = 1_000
 
 
 class StoreLibrary:
-    """What one engine's handlers may read, on one store."""
+    """The facts that one engine's handlers may read, on one store."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class StoreLibrary:
         return self._store.id
 
     def facts(self, run: int) -> RunFacts:
-        """What never changes about a run."""
+        """Return what never changes about a run."""
         known = self._facts.get(run)
         if known is None:
             found = self._store.reads.run(run)
@@ -83,7 +83,7 @@ class StoreLibrary:
         """The run that this one follows."""
         follows = self.facts(run).follows
         if follows is None:
-            raise ConfigError(f"run {run} follows no other; start it with follows=(other, lead)")
+            raise ConfigError(f"current().leader: run {run} follows no other run. Start it with follows=(other, lead).")
         known = self._leaders.get(follows)
         if known is None:
             known = self._leaders[follows] = Led(self._reading, self._handlers, follows)
@@ -94,7 +94,7 @@ class StoreLibrary:
         return Stream(Members(self._reading, join, of, first, size))
 
     def results(self, join: int, slots: Collection[int]) -> dict[int, bytes | None]:
-        """What the members in these slots returned, as stored; None for those that did not end well."""
+        """Return what the members in these slots returned, as stored; None for those that did not end well."""
         return {
             slot: value if status is Status.DONE else None
             for stretch in stretches(sorted(slots))
@@ -103,7 +103,7 @@ class StoreLibrary:
         }
 
     def context(self, run: int, name: str) -> ContextValue | None:
-        """What stands in the context of a run under a name."""
+        """Return what stands in the context of a run under a name."""
         return self._store.reads.context_value(run, name)
 
     def ends(self, run: int) -> Ends:
@@ -126,7 +126,7 @@ class StoreLibrary:
         return Ends(many(Status.DONE), failed, many(Status.SKIPPED), many(Status.CANCELLED))
 
     def _behind(self, run: int) -> Counter[tuple[str, Status | None]]:
-        """What follows the end of a run, by kind, and how it ended."""
+        """Return what follows the end of a run, by kind, and how it ended."""
         reads = self._store.reads
         return Counter((row.kind, reads.history(row.id).ended) for row in below(reads, closing_tasks(reads, run)))
 
@@ -156,7 +156,7 @@ class StoreLibrary:
         return self._others
 
     def handler(self, kind: str) -> Handler | None:
-        """What runs tasks of a kind; None when nobody here knows it."""
+        """Return what runs tasks of a kind; None when nobody here knows it."""
         return self._handlers.get(kind)
 
     def stop(self, run: int, reason: str) -> None:
@@ -164,7 +164,7 @@ class StoreLibrary:
         halt(self._store, run, reason)
 
     def is_task(self, code: CodeType) -> bool:
-        """Whether this is the code of a task's function."""
+        """Return whether this is the code of a task's function."""
         return any(inspect.unwrap(handler.fn).__code__ is code for handler in self._handlers.values())
 
     async def put_away(self) -> None:
@@ -191,7 +191,7 @@ class Led:
         raise KeyError(key)
 
     def children(self, key: str) -> list[Child]:
-        """What the leader's task with this key spawned; KeyError when there is no such task."""
+        """Return what the leader's task with this key spawned; KeyError when there is no such task."""
         found = self._tasks(key)
         if not found:
             raise KeyError(key)

@@ -106,8 +106,8 @@ def maker(fn: Callable[..., Any], group: Group, options: Options, streams: Colle
 
 def _unknown(kind: str, reference: Reference, why: str = "") -> BadPayload:
     return BadPayload(
-        f"{kind}(): its key, once or lane cannot be taken from {reference!r}, which is not known yet{why}. "
-        "Take it from another argument, or give it with .key() or .lane()"
+        f"{kind}(): its key, once or lane comes from {reference!r}, which is not known yet{why}. "
+        "Take it from another argument, or set it with .key() or .lane()."
     )
 
 
@@ -168,12 +168,14 @@ def _chooser(fn: Callable[..., Any], option: str, how: Selector | bool, streams:
         return lambda args, kwargs: how(*args, **kwargs)
     if not isinstance(how, str) or how not in parameters:
         raise ConfigError(
-            f"@task({option}={how!r}) on {fn.__name__}(): give the name of one of its parameters "
-            f"({', '.join(parameters) or 'it has none'}), or a function of the arguments that returns a str or None"
+            f"@task({option}={how!r}) on {fn.__name__}(): expected one of its parameters "
+            f"({', '.join(parameters) or 'it has none'}), or a function of the arguments that returns a str or None."
         )
     source = parameters[how]
     if source.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-        raise ConfigError(f"@task({option}={how!r}) on {fn.__name__}(): {source} is many; give a function of them")
+        raise ConfigError(
+            f"@task({option}={how!r}) on {fn.__name__}(): {source} is several arguments. Give a function of them."
+        )
     position = list(parameters).index(how)
     by_position = source.kind is not inspect.Parameter.KEYWORD_ONLY
 
@@ -188,11 +190,11 @@ def _text(kind: str, option: str, value: object) -> str | None:
         return value
     if isinstance(value, Reference):
         raise BadPayload(
-            f"{kind}(): its {option} would be the {value!r}, which is not known yet; take it from another argument"
+            f"{kind}(): its {option} would be the {value!r}, which is not known yet. Take it from another argument."
         )
     if isinstance(value, int | PurePath | UUID) and not isinstance(value, bool):
         return str(value)
     raise BadPayload(
-        f"{kind}(): its {option} would be {value!r}, which is no text; "
-        f"give {option} as a function of the arguments that returns a str or None"
+        f"{kind}(): expected text as its {option}, got {value!r}. "
+        f"Give {option} as a function of the arguments that returns a str or None."
     )

@@ -52,7 +52,7 @@ NO_SERVICE = Service()
 
 
 class Orders(msgspec.Struct, frozen=True):
-    """What a child is told: where the engine is, and what to work on. Everybody can read it in a list of processes, so
+    """The orders of a child: where the engine is, and what to work on. Everybody can read it in a list of processes, so
     the store's URL, which may hold a password, is not in it: that goes through the line.
     """
 
@@ -83,7 +83,7 @@ class Orders(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, text: str) -> Orders:
-        """What `encode` made."""
+        """Return what `encode` made."""
         return _orders.decode(text)
 
 
@@ -128,7 +128,7 @@ class Member:
 
     @property
     def met_damage(self) -> bool:
-        """Whether it ended because a person must look at the store."""
+        """True if it ended because a person must look at the store."""
         return self.trouble is StoreBroken
 
     def send(self, number: int) -> None:

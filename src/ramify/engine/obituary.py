@@ -23,7 +23,7 @@ OVERDUE_AFTER = 1.0
 
 
 class Obituary:
-    """What is known of one child. `records` is where its record lies."""
+    """The known end of one child. `records` is where its record lies."""
 
     def __init__(self, records: Path | None) -> None:
         self._records = records
@@ -51,7 +51,7 @@ class Obituary:
         return self._late
 
     def is_out_of_memory(self, code: int) -> bool:
-        """Whether it was killed because the machine, or its share of it, ran out of memory."""
+        """Return whether it was killed because the machine, or its share of it, ran out of memory."""
         kills = out_of_memory_kills()
         is_ours = self._killed or self._late is not None
         return code == -signal.SIGKILL and not is_ours and self._kills is not None and (kills or 0) > self._kills

@@ -51,8 +51,8 @@ def options_of(given: Mapping[str, Any]) -> Options:
     for option, value in given.items():
         if option not in known:
             near = difflib.get_close_matches(option, known, n=1)
-            instead = f"did you mean `{near[0]}`?" if near else f"there are {', '.join(known)}"
-            raise ConfigError(f"@task({option}={value!r}): there is no such option; {instead}")
+            instead = f"Did you mean `{near[0]}`?" if near else f"Options are {', '.join(known)}."
+            raise ConfigError(f"@task({option}={value!r}): unknown option. {instead}")
     return Options(**given)
 
 
@@ -81,7 +81,9 @@ class _Checking:
     def settle(self, given: Options) -> CheckedOptions:
         kind = self._kind("name", self._function if given.name is None else given.name)
         if given.key is not None and given.once:
-            self._refuse("key", given.key, "give `key` or `once`, not both: a key given as `once` is a label too")
+            self._refuse(
+                "key", given.key, "expected `key` or `once`, not both. Leave `key` out: `once` sets the key too."
+            )
         policy = Policy(
             retries=self._whole("retries", given.retries, least=0),
             backoff=self._backoff(given.backoff),
@@ -113,38 +115,40 @@ class _Checking:
     def _kind(self, option: str, value: object) -> str:
         kind = self._name(option, value)
         if is_own(kind):
-            self._refuse(option, kind, f"names that begin with {OWN!r} are those of tasks that come with DAGs")
+            self._refuse(option, kind, f"names that begin with {OWN!r} are reserved for DAGs. Choose another name.")
         return kind
 
     def _aliases(self, kind: str, value: object) -> tuple[str, ...]:
         if isinstance(value, str) or not isinstance(value, Iterable):
-            self._refuse("aliases", value, "give a list of the older names of this task")
+            self._refuse("aliases", value, "expected a list of older names of this task.")
         names = tuple(self._kind("aliases", each) for each in value)
         if kind in names or len(set(names)) != len(names):
-            self._refuse("aliases", value, f"give each older name once, and not {kind!r}, which is its name now")
+            self._refuse(
+                "aliases", value, f"expected each older name once, and not {kind!r}, which is its present name."
+            )
         return names
 
     def _whole(self, option: str, value: object, least: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self._refuse(option, value, f"give a whole number, {least} or more")
+            self._refuse(option, value, f"expected a whole number, {least} or more.")
         return value
 
     def _seconds(self, option: str, value: object) -> float:
         seconds = seconds_in(value)
         if seconds is None or not 0 < seconds < math.inf:
-            self._refuse(option, value, "give a number of seconds, or a timedelta, more than 0")
+            self._refuse(option, value, "expected seconds or a timedelta, more than 0.")
         return seconds
 
     def _backoff(self, value: object) -> Backoff:
         if not isinstance(value, Backoff):
-            self._refuse("backoff", value, "give a Backoff, such as Backoff(first=1, factor=2, cap=300)")
+            self._refuse("backoff", value, "expected a Backoff. Write Backoff(first=1, factor=2, cap=300).")
         return value
 
     def _errors(self, option: str, value: object) -> tuple[type[BaseException], ...]:
         kinds = value if isinstance(value, tuple | list) else (value,)
         for kind in kinds:
             if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                self._refuse(option, value, "give an exception class, or a tuple of them")
+                self._refuse(option, value, "expected an exception class, or a tuple of them.")
         return tuple(kinds)
 
     def _rate(self, value: str | tuple[int, float] | Rate) -> Rate:

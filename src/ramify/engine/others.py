@@ -59,7 +59,7 @@ class Others:
         self._handlers = handlers
 
     def definition(self, name: str) -> Definition | None:
-        """What the engine's tasks have under a name; None when nobody here knows it."""
+        """Return what the engine's tasks have under a name; None when nobody here knows it."""
         return next((each for each in definitions_of(self._inside.tasks) if each.name == name), None)
 
     def start(self, root: object, name: str, origin: Origin) -> int:
@@ -130,7 +130,7 @@ class Others:
         return self._inside.enqueuing.add_reserved(call, id, after)
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
-        """What the engine's tasks have that starts on a dataset."""
+        """Return what the engine's tasks have that starts on a dataset."""
         return [each for each in definitions_of(self._inside.tasks) if dataset in each.awaits]
 
     def note(
@@ -141,7 +141,7 @@ class Others:
         return note(self._inside.store, entries, definition.name, definition.awaits, production, dataset, value)
 
     def ending(self, run: int | str, key: str | None) -> Ending:
-        """What came of a run, by id or name, or of its task with that key."""
+        """Return what came of a run, by id or name, or of its task with that key."""
         reads = self._inside.store.reads
         found = _found(reads, run)
         if found is None:
@@ -211,7 +211,7 @@ def _reopenings(events: Iterable[Event]) -> tuple[int, int]:
 
 
 def _failed_after(reads: Reads, run: int, seq: int) -> bool:
-    """Whether a task of a run failed after a commit. Times cannot tell when the clock stands still, as in tests."""
+    """Return whether a task of a run failed after a commit. Times do not tell when the clock stands still."""
     for status in (Status.FAILED, Status.QUARANTINED):
         after, more = 0, True
         while more:
@@ -232,7 +232,7 @@ def _found(reads: Reads, run: int | str) -> StoredRun | None:
 
 
 def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
-    """What a run came to: of a DAG the nodes for which nobody waits, by id; of others, those it began with."""
+    """Yield what a run came to: of a DAG the nodes for which nobody waits, by id; of others, those it began with."""
     closing = closing_tasks(reads, run)
     waiting = list(closing)
     for join in waiting:
@@ -254,7 +254,7 @@ def _last_tasks(reads: Reads, run: int) -> Iterator[tuple[str, Row]]:
 
 
 def _is_on_another_way(reads: Reads, row: Row) -> bool:
-    """Whether a task was skipped because another way was taken, perhaps long before it."""
+    """Return whether a task was skipped because another way was taken, perhaps long before it."""
     ahead, seen = [row], {row.id}
     while ahead:
         at = ahead.pop()
@@ -314,7 +314,7 @@ def _all_of(reading: Reading, gathered: bytes) -> list[object]:
 
 
 def _item(reading: Reading, task: int, raw: bytes | None) -> object:
-    """What came of an item; what it came to may be the end of a map inside of its branch."""
+    """Return what came of an item; what it came to may be the end of a map inside of its branch."""
     if raw is not None and raw.startswith(_GATHERED):
         row = reading.reads.task(task)
         if row is not None and row.kind == GATHER:

@@ -20,13 +20,13 @@ class Queue:
 
     @property
     def run(self) -> Run[Any] | None:
-        """The endless run that it is: to pause it, count its jobs, or cancel all of them. None before its first job."""
+        """The endless run of this queue: pause it, count its jobs, or cancel all of them. None before the first job."""
         found = queue_called(self._inside.store, self.name)
         return None if found is None else Run(self._inside, found.id)
 
     @property
     def pending(self) -> int:
-        """The number of its tasks that have not ended: jobs, and what grew out of them."""
+        """The number of its jobs that have not ended, with the tasks they spawned."""
         return self._inside.enqueuing.room.pending(self.name)
 
     def __repr__(self) -> str:

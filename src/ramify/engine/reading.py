@@ -43,14 +43,14 @@ class Reading:
         self._handlers = handlers
 
     def result(self, kind: str, raw: bytes | None) -> Any:
-        """What a handler of that kind returned."""
+        """Return what a handler of that kind returned."""
         if raw is None:
             return None
         handler = self._handlers.get(kind)
         return _anything.read(raw) if handler is None else handler.signature.decode_result(raw)
 
     def arguments(self, kind: str, body: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What a task of that kind was called with."""
+        """Return what a task of that kind was called with."""
         handler = self._handlers.get(kind)
         if handler is not None:
             return handler.signature.decode(body)
@@ -105,7 +105,7 @@ class Reading:
         return TaskError(row.id, row.kind, key_text(row.key), status, self.values(row), failure)
 
     def values(self, row: Row) -> tuple[Any, ...]:
-        """What a task was called with, in order; as it is stored, when it no longer fits the function."""
+        """Return what a task was called with, in order; as it is stored, when it no longer fits the function."""
         try:
             args, kwargs = self.arguments(row.kind, row.body)
         except Exception:  # noqa: BLE001  whatever decoding runs into, and types of users run too, the rest must be told
@@ -182,7 +182,7 @@ class Members:
             yield [None if raw is None else self._wire.read(raw) for *_, status, raw in ended if status is Status.DONE]
 
     def failures(self) -> Iterator[TaskError]:
-        """Those that did not end well, and why."""
+        """Yield those that did not end well, and why."""
         for ended in self.endings():
             for _, task, status, value in ended:
                 row = None if status is Status.DONE else self._reads.task(task)
@@ -234,7 +234,7 @@ def closing_tasks(reads: Reads, run: int) -> Sequence[int]:
 
 
 def below(reads: Reads, tasks: Sequence[int]) -> Iterator[Row]:
-    """What these tasks have spawned, and what that has, and so on."""
+    """Yield what these tasks have spawned, and what that has, and so on."""
     ahead = list(tasks)
     while ahead:
         parent, after, more = ahead.pop(), 0, True
@@ -246,7 +246,7 @@ def below(reads: Reads, tasks: Sequence[int]) -> Iterator[Row]:
 
 
 def context_of(reads: Reads, run: int) -> dict[str, Any]:
-    """What the tasks of a run have set, by name, as plain values."""
+    """Return what the tasks of a run have set, by name, as plain values."""
     found: dict[str, Any] = {}
     after = ""
     while page := reads.context(run, after=after, limit=PAGE):

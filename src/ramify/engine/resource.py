@@ -31,7 +31,7 @@ _openings = itertools.count(1)
 
 
 class Resource(Generic[T]):
-    """A value shared by the handlers of a process: `db()` gives it, opening it first where need be."""
+    """A value shared by the tasks of a process: `db()` returns it, and opens it on first use."""
 
     def __init__(self, open: Callable[[], Iterator[T]]) -> None:
         check_opener(open)
@@ -61,7 +61,7 @@ class Resource(Generic[T]):
 
     @contextmanager
     def override(self, value: T) -> Iterator[T]:
-        """For tests: give `value` instead, without opening anything, until the block ends."""
+        """Use `value` instead until the block ends, without opening anything; for tests."""
         self._overrides.append(value)
         try:
             yield value
@@ -69,7 +69,7 @@ class Resource(Generic[T]):
             self._overrides.pop()
 
     def close(self) -> None:
-        """Close it if it is open; it is opened again when it is next asked for."""
+        """Close it if it is open. The next use opens it again."""
         with self._lock:
             generator, self._generator = self._generator, None
             self._value, self.opened = [], 0
@@ -78,7 +78,7 @@ class Resource(Generic[T]):
 
 
 class AsyncResource(Generic[T]):
-    """A value for async handlers: `await client()`. It lives on the event loop that opened it."""
+    """A resource of async task functions: `await client()`. It lives on the event loop that opened it."""
 
     def __init__(self, open: Callable[[], AsyncIterator[T]]) -> None:
         check_opener(open)
@@ -105,12 +105,12 @@ class AsyncResource(Generic[T]):
 
     @property
     def opened(self) -> int:
-        """When it was opened on this event loop, counted over all resources; 0 while it is closed."""
+        """When it was opened on this event loop, as a count over all resources; 0 while it is closed."""
         return self._here().number
 
     @contextmanager
     def override(self, value: T) -> Iterator[T]:
-        """For tests: give `value` instead, without opening anything, until the block ends."""
+        """Use `value` instead until the block ends, without opening anything; for tests."""
         self._overrides.append(value)
         try:
             yield value
@@ -118,7 +118,7 @@ class AsyncResource(Generic[T]):
             self._overrides.pop()
 
     async def close(self) -> None:
-        """Close what is open on this event loop."""
+        """Close the instance that is open on this event loop."""
         here = self._here()
         async with here.lock:
             generator, here.generator = here.generator, None
@@ -176,17 +176,19 @@ def check_opener(open: Callable[[], object]) -> None:
     """Refuse what cannot be opened without arguments, or does not yield."""
     name = getattr(open, "__name__", repr(open))
     if not (inspect.isgeneratorfunction(open) or inspect.isasyncgenfunction(open)):
-        raise ConfigError(f"@resource on {name}: give a function that yields the value once; what follows closes it")
+        raise ConfigError(f"@resource on {name}: expected a generator function. Yield the value once, then close it.")
     needed = [each.name for each in inspect.signature(open).parameters.values() if each.default is each.empty]
     if needed:
-        raise ConfigError(f"@resource on {name}(): it takes {', '.join(needed)}, and nobody can pass that")
+        raise ConfigError(
+            f"@resource on {name}(): expected no parameters, got {', '.join(needed)}. Give them defaults."
+        )
 
 
 def _first(name: str, generator: Iterator[T]) -> T:
     try:
         return next(generator)
     except StopIteration:
-        raise ConfigError(f"resource {name}() ended without yielding a value") from None
+        raise ConfigError(f"resource {name}() ended without a value. Yield the value once.") from None
 
 
 def _last(name: str, generator: Iterator[T]) -> None:
@@ -196,14 +198,14 @@ def _last(name: str, generator: Iterator[T]) -> None:
         return
     if isinstance(generator, Generator):
         generator.close()
-    raise ConfigError(f"resource {name}() yielded twice; it yields the value once, and then closes it")
+    raise ConfigError(f"resource {name}() yielded twice. Yield the value once, then close it.")
 
 
 async def _afirst(name: str, generator: AsyncIterator[T]) -> T:
     try:
         return await anext(generator)
     except StopAsyncIteration:
-        raise ConfigError(f"resource {name}() ended without yielding a value") from None
+        raise ConfigError(f"resource {name}() ended without a value. Yield the value once.") from None
 
 
 async def _alast(name: str, generator: AsyncIterator[T]) -> None:
@@ -213,4 +215,4 @@ async def _alast(name: str, generator: AsyncIterator[T]) -> None:
         return
     if isinstance(generator, AsyncGenerator):
         await generator.aclose()
-    raise ConfigError(f"resource {name}() yielded twice; it yields the value once, and then closes it")
+    raise ConfigError(f"resource {name}() yielded twice. Yield the value once, then close it.")

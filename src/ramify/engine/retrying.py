@@ -24,8 +24,8 @@ from ramify.store.here import person
 
 
 class Retried(msgspec.Struct, frozen=True):
-    """The effect of a retry: how many tasks begin a life, those whose key another task has taken since, and how many
-    tasks were replaced, because what made them makes others.
+    """The effect of a retry: the number of tasks that run again, the tasks left alone because another task has their
+    key, and the number of tasks replaced because the task that made them runs again.
     """
 
     tasks: int = 0
@@ -44,11 +44,11 @@ def retry(
     if not reopened and not superseded and store.reads.run(run).fails_as is RunState.HALTED:
         if chosen.tasks:
             raise ConfigError(
-                f"nothing of run {run} is tried again: what was named has not ended, and only what has can be"
+                f"nothing of run {run} is retried, because these tasks have not ended. Wait for their end."
             )
         raise ConfigError(
-            f"nothing of run {run} failed, so there is nothing to try again; name its steps, or take what was "
-            "cancelled as well (cancelled=True, --cancelled)"
+            f"nothing of run {run} failed, so there is nothing to retry. Name its steps, or retry cancelled "
+            "tasks too (cancelled=True, --cancelled)."
         )
     return Retried(len(reopened), superseded, answer.replaced)
 
@@ -66,7 +66,7 @@ class TasksToRetry(msgspec.Struct, frozen=True):
     cancelled: bool = False
 
     def of(self, reading: Reading, run: int) -> Iterator[int]:
-        """What to reopen, read as it is asked for."""
+        """Return what to reopen, read as it is asked for."""
         if self.tasks:
             return iter(self.tasks)
         is_held_up = self.failed and bool(closing_tasks(reading.reads, run))

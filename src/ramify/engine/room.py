@@ -71,12 +71,14 @@ class Room:
         return sum(counts_of(self._inside.store.reads, run.id).values(), Counts()).pending
 
     def is_there_for(self, full: NoRoom) -> bool:
-        """Whether it is worth to try again: there is room now, or there will never be any, or the bound was lifted."""
+        """Return whether it is worth to try again: there is room now, or there will never be any, or the bound was
+        lifted.
+        """
         bound = self._bounds.get(full.queue)
         return bound is None or full.many > bound.most or self.pending(full.queue) + full.many <= bound.most
 
     def refusals(self, new: Sequence[NewJobs]) -> list[QueueFull | NoRoom | None]:
-        """What keeps each of them out, if anything does; those that come first have their room first."""
+        """Return what keeps each of them out, if anything does; those that come first have their room first."""
         if not self._bounds:
             return [None] * len(new)
         left: dict[str, int] = {}
@@ -102,7 +104,7 @@ class Room:
         return None
 
     def _is_held(self, call: Call[Any], *, again: bool) -> bool:
-        """Whether a job has its key, as far as its queue and the others tell."""
+        """Return whether a job has its key, as far as its queue and the others tell."""
         group, reads = call.group, self._inside.store.reads
         if call.label is None or group.hold is Hold.LABEL:
             return False
@@ -113,7 +115,7 @@ class Room:
         return any(group.hold is Hold.ONCE or self._holds(each, group.keep or 0, again, standings) for each in there)
 
     def _holds(self, job: JobStanding, keep: int, again: bool, standings: Standings) -> bool:
-        """Whether a job has its key still, which is kept for so many microseconds after it was done."""
+        """Return whether a job has its key still, which is kept for so many microseconds after it was done."""
         if not job.state.is_end:
             return True
         is_kept = job.state is JobState.DONE and not again
@@ -123,19 +125,17 @@ class Room:
 def _refused(queue: str, bound: Bound, many: int, left: int) -> QueueFull | NoRoom:
     if many > bound.most:
         # First: no waiting would help.
-        return QueueFull(
-            f"queue {queue!r} takes {bound.most:,} jobs, and {many:,} were to be added together; add fewer"
-        )
+        return QueueFull(f"queue {queue!r} takes at most {bound.most:,} jobs, got {many:,} at once. Add fewer.")
     if bound.on_full == "refuse":
         return QueueFull(
-            f"queue {queue!r} has {bound.most - left:,} jobs that have not ended, and takes {bound.most:,}; nothing "
-            'was added. Try again later, or let enqueue wait: queue(..., on_full="block")'
+            f"queue {queue!r} has {bound.most - left:,} jobs that have not ended, and takes {bound.most:,}. Nothing "
+            'was added. Try again later, or let enqueue wait: queue(..., on_full="block").'
         )
     return NoRoom(queue, many)
 
 
 def _is_first(call: Call[Any], coming: set[_Key], keys: set[_Key]) -> bool:
-    """Whether no call before this one has its key; the keys of `coming` and of these calls are known."""
+    """Return whether no call before this one has its key; the keys of `coming` and of these calls are known."""
     for key in _keys(call):
         if key in coming or key in keys:
             return False

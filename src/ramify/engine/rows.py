@@ -31,7 +31,7 @@ _CURSOR = re.compile(r"(\d{1,19})-(\d{1,19})", re.ASCII)
 
 
 class ResultRow(msgspec.Struct, Generic[R_co], frozen=True):
-    """The result of one task, with its task, its arguments, and the cursor after which the next row comes."""
+    """The result of one task, with the task, its arguments, and the cursor after which the next row follows."""
 
     task: int
     kind: str
@@ -45,7 +45,7 @@ def position_of(cursor: object) -> tuple[int, int]:
     """The commit and the task that a cursor stands at; ConfigError for what is no cursor."""
     found = _CURSOR.fullmatch(cursor) if isinstance(cursor, str) else None
     if found is None or max(map(int, found.groups())) > MAX_ID:
-        raise ConfigError(f"results(after={cursor!r}): give the cursor of a row, as it was read")
+        raise ConfigError(f"results(after={cursor!r}): expected the cursor of a row. Give row.cursor.")
     return int(found[1]), int(found[2])
 
 

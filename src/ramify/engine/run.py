@@ -53,10 +53,9 @@ UNRESOLVED: Any = object()
 
 
 class Run(Generic[R_co]):
-    """One run of an engine's store. `begun` tells what the start came to: new, continued or finished.
+    """The handle of a run. `begun` says whether the start was new, continued or finished.
 
-    `roots` are what became of the roots of a new one, in order: each is a task now, or was left out because a task that
-    `roots` names has its key (`.unique()`, `.once()`).
+    `roots` has the task of each root of a new run, in order, or the task that has its key (`.unique()`, `.once()`).
     """
 
     id: int
@@ -78,22 +77,22 @@ class Run(Generic[R_co]):
 
     @property
     def state(self) -> RunState:
-        """The state: open, paused, draining, or ended as done, failed, cancelled or halted."""
+        """Its state: open, paused, draining, or ended as done, failed, cancelled or halted."""
         return self._stored.state
 
     @property
     def reason(self) -> str | None:
-        """Why it was paused or cancelled, or why it was halted or failed; None when there is nothing to say."""
+        """The reason it was paused, cancelled, halted or failed; None if there is none."""
         return reason_of(self._inside.store.reads, self._stored)
 
     @property
     def phase(self) -> Phase:
-        """The activity of the run at this moment."""
+        """Its current activity."""
         return status_of(self._inside.store, self.id).phase
 
     @property
     def round(self) -> int:
-        """Its present round; -1 before the first."""
+        """Its current round; -1 before the first."""
         return self._stored.round
 
     @property
@@ -103,22 +102,22 @@ class Run(Generic[R_co]):
 
     @property
     def context(self) -> Mapping[str, Any]:
-        """The values that its tasks have set (`current().context.set`), by name, as plain values."""
+        """The values its tasks have set so far (`current().context.set`), by name, as plain values."""
         return context_of(self._inside.store.reads, self.id)
 
     @property
     def counts(self) -> Counts:
-        """Its tasks, by outcome."""
+        """The numbers of its tasks by how they ended."""
         return sum(counts_of(self._inside.store.reads, self.id).values(), Counts())
 
     @property
     def summary(self) -> RunSummary:
-        """The run in a few numbers, with its times."""
+        """Its counts and times in a few numbers."""
         return summary(self._inside.store, self.id)
 
     @property
     def ended(self) -> bool:
-        """True when the run has ended, in whatever way."""
+        """True if it has ended, as done or otherwise."""
         return self.state.is_end
 
     @property
@@ -155,25 +154,24 @@ class Run(Generic[R_co]):
     def results(
         self, kind: Any = None, *, partial: bool = False, rows: bool = False, after: str | None = None
     ) -> Iterator[Any]:
-        """Return the results of its tasks, of all kinds or of one (a task function or a name), as a stream.
+        """Iterate over the results of its tasks, of all kinds or of one (a task function or a name).
 
-        If the run has ended, results come kind by kind, by id. Within a kind, roots come in the order they were given,
-        then what one program gave to `add`; so do the children of one task if their queue, lane and priority are the
-        same. The order of children of different tasks means nothing. If the run has not ended, results come as they are
+        Results of a run that has ended come kind by kind, by id. Within a kind, roots come in the order they were
+        given, then the calls that one program gave to `add`; so do the children of one task with the same queue, lane
+        and priority. The order of children of different tasks is undefined. Results of an open run come as they are
         saved, until it ends.
 
         If tasks failed, this raises RunFailed with the error groups; if the run was cancelled, RunCancelled, which is a
-        RunFailed. With `partial=True` it raises neither, and gives the results that there are. A run that was halted,
-        by `max_tasks` or by a task of its own, gives its results without raising.
+        RunFailed. With `partial=True` it raises neither, and yields the results that exist. A halted run yields its
+        results without raising.
 
-        With `rows=True` each result comes as a `ResultRow` with its task, key, arguments and a cursor, in the order in
-        which they were committed. `after=row.cursor` goes on behind that row, also after a kill: none is missed, and
-        none comes twice.
+        With `rows=True` each result comes as a `ResultRow` with its task, key, arguments and a cursor, in the order of
+        their commits. `after=row.cursor` continues behind that row, after a kill too: none is missed or repeated.
         """
         if rows:
             return chain.from_iterable(self._rows(kind_name(kind), partial, after))
         if after is not None:
-            raise ConfigError(f"results(after={after!r}): a cursor belongs to rows; give rows=True as well")
+            raise ConfigError(f"results(after={after!r}): a cursor needs rows. Give rows=True as well.")
         return chain.from_iterable(self._pages(kind_name(kind), partial))
 
     @overload
@@ -183,22 +181,22 @@ class Run(Generic[R_co]):
     @overload
     def aresults(self, kind: str, *, partial: bool = False) -> AsyncIterator[Any]: ...
     async def aresults(self, kind: Any = None, *, partial: bool = False) -> AsyncIterator[Any]:
-        """The results themselves, without rows, for `async for`."""
+        """Iterate over the results in `async for`, without rows."""
         pages = await asyncio.to_thread(self._pages, kind_name(kind), partial, ASYNC_REST)
         while (page := await asyncio.to_thread(next, pages, None)) is not None:
             for result in page:
                 yield result
 
     def errors(self) -> Iterator[TaskError]:
-        """Tasks that failed for good or were quarantined, as a stream. It raises over none of them."""
+        """Iterate over the tasks that failed for good or were quarantined. It raises for none of them."""
         return self._reading().errors(self.id)
 
     def check(self) -> Run[R_co]:
-        """Return the run if it ended as done. Otherwise raise RunFailed, or RunCancelled, with the error groups."""
+        """Return the run if it ended as done. Otherwise raise RunFailed or RunCancelled, with the error groups."""
         check_remembered(found := self._stored)
         if not found.state.is_end:
             raise ConfigError(
-                f"check(): expected a run that has ended, got one that is {found.state.value}. wait() first"
+                f"check(): expected a run that has ended, got one that is {found.state.value}. wait() first."
             )
         if (failure := failure_of(self._inside.store.reads, found)) is not None:
             raise failure
@@ -209,24 +207,24 @@ class Run(Generic[R_co]):
         return state_of(self._reading(), self.id, key)
 
     def _stored_results(self, keys: Sequence[str]) -> Mapping[str, bytes | None]:
-        """What the tasks with these keys gave, as it is stored, for `dag.of(...).part(given=run)`."""
+        """Return what the tasks with these keys gave, as it is stored, for `dag.of(...).part(given=run)`."""
         return results_with(self._inside.store.reads, self.id, keys)
 
     def sql(self, query: str) -> Table:
-        """The answer to a SELECT of yours, in which `:run` is this run; on stores that take SQL. It changes nothing."""
+        """Run a read-only SELECT in which `:run` is the id of this run, on stores that take SQL."""
         about = self._inside.store.describe()
         if not about.sql:
-            raise ConfigError(f"the {about.name} store takes no SQL; use results(), errors() and counts")
+            raise ConfigError(f"sql(): the {about.name} store takes no SQL. Use results(), errors() and counts.")
         asking: Any = self._inside.store.reads
         answer: Table = asking.sql(query, {"run": self.id})
         return answer
 
     def timeline(self) -> Iterator[TimelineRow]:
-        """Each attempt that has ended, by task: start, end, attempt and process, as a stream."""
+        """Iterate over the attempts that have ended, by task, with start, end, number and process."""
         return timeline(self._inside.store.reads, self.id)
 
     def durations(self) -> dict[str, float]:
-        """Return the seconds that each ended node of a DAG run took, by id, for `dag.critical_path(...)`."""
+        """Return the seconds that each ended node of a DAG took, by id, for `dag.critical_path(...)`."""
         return durations(self._inside.store, self.id)
 
     def _pages(self, kind: str | None, partial: bool, longest_rest: float = LONGEST_REST) -> Iterator[list[Any]]:
@@ -283,9 +281,9 @@ class Run(Generic[R_co]):
     # waiting
 
     def wait(self, timeout: Duration | None = None) -> bool:
-        """Sleep until it has ended, at most so long; whether it has.
+        """Wait until it has ended, at most `timeout`, and return whether it has.
 
-        Raises what broke the workers of this program (`working()`), because nobody might be left to end it.
+        Raises the error that broke the workers of this program (`working()`), since nobody else may be running.
         """
         if timeout is None:
             self._inside.lend_a_hand(self)
@@ -302,9 +300,10 @@ class Run(Generic[R_co]):
     # steering
 
     def add(self, *calls: Call[Any]) -> tuple[Added, ...]:
-        """Add tasks from outside; in a run with rounds they go to the next one. RunEnded when it has ended.
+        """Add tasks from outside. In a run with rounds they go to the next round. RunEnded if the run has ended.
 
-        Tells of each call which task it is now; one whose key was taken is not `created`, and the task has its key.
+        Returns for each call the task it is now. If its key was taken, it is not `created`, and the task is the one
+        with the key.
         """
         if not calls:
             return ()
@@ -312,25 +311,25 @@ class Run(Generic[R_co]):
         return add(self._inside.store, self.id, calls, self._inside.reserve_ids)
 
     def pause(self, reason: str = "", *, by: str | None = None) -> RunState:
-        """Start nothing more of it until `resume`; what runs goes on to its end.
+        """Start no more of its tasks until `resume`; running tasks finish.
 
-        Here and below, `reason` and `by` (user@host unless you say so) are kept with the decision, for people.
+        Here and below, `reason` and `by` (user@host by default) are stored with the decision.
         """
         return deciding.pause(self._inside.store, self.id, reason, by)
 
     def resume(self, reason: str = "", *, by: str | None = None) -> RunState:
-        """Let it go on."""
+        """Resume a paused run."""
         return deciding.resume(self._inside.store, self.id, reason, by)
 
     def cancel(
         self, reason: str = "", *, task: int | str | None = None, below: bool = False, by: str | None = None
     ) -> Settled:
-        """Start nothing more of the run, of one task, or of a task and everything below it, now and later.
+        """Cancel the run, one task, or a task and all its present and future descendants.
 
-        Here and below, a task is named by its id or its key; in a DAG, the key of a node is its id there.
+        Here and below, give a task by its id or its key; in a DAG, the key of a node is its id.
         """
         if below and task is None:
-            raise ConfigError("cancel(below=True): name the task whose descendants are meant, with task=...")
+            raise ConfigError("cancel(below=True): expected a task whose descendants to cancel. Give task=....")
         store = self._inside.store
         if task is None:
             return deciding.cancel(store, self.id, reason, by)
@@ -341,13 +340,13 @@ class Run(Generic[R_co]):
     def resolve(
         self, task: int | str, *, result: Any = UNRESOLVED, skip: bool = False, reason: str = "", by: str | None = None
     ) -> Resolved:
-        """Say how a task of it counts: as done with `result`, or with `skip=True` as skipped. No handler is called.
+        """Mark a task as done with `result`, or with `skip=True` as skipped. Its function is not called.
 
-        A task that has not ended need not have been tried; one that somebody runs at this moment may end first. One
-        that had ended (failed, say) begins a new life, which ends like this, and so does all that waited for it.
+        The task may never have been tried. If a worker is running it, the end that comes first counts. A task that had
+        ended (as failed, for example) starts a new life that ends like this, and so does everything that waited for it.
         """
         if skip == (result is not UNRESOLVED):
-            raise ConfigError(f"resolve({task!r}): give result=... or skip=True")
+            raise ConfigError(f"resolve({task!r}): expected result=... or skip=True.")
         task = id_of(self._inside.store.reads, self.id, task)
         row = self._inside.store.reads.task(task)
         if row is None or row.run != self.id:
@@ -360,7 +359,7 @@ class Run(Generic[R_co]):
         return deciding.resolve(self._inside.store, self.id, task, status, value, reason, by)
 
     def answer(self, gate: str, value: Any, *, reason: str = "", by: str | None = None) -> None:
-        """Answer a gate of a pipeline that is open, by its name. The first answer stands: GateClosed for any other."""
+        """Answer an open gate of a pipeline by its name. The first answer counts: GateClosed for any other."""
         answer(self._inside.store, self.id, gate, value, reason, by)
 
     def retry(
@@ -372,15 +371,15 @@ class Run(Generic[R_co]):
         reason: str = "",
         by: str | None = None,
     ) -> Retried:
-        """Try again: these tasks, or all that failed, and with `quarantined=True` or `cancelled=True` those as well.
+        """Retry these tasks, or all failed ones; with `quarantined=True` or `cancelled=True` those too.
 
-        Of a pipeline or a DAG, what was quarantined is tried again with what failed unless `quarantined=False`, because
-        it halts the run just the same. Of a map these are its items that were not done. A map whose items were all done
-        makes them anew, and so does a map behind a task that is tried again: what it made before is replaced, counts no
-        more and cannot be brought back. ConfigError while a worker has one of those.
-        A continuation that was skipped because of them, or ran without them, waits for them and is tried again as well,
-        and so is one that waited for that.
-        A run that had ended opens again: `engine.run` with the same name, or any worker, goes on with it.
+        In a pipeline or a DAG, quarantined tasks are retried with the failed ones unless `quarantined=False`, because
+        they halt the run too. Everything that depends on a retried task runs again, such as a continuation that was
+        skipped. A run that had ended opens again: `engine.run` with the same name, or any worker, continues it.
+
+        For a map, the items that were not done are retried. If all were done, or if the map depends on a retried task,
+        it makes new items: the old ones are replaced and cannot be restored. ConfigError if a worker is running one of
+        those.
         """
         named = ids_to_retry(self._inside.store.reads, self.id, tasks)
         if tasks and not named:
@@ -389,12 +388,13 @@ class Run(Generic[R_co]):
         return retry(self._inside.store, self._reading(), self.id, chosen, reason, by)
 
     def forget(self, reason: str = "", *, older: Duration | None = None, by: str | None = None) -> int:
-        """Remove it from the store for good, with all that its tasks came to and logged; how many tasks went.
+        """Delete it from the store for good, with all results and logs of its tasks. Return the number of tasks
+        deleted.
 
-        It must have ended, and no other run may work with its results: RunNeeded. What stays is its name, its counts
-        and how it ended, so that `engine.run` does not begin it once more by mistake; its results raise RunForgotten.
-        With `older`, only if it ended longer ago; of a run that goes on, those of its tasks that did (a day ago at
-        least), as far as nobody may still ask for them. Killed half-way, the same call goes on.
+        The run must have ended, and no other run may need its results: RunNeeded. Its name, its counts and its end
+        state stay, so that `engine.run` does not start it again by mistake; its results raise RunForgotten. With
+        `older`, delete it only if it ended longer ago; of an open run, delete the tasks that ended longer ago (at least
+        a day) and that nothing can still ask for. After a kill, the same call continues.
         """
         store = self._inside.store
         return forget(store, self.id, reason, by) if older is None else forget_older(store, self.id, older, reason, by)

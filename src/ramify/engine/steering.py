@@ -92,7 +92,7 @@ def steering_here(kernel: Kernel, store: Store, say: Callable[[str], None]) -> d
 
 
 def at_hand(store: Store, process: int | None) -> str:
-    """What a process holds, and what of it it runs at this moment."""
+    """Return what a process holds, and what of it it runs at this moment."""
     if not process:
         return "it is starting"
     held: Counter[str] = Counter()

@@ -29,6 +29,10 @@ _STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
 _STOPPING = "stopping: nothing new starts, what runs is finished and saved; once more to quit at once"
 
 
+class Terminated(SystemExit):
+    """SIGTERM asked for a stop, and all finished work is saved."""
+
+
 class Stopped:
     """The signal that asked for a stop, if one did."""
 
@@ -85,7 +89,7 @@ class Stopped:
         os._exit(128 + number)
 
     def was_asked(self) -> bool:
-        """Whether a signal asked for a stop."""
+        """Return whether a signal asked for a stop."""
         return self.by is not None
 
     def raise_it(self) -> None:

@@ -29,7 +29,7 @@ def address_for_others(inside: Inside) -> str:
     about = inside.store.describe()
     if not about.shared:
         raise ConfigError(
-            f"processes=...: a {about.name} store cannot be shared between processes; give a file, or use threads"
+            f"processes=...: a {about.name} store cannot be shared between processes. Give a file, or use threads."
         )
     address = address_of(inside.tasks)
     check_guarded(address.rpartition(":")[0])

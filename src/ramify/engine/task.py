@@ -68,9 +68,9 @@ _CALLINGS: Mapping[Any, Calling] = {
 
 
 class Task(Generic[P, R_co, C_co]):
-    """A task function: `measure.of("/usr")` is a call of it, `measure("/usr")` calls the plain function.
+    """A task function: `measure.of("/usr")` makes a call of it, `measure("/usr")` calls the plain function.
 
-    `Task[[str], int]` takes a str and gives an int in the end, however it is called.
+    `Task[[str], int]` takes a str and gives an int, whether it is a function, a generator or a coroutine.
     """
 
     def __init__(self, fn: Callable[..., Any], options: Options, around: Sequence[Callable[..., Any]] = ()) -> None:
@@ -99,10 +99,10 @@ class Task(Generic[P, R_co, C_co]):
         vars(self)["of"] = self._make
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
-        """A call of this task, to be yielded, spawned or started: `measure.of("/usr")`. Nothing runs yet.
+        """Make a call of this task, to yield, spawn, enqueue or run: `measure.of("/usr")`. Nothing runs yet.
 
-        The arguments are encoded here and now, and what cannot be stored is refused. A call without one argument can
-        only follow a job, whose result it takes: `job.then(send.of(to="ann"))`.
+        The arguments are encoded now; values that cannot be stored are refused. A call without one argument can only
+        follow a job, whose result it takes: `job.then(send.of(to="ann"))`.
         """
         return self._make(*args, **kwargs)
 
@@ -124,7 +124,7 @@ class Task(Generic[P, R_co, C_co]):
 
 
 class TaskDecorator(Protocol):
-    """The decorator that `@engine.task(...)` returns: it turns a function of any calling into a `Task`."""
+    """The decorator that `@engine.task(...)` returns: it makes a `Task` of a function, generator or coroutine."""
 
     @overload
     def __call__(self, fn: Callable[P, Spawns[R]], /) -> Task[P, R, Spawns[R]]: ...
@@ -143,19 +143,22 @@ class TaskDecorator(Protocol):
 def check_function(fn: object) -> None:
     """Refuse what another process could not find again under a name."""
     if not inspect.isfunction(fn):
-        raise ConfigError(f"@task on {fn!r}: give a function defined with def or async def at the top of a module")
+        raise ConfigError(
+            f"@task on {fn!r}: expected a function. Define it with def or async def at the top of a module."
+        )
     holder, _, name = fn.__qualname__.rpartition(".")
     if name == "<lambda>":
-        raise ConfigError(f"@task on a lambda ({defined_at(fn)}): give it a name, with def")
+        raise ConfigError(f"@task on a lambda ({defined_at(fn)}): expected a function with a name. Define it with def.")
     if holder.endswith("<locals>") and fn.__closure__:
         captured = ", ".join(fn.__code__.co_freevars)
         raise ConfigError(
-            f"@task on {name}() ({defined_at(fn)}): it captures {captured} from the function around it, which no other "
-            "process can find; define it at the top of a module and pass what it needs as arguments"
+            f"@task on {name}() ({defined_at(fn)}): it captures {captured} from the function around it, which another "
+            "process cannot find. Define it at the top of a module, and pass these values as arguments."
         )
     if holder and not holder.endswith("<locals>"):
         raise ConfigError(
-            f"@task on {fn.__qualname__}() ({defined_at(fn)}): a task is no method; define it at the top of a module"
+            f"@task on {fn.__qualname__}() ({defined_at(fn)}): expected a function, got a method. "
+            "Define it at the top of a module."
         )
 
 
@@ -166,7 +169,7 @@ def defined_at(fn: Callable[..., Any]) -> str:
 
 
 def redefines(fn: Callable[..., Any], before: Callable[..., Any]) -> bool:
-    """Whether `fn` was typed at a prompt or into a notebook, where defining it again is how `before` is changed."""
+    """Return whether `fn` was typed at a prompt or into a notebook, where a second definition changes `before`."""
     new, old = inspect.unwrap(fn), inspect.unwrap(before)
     is_typed = new.__module__ == "__main__" and new.__code__.co_filename != new.__globals__.get("__file__")
     return is_typed and (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
@@ -199,19 +202,21 @@ def _left_out(fn: Callable[..., Any], streams: Mapping[str, Any]) -> str | None:
     stream = found[0]
     if len(found) > 1:
         raise ConfigError(
-            f"{fn.__name__}(): `{found[1].name}` is a second Stream with a default; a task waits for one join. "
-            "Take the defaults away, and pass references"
+            f"{fn.__name__}(): `{found[1].name}` is a second Stream with a default. A task waits for one join. "
+            "Remove the defaults, and pass references."
         )
     after = parameters[parameters.index(stream) + 1 :]
     if stream.kind is not inspect.Parameter.KEYWORD_ONLY and any(
         each.kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL) for each in after
     ):
-        raise ConfigError(f"{fn.__name__}(): put `{stream.name}` last among its parameters: calls need not pass it")
+        raise ConfigError(
+            f"{fn.__name__}(): `{stream.name}` must be its last parameter, because calls need not pass it. Move it."
+        )
     return stream.name
 
 
 def _signature_of_calls(fn: Callable[..., Any], stream: str | None) -> inspect.Signature:
-    """What `of` takes and gives: what the function takes, but for the stream, and a call."""
+    """Return what `of` takes and gives: what the function takes, but for the stream, and a call."""
     known = inspect.signature(fn)
     taken = [each for each in known.parameters.values() if each.name != stream]
     return known.replace(parameters=taken, return_annotation=Call)
@@ -223,4 +228,4 @@ def kind_name(kind: object, call: str = "results({})") -> str | None:
         return kind
     if isinstance(kind, Task):
         return kind.kind
-    raise ConfigError(f"{call.format(repr(kind))}: give a task function or the name of a kind")
+    raise ConfigError(f"{call.format(repr(kind))}: expected a task function, or the name of a kind.")

@@ -48,7 +48,7 @@ TaskT = TypeVar("TaskT", bound=AnyTask)
 
 
 class Tasks:
-    """Task functions and resources that belong together. `Engine(include=[tasks])` makes them run."""
+    """A set of task functions and resources without a store. `Engine(include=[tasks])` runs them."""
 
     def __init__(self, *, include: Iterable[Tasks] = ()) -> None:
         self._own: dict[str, AnyTask] = {}
@@ -98,14 +98,13 @@ class Tasks:
         """Make a task of a function: `@engine.task`, or `@engine.task(retries=2)`.
 
         name, aliases   its kind, and older names under which tasks may still wait
-        queue           by which processes choose what to serve
+        queue           the queue by which workers choose tasks
         retries, backoff, retry_on, give_up_on   `retries=3` is up to four attempts
-        timeout         for one attempt, seconds or a timedelta; time that is up is a TimeoutError, to retry_on and
-                        give_up_on too
+        timeout         for one attempt, seconds or a timedelta; raises TimeoutError, for retry_on too
         key, once, lane a parameter's name or a function of the arguments (str or None); `once=True`: all arguments
-        concurrency     how many at a time, within one process and lane
-        rate            how many starts, within one process and lane: "10/s", "100/m", (count, seconds), spread evenly;
-                        `Rate("10/s", burst=20)` lets up to 20 more go at once
+        concurrency     how many run at a time, within one process and lane
+        rate            how many start, within one process and lane: "10/s", "100/m", (count, seconds), spread evenly;
+                        `Rate("10/s", burst=20)` lets up to 20 more start at once
         keep            how long results of jobs are kept, and unique keys with them: seconds or a timedelta, else a day
         max_children, max_crashes   how many children an attempt may have; deaths before it is quarantined
         """
@@ -123,24 +122,25 @@ class Tasks:
     @overload
     def resource(self, open: Callable[[], AsyncIterator[T]], /) -> AsyncResource[T]: ...
     def resource(self, open: Callable[[], Any], /) -> Any:
-        """Make a resource of a generator function: one per process, opened on first use, closed at stop."""
+        """Make a resource of a generator function: one per process, opened on first use, closed at the end."""
         made: AnyResource = AsyncResource(open) if inspect.isasyncgenfunction(open) else Resource(open)
         self._resources.append(made)
         return made
 
     def around(self, hook: H, /) -> H:
-        """Let a generator function be around every attempt of these tasks, and of those that are included.
+        """Run a generator function around every attempt of these tasks, and of included ones.
 
         It yields once, where the task runs, and takes the current attempt or nothing. The first one declared is the
-        outermost. What a task raises is raised at the yield, and counts whatever the hook does about it; what a hook
-        raises by itself fails the attempt. Plain hooks are around all tasks, async ones around async tasks only.
+        outermost. An exception of the task is raised at the yield, and counts whatever the hook does with it. An
+        exception of the hook itself fails the attempt. Plain hooks run around all tasks, async hooks around async tasks
+        only.
         """
         check_hook(hook)
         self._hooks[:] = [each for each in self._hooks if not _is_edited(hook, each)] + [hook]
         return hook
 
     def dag(self, name: str) -> Dag:
-        """A DAG to be filled: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
+        """Define a DAG: `etl = engine.dag("etl")`, then `etl.add(load.of(...))`, and `engine.run(etl.of())`."""
         place = self._place(name)
         made = Dag(name, self._definitions)
         self._definitions.placed(name, place)
@@ -152,7 +152,7 @@ class Tasks:
     @overload
     def pipeline(self, name: str, steps: Steps[P, Any, Any]) -> Pipeline[P, Any]: ...
     def pipeline(self, name: str, steps: Steps[P, Any, Any]) -> Pipeline[P, Any]:
-        """Steps under a name: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
+        """Define a pipeline: `order = engine.pipeline("order", steps(receive).chain(charge))`."""
         place = self._place(name)
         made = Pipeline(name, steps, self._definitions)
         self._definitions.placed(name, place)
@@ -177,7 +177,7 @@ class Tasks:
     ) -> Callable[[TaskT], TaskT]:
         """Enqueue a task without arguments at each slot: `@engine.cron("0 6 * * *")` above `@engine.task`.
 
-        The schedule has the name of the task, unless you give another. The other options are those of `schedule`.
+        The schedule has the name of the task by default. The other options are those of `schedule`.
         """
         place = _caller()
         times = Timetable.of(cron, every=every, tz=tz, start=start, end=end)
@@ -221,16 +221,16 @@ class Tasks:
     ) -> None:
         """Start something at each slot: `engine.schedule(lambda slot: etl.of(day=slot.at.date()), cron=..., name=...)`.
 
-        A call becomes a job; anything else that `engine.start` takes becomes a run named `cron/NAME/TIME`, which is
-        forgotten `keep` after its end (30 days). The function is called when the slot begins. Give the call itself if
+        A call becomes a job. Anything else that `engine.start` takes becomes a run named `cron/NAME/TIME`, which is
+        forgotten `keep` after its end (30 days). The function is called when the slot starts. Give the call itself if
         it does not depend on the slot.
 
         cron, every     when: five fields or @hourly, @daily, ...; or an interval, seconds or a timedelta
         tz, start, end  the zone of the expression; no slot lies before `start` or after `end`
-        catch_up        slots that nobody was there for: the "latest" of them, "all" (at most `max_catch_up`), or "none"
+        catch_up        slots that no worker started in time: the "latest", "all" (at most `max_catch_up`), or "none"
         overlap         when the slot before has not ended: "skip", "queue", "allow" it, or "cancel" the older one
-        jitter          each slot begins up to so much later, always the same for one slot
-        late_after      a slot that begins or ends later than this is reported as a failure of the schedule
+        jitter          each slot starts up to this much later, always the same for one slot
+        late_after      a slot that starts or ends later than this is reported as a failure of the schedule
         queue           the queue that workers must serve to start slots
         """
         place = _caller()
@@ -268,11 +268,13 @@ class Tasks:
         return place
 
     def include(self, tasks: Tasks) -> None:
-        """Take in another set, with all it has now and will have."""
+        """Include another set, with all its present and future tasks."""
         if not isinstance(tasks, Tasks):
-            raise ConfigError(f"include({tasks!r}): give a set made with Tasks()")
+            raise ConfigError(f"include(): expected a set of tasks, got {tasks!r}. Give one made with Tasks().")
         if self in tasks._sets():
-            raise ConfigError("include: a set of tasks cannot include itself, not by way of others either")
+            raise ConfigError(
+                "include(): a set of tasks cannot include itself, directly or through others. Leave this one out."
+            )
         self._included.append(tasks)
         try:
             table_of(self)
@@ -314,7 +316,7 @@ def table_of(tasks: Tasks) -> dict[str, AnyTask]:
 
 
 def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> dict[str, Handler]:
-    """What a kernel needs to run the tasks of a set, and those that shapes bring along; `stand_ins` by kind."""
+    """Return what a kernel needs to run the tasks of a set, and those that shapes bring along; `stand_ins` by kind."""
     # A set before those it includes, so that its hooks are around theirs.
     sets = sorted(tasks._sets(), key=lambda each: -len(each._sets()))
     hooks = {each: [hook for outer in sets if each in outer._sets() for hook in outer._hooks] for each in sets}
@@ -331,7 +333,7 @@ def handlers_of(tasks: Tasks, stand_ins: Mapping[str, Callable[..., Any]]) -> di
 
 
 def definitions_of(tasks: Tasks) -> list[Definition]:
-    """What runs can be made of by name, in a set and those it includes."""
+    """Return what runs can be made of by name, in a set and those it includes."""
     return [definition for each in tasks._sets() for definition in each._definitions]
 
 
@@ -360,7 +362,7 @@ def _check_definitions(tasks: Tasks, new: Mapping[str, str] = MappingProxyType({
         clash = _clash(tasks, new)
     if clash is not None:
         name, one, other = clash
-        raise ConfigError(f"two pipelines or DAGs are called {name!r}: {one} and {other}; rename one")
+        raise ConfigError(f"two pipelines or DAGs are called {name!r}: {one} and {other}. Rename one.")
 
 
 def _clash(tasks: Tasks, new: Mapping[str, str]) -> tuple[str, str, str] | None:
@@ -380,7 +382,7 @@ def resources_of(tasks: Tasks) -> list[AnyResource]:
 
 
 def _is_edited(hook: AnyHook, before: AnyHook) -> bool:
-    """Whether a hook is another one, typed again at a prompt; those that a function makes are several."""
+    """Return whether a hook is another one, typed again at a prompt; those that a function makes are several."""
     typed = inspect.isfunction(hook) and inspect.isfunction(before) and "<locals>" not in hook.__qualname__
     return typed and redefines(hook, before)
 
@@ -390,6 +392,6 @@ def _check_free(known: dict[str, AnyTask], name: str, task: AnyTask) -> None:
     # The same place twice is a module that was loaded again.
     if other is not None and other.defined_at != task.defined_at:
         raise ConfigError(
-            f"two tasks are called {name!r}: {other.defined_at} and {task.defined_at}; "
-            "rename one, or give it another name with @task(name=...)"
+            f"two tasks are called {name!r}: {other.defined_at} and {task.defined_at}. "
+            "Rename one, or give it another name with @task(name=...)."
         )

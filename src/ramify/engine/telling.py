@@ -82,7 +82,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def told(signal: Signal, level: int = logging.INFO) -> Iterator[Told]:
-    """What a signal tells from a level on, as far as it costs something to find out."""
+    """Yield what a signal tells from a level on, as far as it costs something to find out."""
     match signal:
         case StoreAway(why):
             text = f"the store does not answer ({why}); work waits and goes on by itself"

@@ -34,10 +34,10 @@ _KEPT = 10_000
 
 
 class TimelineRow(msgspec.Struct, frozen=True):
-    """One attempt: of which task and node, when, where, and what it came to.
+    """One attempt: its task and node, its times, its process and its outcome.
 
-    `node` is that of a run of a DAG to which the task belongs: for an item of a map, the map. `attempt` counts within a
-    `life` of the task. `pid` and `host` are known of a process that is not long gone.
+    `node` is the node of a DAG that the task belongs to: for an item of a map, the map. `attempt` counts within a
+    `life` of the task. `pid` and `host` are known unless the process is long gone.
     """
 
     node: str | None
@@ -54,9 +54,9 @@ class TimelineRow(msgspec.Struct, frozen=True):
 
 
 class RunSummary(msgspec.Struct, frozen=True):
-    """A run in a few numbers: its tasks, and when it started and finished. `failed` counts those in quarantine too.
+    """The numbers of a run: its tasks, its start and its end. `failed` includes quarantined tasks.
 
-    `duration` is until now while it has not finished.
+    `duration` is the time until now while the run has not ended.
     """
 
     total: int
@@ -89,7 +89,7 @@ def durations(store: Store, run: int) -> dict[str, float]:
     stored = store.reads.run(run)
     graph = graph_of(store, stored)
     if graph is None:
-        raise ConfigError(f"run {title(stored)} is none of a DAG, so it has no nodes; timeline() tells of its tasks")
+        raise ConfigError(f"run {title(stored)} is not a run of a DAG and has no nodes. Use timeline().")
     return {node.id: node.seconds for node in graph.nodes if node.seconds is not None}
 
 

@@ -66,7 +66,7 @@ class Vigil:
         return None
 
     def _runs(self, member: Member, now: float) -> bool:
-        """Whether a silent child was seen to run since the last time it was, or since it was heard of."""
+        """Return whether a silent child was seen to run since the last time it was, or since it was heard of."""
         used = processor_seconds(member.child.pid)
         if used is None:
             return False

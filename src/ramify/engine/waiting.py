@@ -37,9 +37,7 @@ class Waiting:
         """Sleep until it has come, at most so long; whether it has."""
         seconds = float("inf") if timeout is None else seconds_in(timeout)
         if seconds is None:
-            raise ConfigError(
-                f"timeout={timeout!r}: give a number of seconds, a timedelta, or None to wait without an end"
-            )
+            raise ConfigError(f"timeout={timeout!r}: expected seconds, a timedelta, or None to wait forever.")
         end = time.monotonic() + seconds
         while not self.read(has_come):
             left = end - time.monotonic()

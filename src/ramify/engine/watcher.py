@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Watcher:
-    """Who waits in coroutines of this program, and the thread that asks for them while there is somebody."""
+    """The coroutines of this program that wait, and the thread that asks for them while there are any."""
 
     def __init__(self, inside: Inside) -> None:
         self._inside = inside

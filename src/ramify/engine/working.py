@@ -42,7 +42,7 @@ _ENDED = "The wait is over. Tasks that are not saved run again with the next sta
 
 
 class Working(AbstractContextManager["Working"]):
-    """Workers for as long as a block runs: threads of this process, or with `processes` so many processes."""
+    """Workers that run as long as a block: in threads of this process, or in `processes` worker processes."""
 
     def __init__(self, inside: Inside, settings: Settings, processes: int = 0) -> None:
         self._inside = inside
@@ -75,7 +75,7 @@ class Working(AbstractContextManager["Working"]):
             stopped.pass_on()
 
     def check(self) -> None:
-        """Raise what broke the workers, if something did, so that nobody waits for them for ever."""
+        """Raise the error that broke the workers, if any, so that nobody waits for them forever."""
         workers = self._workers
         if workers is not None:
             workers.join(0)
@@ -113,7 +113,7 @@ class Working(AbstractContextManager["Working"]):
             self._using.close()
 
     def _waits_for(self, tasks: Sequence[int]) -> str:
-        """What is waited for, and for how long at most."""
+        """Return what is waited for, and for how long at most."""
         most = f"at most {self._settings.grace:g} s"
         if not tasks:
             return f"Waiting {most} to save what is finished."

@@ -32,7 +32,7 @@ _ATTEMPTS = (Status.DONE, Status.FAILED, Status.RETRYING, Status.DEFERRED)
 
 
 class Audit(msgspec.Struct, frozen=True):
-    """What the audit found. `run_twice` is None without a witness. The tasks named are examples."""
+    """The findings of an audit. `run_twice` is None without a witness. The tasks named are examples."""
 
     tasks: int = 0
     ended: int = 0
@@ -45,7 +45,7 @@ class Audit(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether the promises held: nothing lost, nothing recorded twice."""
+        """True if the promises held: nothing lost, nothing recorded twice."""
         return not self.lost and not self.recorded_twice
 
     def __add__(self, other: Audit) -> Audit:

@@ -69,7 +69,7 @@ def with_branches(store: Store, graph: Graph, limit: int | None) -> Graph:
 
 
 def answer_lines(graph: Graph, limit: int) -> Iterator[str]:
-    """What to type to answer the gates of a graph that are open, at most so many."""
+    """Yield what to type to answer the gates of a graph that are open, at most so many."""
     assert graph.run is not None
     gates = [gate for node in graph.nodes for gate in node.gates]
     yield from (f"answer with: {answer_line(graph.run, gate)}" for gate in gates[:limit])

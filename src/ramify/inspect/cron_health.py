@@ -31,7 +31,9 @@ LOOKED = 1_000
 def late_schedules(
     store: Store, waiting: Sequence[Segment], there: Sequence[Process], now: int
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with schedules, in words, and what to do: one line for a schedule. `waiting` are rows in line."""
+    """Yield what is wrong with schedules, in words, and what to do: one line for a schedule. `waiting` are rows in
+    line.
+    """
     of = {row.kind: name for row in waiting if (name := schedule_of(row.kind)) is not None}
     if not of and not any(schedule_of(kind) for each in there for kind in each.kinds or ()):
         return
@@ -64,7 +66,7 @@ def late_schedules(
 
 
 def _begins(row: Segment, name: str, now: int) -> bool:
-    """Whether a slot begins once a worker takes a row. A clock without a time only says what is declared."""
+    """Return whether a slot begins once a worker takes a row. A clock without a time only says what is declared."""
     if row.kind == clock_kind(name):
         return row.due is not None and row.due <= now
     return row.kind == slot_kind(name) and (row.due is None or row.due <= now)

@@ -107,7 +107,7 @@ def cron_run(reads: Reads, name: str) -> StoredRun:
     """The run of a schedule; ConfigError names those that there are."""
     found = _found(reads, name.removeprefix(CRON))
     if found is None:
-        raise ConfigError(f"no schedule {name!a}; {_what_there_is(reads, name)}")
+        raise ConfigError(f"no schedule {name!a}. {_what_there_is(reads, name)}")
     return found
 
 
@@ -134,11 +134,11 @@ def _found(reads: Reads, name: str) -> StoredRun | None:
 def _what_there_is(reads: Reads, name: str) -> str:
     names = [each for each in cron_names(reads) if _found(reads, each) is not None]
     if not names:
-        return 'this store has no schedules. Write @engine.cron("0 6 * * *") above a task, and start a worker'
+        return 'This store has no schedules. Write @engine.cron("0 6 * * *") above a task, and start a worker.'
     close = get_close_matches(name, names, _NAMED) or names[:_NAMED]
     others = len(names) - len(close)
     more = f" (and {plural(others, 'other')})" if others else ""
-    return f"there {'is' if len(close) == 1 else 'are'} {', '.join(map(ascii, close))}{more}"
+    return f"There {'is' if len(close) == 1 else 'are'} {', '.join(map(ascii, close))}{more}."
 
 
 def _view(store: Store, run: StoredRun, working: Sequence[Process]) -> CronView:
@@ -173,7 +173,7 @@ def late_slots(reads: Reads, run: StoredRun) -> int:
 
 
 def last_start(reads: Reads, run: StoredRun) -> SlotStart | None:
-    """What the last slot of a schedule has started."""
+    """Return what the last slot of a schedule has started."""
     found = reads.context_value(run.id, LAST)
     return None if found is None else _STARTED.read(found.value)
 

@@ -55,14 +55,14 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Checkup(msgspec.Struct, frozen=True):
-    """What the doctor found."""
+    """The findings of the doctor."""
 
     store: Description
     findings: Sequence[Finding]
 
     @property
     def healthy(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return all(finding.weight is not Weight.WRONG for finding in self.findings)
 
 

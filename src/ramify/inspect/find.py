@@ -30,7 +30,7 @@ def find_run(reads: Reads, wanted: str) -> StoredRun:
             return reads.run(id)
         except UnknownRun:
             pass
-    raise UnknownRun(f"no run {wanted!a}; {what_there_is(reads)}")
+    raise UnknownRun(f"no run {wanted!a}. {what_there_is(reads)}")
 
 
 def named_run(reads: Reads, name: str) -> StoredRun | None:
@@ -69,7 +69,7 @@ def newest_run(reads: Reads) -> StoredRun | None:
 
 
 def title(run: StoredRun) -> str:
-    """What to call a run: its name, with the generation from the second on, or its id."""
+    """Return what to call a run: its name, with the generation from the second on, or its id."""
     if run.name is None:
         return f"#{run.id}"
     return run.name if run.generation == 1 else f"{run.name}#{run.generation}"
@@ -84,10 +84,10 @@ def what_there_is(reads: Reads) -> str:
     """The runs of a store in words, for an answer to a name that is not there."""
     newest = reads.runs(newest_first=True, limit=NAMED)
     if not newest.rows:
-        return "this store has no runs yet"
+        return "This store has no runs yet."
     names = [ascii(title(run)) for run in reversed(newest.rows)]
     more = " (and older ones)" if newest.more else ""
-    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(names)}{more}"
+    return f"There {'is' if len(names) == 1 else 'are'} {', '.join(names)}{more}."
 
 
 def _is_name(text: str) -> bool:
@@ -96,7 +96,7 @@ def _is_name(text: str) -> bool:
 
 
 def _is_internal(run: StoredRun) -> bool:
-    """Whether a run is a log that we keep, such as `joint/datasets`: endless, and no queue of jobs."""
+    """Return whether a run is a log that we keep, such as `joint/datasets`: endless, and no queue of jobs."""
     return run.endless and not (run.name or "").startswith(QUEUES)
 
 

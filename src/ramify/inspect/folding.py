@@ -61,7 +61,7 @@ def boxes_of(graph: Graph, *, whole: bool = False) -> list[Box]:
 
 
 def title_of(graph: Graph, box: Box) -> str:
-    """What a box is called: the id of its node, or how many there are of what."""
+    """Return what a box is called: the id of its node, or how many there are of what."""
     node = graph.nodes[box.nodes[0]]
     if len(box.nodes) == 1:
         return node.id
@@ -89,7 +89,7 @@ def took_of(graph: Graph, box: Box) -> str:
 
 
 def remarks_of(graph: Graph, box: Box, *, edges: bool = False) -> list[str]:
-    """What else there is to say about it: what it runs, what it waits for, what came of it.
+    """Return what else there is to say about it: what it runs, what it waits for, what came of it.
 
     With `edges`, also what it came after, for whoever cannot draw that.
     """
@@ -212,7 +212,7 @@ def _counted(parts: Mapping[NodeState, int]) -> str:
 
 
 def asking(what: str | None, since: int | None, until: int | None) -> str:
-    """That a gate waits for an answer, in words."""
+    """Describe a gate that waits for an answer."""
     from_when = "" if since is None else f" since {moment(since)}"
     till = "" if until is None or until >= PARKED else f" until {moment(until)}"
     return f"waits for an answer{from_when}{till}: {what or 'anything'}"

@@ -41,7 +41,7 @@ class Follower:
         self.after = after
 
     def next(self) -> Iterator[Followed] | None:
-        """What happened since, from a few commits; None when there is nothing newer."""
+        """Return what happened since, from a few commits; None when there is nothing newer."""
         tail = self._reads.tail(self.after, limit=COMMITS)
         if not tail.commits:
             return None

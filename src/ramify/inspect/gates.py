@@ -51,7 +51,7 @@ def every_gate(reads: Reads, run: int | None = None) -> Iterator[OpenGate]:
 
 
 def is_open(row: Segment | None) -> bool:
-    """Whether the row of a gate waits for an answer. One that is to be skipped has no time to wait for."""
+    """Return whether the row of a gate waits for an answer. One that is to be skipped has no time to wait for."""
     return row is not None and row.state in (SegmentState.READY, SegmentState.GATED) and row.due is not None
 
 
@@ -68,12 +68,12 @@ def _gate(row: Row, due: int | None, since: int | None) -> OpenGate:
 
 
 def asks_for(spec: GateSpec) -> str:
-    """What a gate asks for, in short: `{approved: boolean, note?: string}`."""
+    """Return what a gate asks for, in short: `{approved: boolean, note?: string}`."""
     return _short(spec.schema, spec.schema, _DEPTH)
 
 
 def answer_line(run: StoredRun, gate: str) -> str:
-    """What to type to answer a gate."""
+    """Return what to type to answer a gate."""
     return f"ramify answer {typed(run)} {shlex.quote(gate)} JSON"
 
 

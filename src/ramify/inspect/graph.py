@@ -32,12 +32,12 @@ class NodeState(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """Whether nothing more will come of it by itself."""
+        """True if nothing more will come of it by itself."""
         return self not in (NodeState.WAITING, NodeState.READY, NodeState.RUNNING)
 
 
 class Role(StrEnum):
-    """What a node does: a task of the user's, a map, a case, what starts another run, or what follows the end.
+    """The role of a node: a task of the user's, a map, a case, what starts another run, or what follows the end.
 
     Pipelines also have gates, sleeps, ways of which one is taken and the place where they meet. A branch is no node:
     it is what a map began for one element.
@@ -118,7 +118,7 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def role_of(kind: str) -> Role:
-    """What tasks of a kind do in a graph. There are several kinds of maps."""
+    """Return what tasks of a kind do in a graph. There are several kinds of maps."""
     if kind == CLOSE:
         return Role.END
     if kind == f"{OWN}trigger":
@@ -129,7 +129,7 @@ def role_of(kind: str) -> Role:
 
 
 def trigger_of(body: bytes) -> tuple[str, str]:
-    """What a trigger with these arguments starts, and when."""
+    """Return what a trigger with these arguments starts, and when."""
     tree: Any = tree_of(body)
     how = tree[0]
     rule = Rule(how.get("rule", Rule.ALWAYS))

@@ -45,7 +45,7 @@ LITTLE_SPACE = MEGA
 
 
 class ProcessState(StrEnum):
-    """The state of a process, as far as its store can tell."""
+    """The state of a process, as far as the store can tell."""
 
     WORKING = "working"
     DRAINING = "draining"
@@ -62,9 +62,9 @@ _ADVICE = {
 
 
 class ProcessHealth(msgspec.Struct, frozen=True):
-    """A process that has not ended: how it is, how long ago it last beat, and how many tasks it holds.
+    """A process that has not ended: its state, the age of its last heartbeat, and the number of tasks it holds.
 
-    `trouble` is what is wrong with it, in words; `durability` is what its commits survive, if it said.
+    `trouble` describes its problem, if any; `durability` is what its commits survive, if known.
     """
 
     process: int
@@ -79,12 +79,12 @@ class ProcessHealth(msgspec.Struct, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """True when nothing is wrong with the process; draining is no fault."""
+        """True if nothing is wrong with it; a draining process is healthy."""
         return self.trouble is None
 
 
 class ReadyTask(msgspec.Struct, frozen=True):
-    """A task that could run now, and for how long: since it was added, or since it was due."""
+    """A task that could run now, with the seconds since it was added or due."""
 
     task: int
     run: int
@@ -94,9 +94,9 @@ class ReadyTask(msgspec.Struct, frozen=True):
 
 
 class QueueHealth(msgspec.Struct, frozen=True):
-    """A queue that has work: how many of its tasks processes hold to run them, and the oldest that is ready.
+    """A queue with work: the number of tasks that workers hold, and the oldest ready task.
 
-    It is the oldest of the ready tasks that come first in line; None when none is ready.
+    The oldest is taken among the ready tasks that come next; it is None if none is ready.
     """
 
     queue: str
@@ -105,7 +105,7 @@ class QueueHealth(msgspec.Struct, frozen=True):
 
 
 class LateWork(msgspec.Struct, frozen=True):
-    """Tasks whose time has come and that nobody has begun; `at_least` when there may be more of them."""
+    """Tasks that are due and have not started; `at_least` says that there may be more."""
 
     tasks: int = 0
     at_least: bool = False
@@ -113,8 +113,8 @@ class LateWork(msgspec.Struct, frozen=True):
 
 
 class StuckRun(msgspec.Struct, frozen=True):
-    """A run that does not go on unless somebody does something, and why. One that waits for a time, an answer or
-    another run is not stuck.
+    """A run that cannot continue without a person, with the reason. A run that waits for a time, an answer or another
+    run is not stuck.
     """
 
     run: int
@@ -124,10 +124,10 @@ class StuckRun(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """A reason why a store is not healthy, in words, and what to do about it.
+    """A reason why a store is not healthy, with advice.
 
-    `about` is one of process, disk, run (one is stuck), schedule (late, or no worker declares it), age (a task has been
-    ready for too long) and workers (too few).
+    `about` is one of process, disk, run (stuck), schedule (late, or declared by no worker), age (a task has been ready
+    for too long) and workers (too few).
     """
 
     about: str
@@ -136,9 +136,9 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class StoreHealth(msgspec.Struct, frozen=True):
-    """Which store it is, what it keeps as its live processes use it, and the sizes of its file and write-ahead log.
+    """The store, its guarantees as its live processes use it, and the sizes of its file and write-ahead log.
 
-    `durability` is the weakest that one of them chose; None when nobody works, or the store leaves no choice.
+    `durability` is the weakest that a live process chose; None if no process is live, or the store leaves no choice.
     """
 
     name: str
@@ -151,9 +151,9 @@ class StoreHealth(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """A store at one moment, by its clock. `oldest` is the oldest of the ready tasks that come first in line.
-    `at_least` says that there may be more stuck runs than these. `problems` are the reasons why it is not healthy, and
-    `queues` are those that have work, by name.
+    """The health of a store at one moment, by its clock. `oldest` is the oldest of the ready tasks that come next.
+    `at_least` says that more runs may be stuck. `problems` are the reasons why the store is not healthy, and `queues`
+    are the queues with work, by name.
     """
 
     store: StoreHealth
@@ -168,12 +168,12 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def healthy(self) -> bool:
-        """True when nothing needs attention."""
+        """True if there are no problems."""
         return not self.problems
 
     @property
     def unhealthy(self) -> Sequence[ProcessHealth]:
-        """The processes with which something is wrong."""
+        """The processes that have a problem."""
         return [process for process in self.processes if not process.healthy]
 
 
@@ -325,7 +325,7 @@ def _late(reads: Reads, rows: Sequence[Segment], now: int) -> LateWork:
 
 
 def _is_crowded(rows: Sequence[Segment]) -> bool:
-    """Whether there may be more rows of a kind and queue than were looked at."""
+    """Return whether there may be more rows of a kind and queue than were looked at."""
     lines = Counter((row.kind, row.queue, row.due is None) for row in rows)
     return max(lines.values(), default=0) >= LOOKED
 

@@ -1,4 +1,4 @@
-"""What keeps living processes from writing: who holds the lock for writing, and for whom the store is away.
+"""The obstacles of living processes that want to write: who holds the lock for writing, and for whom the store is away.
 
 SQLite has one lock for writing. A process that is frozen while it holds it (a debugger, SIGSTOP, a paused container)
 keeps everybody waiting until it goes on or is killed; no other process can take the lock away from it.
@@ -27,7 +27,7 @@ class HeldUp(msgspec.Struct, frozen=True):
 
 
 def held_up(processes: Iterable[Process], monotonic: int) -> Iterator[HeldUp]:
-    """What is in the way of living processes at this moment."""
+    """Yield what is in the way of living processes at this moment."""
     for process in processes:
         if not process.is_alive:
             continue

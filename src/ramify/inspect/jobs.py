@@ -57,7 +57,7 @@ class JobFilter(msgspec.Struct, frozen=True):
     since: int | None = None
 
     def fits_row(self, row: Row) -> bool:
-        """Whether a job fits that has this row, as far as that tells."""
+        """Return whether a job fits that has this row, as far as that tells."""
         return (
             row.parent is None
             and self.kind in (None, row.kind)
@@ -66,7 +66,7 @@ class JobFilter(msgspec.Struct, frozen=True):
         )
 
     def fits(self, standing: JobStanding, standings: Standings) -> bool:
-        """Whether a job fits that stands there."""
+        """Return whether a job fits that stands there."""
         if self.state not in (None, standing.state):
             return False
         if self.before is None and self.since is None:
@@ -114,7 +114,7 @@ class Standings:
         return standing.offered
 
     def _has_expired(self, row: Row, segment: Segment) -> bool:
-        """Whether it was not begun in time, and only no worker has said so yet."""
+        """Return whether it was not begun in time, and only no worker has said so yet."""
         if row.more is None or segment.state is not SegmentState.READY:
             return False
         extra = Extra.decode(row.more)

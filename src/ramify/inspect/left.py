@@ -1,4 +1,4 @@
-"""What is left in a store for which nothing is ready: what waits, for what, and until when. One bounded pass."""
+"""The work left in a store when nothing is ready: what waits, for what, and until when. One bounded pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WAITS = {
 
 
 def left_in_words(store: Store) -> str:
-    """What is left, by what it waits for; empty when nothing is."""
+    """Return what is left, by what it waits for; empty when nothing is."""
     now = store.now()
     many: Counter[str] = Counter()
     dues: list[int] = []

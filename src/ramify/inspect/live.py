@@ -47,7 +47,7 @@ class Amounts(msgspec.Struct, frozen=True):
 
 
 class Live(msgspec.Struct, frozen=True):
-    """What is left of a run: in all, and in the rounds that must end before the next one opens."""
+    """The unfinished tasks of a run: in all, and in the rounds that must end before the next one opens."""
 
     run: Amounts
     round: Amounts
@@ -107,7 +107,7 @@ def workers(reads: Reads) -> list[Process]:
 
 
 def at_work(processes: Sequence[Process]) -> list[Process]:
-    """Those of these that are alive and may do tasks."""
+    """Return those of these that are alive and may do tasks."""
     return [process for process in processes if process.is_alive and process.kinds != ()]
 
 
@@ -118,7 +118,7 @@ def in_words(process: Process) -> str:
 
 
 def drained_in_words(process: Process) -> str:
-    """That a process drains, and who asked for it."""
+    """Describe a draining process, with the person who asked for it."""
     said = process.draining
     return "" if said is None else f"draining{said_in_words(said.by, said.reason)}"
 

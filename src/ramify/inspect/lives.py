@@ -1,4 +1,4 @@
-"""What the present lives of tasks came to: how often each was tried, how it ended, and how long that took.
+"""The present lives of tasks: how often each was tried, how it ended, and how long that took.
 
 Reads neighbouring tasks together. Times are those of commits, so an attempt begins as long before its commit as it
 took; of one that was quick it is not known how long.

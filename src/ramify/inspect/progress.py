@@ -75,7 +75,7 @@ def headline(status: RunStatus) -> list[Piece]:
 
 
 def waits_of(status: RunStatus) -> str | None:
-    """What the run waits for, in one line."""
+    """Return what the run waits for, in one line."""
     due = status.live.next_due
     soon = f"in {duration(max(0, due - status.at) / SECOND)}" if due is not None else None
     waits = waits_in_words(status, soon)

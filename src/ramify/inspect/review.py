@@ -41,7 +41,7 @@ class Review(msgspec.Struct, frozen=True):
 
     @property
     def complete(self) -> bool:
-        """Whether every failure was looked at."""
+        """True if every failure was looked at."""
         return self.looked_at == self.failures
 
 

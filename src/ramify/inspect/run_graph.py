@@ -62,7 +62,7 @@ def graph_of(store: Store, run: StoredRun) -> Graph | None:
 
 
 def has_nodes(reads: Reads, run: int) -> bool:
-    """Whether a run is one of a DAG."""
+    """Return whether a run is one of a DAG."""
     return CLOSE in reads.counts(run)
 
 
@@ -242,7 +242,7 @@ class _Looking:
         return NodeState[life.ended.name], parts, _reason(life)
 
     def _following(self, closing: int) -> dict[NodeState, int]:
-        """What follows the end of the run: few, and each is looked at."""
+        """Return what follows the end of the run: few, and each is looked at."""
         rows = self._reads.children(closing, limit=_PAGE).rows
         found: Counter[NodeState] = Counter()
         for row, life in zip(rows, lives_of(self._reads, [row.id for row in rows]), strict=True):

@@ -67,7 +67,7 @@ def key_text(key: bytes | None) -> str | None:
 
 
 def because(raw: bytes | None) -> str:
-    """Who wanted an event and why, as it was left in its value, to be put behind what happened."""
+    """Return who wanted an event and why, as it was left in its value, to be put behind what happened."""
     tree = tree_of(raw)
     if not isinstance(tree, dict):
         return "" if tree is None else f": {value_text(tree)}"
@@ -122,8 +122,8 @@ def event_text(event: Event, attempt: int, earlier: Sequence[Event] = ()) -> str
 
 
 def _is_given(done: Event, earlier: Sequence[Event]) -> bool:
-    """Whether a result was given by hand: decided with the end itself, or before the task could be tried in its life.
-    A holder that was told of a result may have come to its own first.
+    """Return whether a result was given by hand: decided with the end itself, or before the task could be tried in its
+    life. A holder that was told of a result may have come to its own first.
     """
     match earlier[-2:]:
         case [*before, decided] if decided.status is Status.DECIDED:

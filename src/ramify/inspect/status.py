@@ -34,7 +34,7 @@ from ramify.store.reads import Reads
 
 
 class Phase(StrEnum):
-    """The activity of a run."""
+    """The current activity of a run."""
 
     PULLING = "pulling"
     RUNNING = "running"
@@ -45,9 +45,9 @@ class Phase(StrEnum):
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Tasks by outcome; `retries` and `deferrals` count attempts, not tasks.
+    """The numbers of tasks by how they ended; `retries` and `deferrals` count attempts, not tasks.
 
-    Tasks that were `replaced`, because what made them has made others, count as nothing else.
+    A task that was `replaced`, because the task that made it ran again, counts as nothing else.
     """
 
     added: int = 0
@@ -63,22 +63,22 @@ class Counts(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> int:
-        """Tasks whose present life is over."""
+        """The number of tasks that have ended."""
         return self.done + self.failed + self.cancelled + self.skipped + self.quarantined
 
     @property
     def pending(self) -> int:
-        """Tasks that have not ended."""
+        """The number of tasks that have not ended."""
         return self.added - self.ended
 
     @property
     def failures(self) -> int:
-        """Tasks that ended badly."""
+        """The number of tasks that failed or were quarantined."""
         return self.failed + self.quarantined
 
     @classmethod
     def of(cls, counters: Mapping[int, int]) -> Counts:
-        """From the counters of one kind."""
+        """Make it of the counters of one kind."""
         *ends, replaced = (counters.get(status, 0) for status in ENDS)
         rest = [counters.get(what, 0) for what in (Status.RETRYING, Status.DEFERRED, Tally.DUPLICATE)]
         return cls(*[counters.get(Tally.ADDED, 0) - replaced, *ends, *rest, replaced])
@@ -114,7 +114,7 @@ class RunStatus(msgspec.Struct, frozen=True):
 
     @property
     def has_rounds(self) -> bool:
-        """Whether rounds are a barrier in this run."""
+        """True if rounds are a barrier in this run."""
         return self.run.order is Order.ROUNDS
 
 
@@ -160,7 +160,7 @@ def leader_in_the_way(reads: Reads, run: StoredRun, live: Live) -> StoredRun | N
 
 
 def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
-    """What the run, or its round, waits for, in one line; None when there is nothing to say."""
+    """Return what the run, or its round, waits for, in one line; None when there is nothing to say."""
     run, live = status.run, status.live
     if run.state.is_end:
         return None
@@ -192,7 +192,7 @@ def waits_in_words(status: RunStatus, due_in: str | None = None) -> str | None:
 
 
 def nobody_in_words(runs: Sequence[StoredRun]) -> str:
-    """That nobody works on the store of these runs, which have not ended, and what to do about it."""
+    """Say that no worker runs on the store of these unfinished runs, and what to do about it."""
     one, what = ("it", "line") if len(runs) == 1 else ("them", "lines")
     if all(run.endless for run in runs):
         return f"nobody is working on {one}; start a worker: `ramify worker FILE:ENGINE`"
@@ -200,7 +200,7 @@ def nobody_in_words(runs: Sequence[StoredRun]) -> str:
 
 
 def bounds_in_words(status: RunStatus) -> str | None:
-    """What the run may not go beyond, in one line; None when it has no bounds."""
+    """Return what the run may not go beyond, in one line; None when it has no bounds."""
     run = status.run
     words = [
         None if run.max_running is None else f"at most {run.max_running:,} tasks at a time",

@@ -36,7 +36,7 @@ _TELLING = (Status.CANCELLED, Status.SKIPPED, Status.DECIDED)
 
 
 class Cause(StrEnum):
-    """What keeps a task from running."""
+    """The reason why a task is not running."""
 
     ENDED = "ended"
     HELD = "held"
@@ -109,7 +109,7 @@ def _without_a_row(reads: Reads, row: Row, run: StoredRun) -> Why:
 
 
 def _why_ended(reads: Reads, task: int) -> str:
-    """Who wanted that and why, where somebody did: the end tells, or, of a result, the event before it."""
+    """Return who wanted that and why, where somebody did: the end tells, or, of a result, the event before it."""
     told = [event for event in reads.events(task, task)[-2:] if event.status in _TELLING]
     return because(told[-1].value) if told else ""
 
@@ -234,7 +234,7 @@ def _asking(reads: Reads, task: int, run: StoredRun, due: int) -> Why:
 
 
 def takers(there: Sequence[Process]) -> list[Process]:
-    """Those of the processes at work that take more."""
+    """Return those of the processes at work that take more."""
     return [process for process in there if process.draining is None]
 
 
@@ -278,7 +278,7 @@ def _after(reads: Reads, task: int) -> str:
 
 
 def is_undeclared(segment: Segment, cause: Cause) -> bool:
-    """Whether a ready row waits for a worker that declares its schedule."""
+    """Return whether a ready row waits for a worker that declares its schedule."""
     return cause in (Cause.NOBODY_WORKS, Cause.KIND_UNKNOWN) and schedule_of(segment.kind) is not None
 
 

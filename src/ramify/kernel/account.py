@@ -43,7 +43,7 @@ class _Kind:
 
 
 class Account:
-    """What one process did. One thread commits, another one tells."""
+    """The work of one process. One thread commits, another one tells."""
 
     def __init__(self, signals: Signals, machine: Machine = HERE) -> None:
         self._signals = signals

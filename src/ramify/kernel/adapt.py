@@ -17,7 +17,7 @@ from ramify.kernel.tuning import ADAPT_WINDOW, BUSY, GAIN, IDLE, ONE_CORE, PROVE
 
 @dataclass(slots=True)
 class Window:
-    """What happened since it began."""
+    """The events since it began."""
 
     began: float
     cpu: float

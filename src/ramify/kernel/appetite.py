@@ -29,7 +29,7 @@ from ramify.model.claim import Claimed, Want
 
 
 class Appetite:
-    """What a process would like to have."""
+    """The claims that a process would like to make."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Appetite:
 
     @property
     def is_dry(self) -> bool:
-        """Whether nothing is left that this process could take, as far as it knows."""
+        """True if nothing is left that this process could take, as far as it knows."""
         return self._turns.is_dry
 
     @property
@@ -115,12 +115,12 @@ class Appetite:
 
     @property
     def is_hungry(self) -> bool:
-        """Whether less is held than should be, and nothing says that there is no more."""
+        """True if less is held than should be, and nothing says that there is no more."""
         lack, sides = self._lack()
         return lack > 0 and not self._turns_of[sides].is_dry
 
     def want(self, now: float) -> Want | None:
-        """What to claim now; None for nothing."""
+        """Return what to claim now; None for nothing."""
         while self._dues and self._dues[0] <= now:
             heapq.heappop(self._dues)
             self.stirred()
@@ -151,11 +151,11 @@ class Appetite:
             self._watched_until = now + WATCHED
 
     def is_too_soon(self, now: float) -> bool:
-        """Whether suspects are held while others, which have returned, are watched."""
+        """Return whether suspects are held while others, which have returned, are watched."""
         return now < self._watched_until and are_held(self._holdings)
 
     def surplus(self, now: float) -> Iterator[Holding]:
-        """What goes back: suspects that came too soon, and what is far too much by now, the latest first."""
+        """Yield what goes back: suspects that came too soon, and what is far too much by now, the latest first."""
         if self.is_too_soon(now):
             self.holds_off_until = self._watched_until
             yield from [holding for holding in self._holdings.values() if holding.available]
@@ -186,7 +186,7 @@ class Appetite:
         return min(filter(None, lacks.values()), default=0), asked or self._sides
 
     def _held(self) -> Mapping[bool, Mapping[str, int]]:
-        """What is held that workers could do, by side."""
+        """Return what is held that workers could do, by side."""
         if len(self._sides) == 1:
             return dict.fromkeys(self._sides, self._startable())
         found: dict[bool, dict[str, int]] = {}
@@ -208,7 +208,7 @@ class Appetite:
         return len(new)
 
     def is_shut(self, now: float) -> bool:
-        """Whether nothing may be added to what is held."""
+        """Return whether nothing may be added to what is held."""
         for holding in self._holdings.values():
             # A suspect is only ever held alone or with other suspects, so the first one tells.
             return holding.is_suspect or (
@@ -217,7 +217,7 @@ class Appetite:
         return False
 
     def _startable(self) -> Mapping[str, int]:
-        """What is held, without what a limit holds back: workers could do something else meanwhile."""
+        """Return what is held, without what a limit holds back: workers could do something else meanwhile."""
         leases = self._leases
         return leases.kinds - leases.stuck if leases.stuck else leases.kinds
 

@@ -209,11 +209,13 @@ def check_children(calls: Sequence[Call[Any]], handler: Handler, before: int) ->
     if set(map(type, calls)) != _CALLS:
         stray: object = next(call for call in calls if type(call) is not Call)
         if isinstance(stray, Return):
-            raise Fatal(f"{handler.kind} yielded {stray!r:.200}, which is for async generators; write `return value`")
-        raise Fatal(f"{handler.kind} may only yield calls, and yielded {instead_of_call(stray)}")
+            raise Fatal(
+                f"{handler.kind}: yielded {stray!r:.200}, which only async generators may. Write `return value`."
+            )
+        raise Fatal(f"{handler.kind}: expected calls to be yielded, got {instead_of_call(stray)}.")
     most = handler.policy.max_children
     if most is not None and before + len(calls) > most:
-        raise Fatal(f"{handler.kind} made more than its max_children of {most} children")
+        raise Fatal(f"{handler.kind}: made more than max_children={most}. Raise @task(max_children=...).")
 
 
 def _call_slowly(chunk: Chunk, position: int, surroundings: Surroundings) -> Any:
@@ -223,7 +225,7 @@ def _call_slowly(chunk: Chunk, position: int, surroundings: Surroundings) -> Any
 
 
 def is_pressed(error: BaseException) -> bool:
-    """Whether somebody wants the program to end: the key is only ever heard in the main thread."""
+    """Return whether somebody wants the program to end: the key is only ever heard in the main thread."""
     return issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 

@@ -31,7 +31,7 @@ _ABSENT: Any = object()
 
 
 class Context:
-    """The values of the run of one attempt."""
+    """The shared values of a run, as one attempt sees them."""
 
     __slots__ = ("_known", "_read", "_run", "_sets", "_task")
 
@@ -48,7 +48,7 @@ class Context:
     @overload
     def get(self, name: str, default: D, *, of: type[T]) -> T | D: ...
     def get(self, name: str, default: Any = None, *, of: Any = Any) -> Any:
-        """The value under a name, `default` when there is none; `of` says as what to read it, such as a dataclass."""
+        """Return the value of a name, or `default`. `of` is the type to decode it as, such as a dataclass."""
         found = self._find(name)
         if found is None:
             return default
@@ -66,16 +66,16 @@ class Context:
         return found
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is a value under a name."""
+        """Return whether there is a value under a name."""
         return self._find(name) is not None
 
     def set(self, name: str, value: object, *, overwrite: bool = False, of: Any = None) -> None:
-        """Set a value, together with the end of this task: once, or with `overwrite=True` whatever is there.
+        """Set a value together with the end of this task: once per name, or with `overwrite=True` again.
 
-        `of` says what it is where its own type does not, as in `set("points", points, of=list[Point])`.
+        `of` is the type to encode it as, where the value alone does not tell: `set("points", points, of=list[Point])`.
 
-        OverwriteError when the name is known to have a value. If another task that runs at the same time sets it too,
-        the first one to end decides; the other one is not stopped, and has an event that tells.
+        OverwriteError if the name is known to have a value. If another running task sets it too, the first one to end
+        decides; the other one ends as usual, with an event that says so.
         """
         found = None if overwrite else self._find(name)
         if found is not None and (name in self._sets or found.task != self._task):

@@ -24,7 +24,8 @@ Reserve = Callable[[int], int]
 
 
 def floor(claim: Claim, parents: Iterable[int]) -> int:
-    """What ids of continuations must be above: of all that arrive for a task, the one with the largest id counts.
+    """Return what ids of continuations must be above: of all that arrive for a task, the one with the largest id
+    counts.
 
     Those of an earlier life may have been made by others, with any ids: then above all that were ever reserved.
     """
@@ -35,7 +36,7 @@ def floor(claim: Claim, parents: Iterable[int]) -> int:
 
 
 class Continuations:
-    """What forks come to: `children`, `joins`, `waiters`, and for each task that forked its heir."""
+    """The rows that forks become: `children`, `joins`, `waiters`, and for each task that forked its heir."""
 
     def __init__(self, forks: Iterable[Fork | Subgraph], reserve: Reserve, now: int) -> None:
         self._reserve = reserve
@@ -143,7 +144,7 @@ class Continuations:
 
 
 def reads_results(group: Group) -> bool:
-    """Whether tasks of a group take the results of those they waited for. Of one nobody here knows: perhaps."""
+    """Return whether tasks of a group take the results of those they waited for. Of one nobody here knows: perhaps."""
     return not isinstance(group.handler, Handler) or group.handler.stream is not None
 
 

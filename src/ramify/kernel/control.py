@@ -13,8 +13,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Defer(Exception):
-    """Put this task back and call it again in so many seconds, or a timedelta; no attempt is used up. People are shown
-    the `reason`.
+    """Put this task back, and call it again after some seconds or a timedelta. No attempt is used up. `reason` is shown
+    to people.
     """
 
     #: The run whose end calls the task before that.
@@ -23,7 +23,7 @@ class Defer(Exception):
     def __init__(self, seconds: Duration, reason: str = "") -> None:
         read = seconds_in(seconds)
         if read is None or not 0 <= read < math.inf:
-            raise ValueError(f"Defer({seconds!r}): give a finite number of seconds, or a timedelta, 0 or more")
+            raise ValueError(f"Defer({seconds!r}): expected a finite number of seconds or a timedelta, 0 or more.")
         super().__init__(read)
         self.seconds = read
         self.reason = str(reason)
@@ -38,11 +38,11 @@ class Await(Defer):
 
 
 class Fatal(Exception):
-    """Fail this task at once, whatever retries it has left."""
+    """Fail this task at once, without retries."""
 
 
 class Skip(Exception):
-    """End this task as skipped: there is nothing to do for it. What waits for it is skipped too, as a rule."""
+    """End this task as skipped: it has nothing to do. Nodes that depend on it are skipped too, by default."""
 
 
 class TaskCancelled(BaseException):
@@ -53,6 +53,6 @@ class TaskCancelled(BaseException):
 
 
 class Return(msgspec.Struct, Generic[R_co], frozen=True):
-    """The result of an async generator, which cannot return one: `yield Return(value)` as its last word."""
+    """The result of an async generator, which cannot return one: `yield Return(value)` as its last statement."""
 
     value: R_co

@@ -38,7 +38,7 @@ from ramify.store.contract import Beat
 
 
 class Core:
-    """What one process holds, and what it does next."""
+    """The state of one process: the claims it holds, and its next step."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Core:
         self.appetite.fed(answer, now)
 
     def stirred(self, *, changed: bool = True) -> None:
-        """What was not there a moment ago may be there now: the store may have `changed`, or only time has passed."""
+        """Expect new work: the store may have `changed`, or only time has passed."""
         self.appetite.stirred()
         if changed:
             self.watch.stirred()
@@ -227,7 +227,7 @@ class Core:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a stop was asked for."""
+        """True if a stop was asked for."""
         return self._deadline is not None
 
     # decisions
@@ -241,16 +241,16 @@ class Core:
 
     @property
     def is_calm(self) -> bool:
-        """Whether the loop should run tasks itself: one worker is enough, they are quick, and it is not caught."""
+        """True if the loop should run tasks itself: one worker is enough, they are quick, and it is not caught."""
         return not self.is_caught and self.leases.is_calm
 
     def may_lease(self, now: float) -> bool:
-        """Whether this process may start tasks: it is in, not stopping, and was heard of lately."""
+        """Return whether this process may start tasks: it is in, not stopping, and was heard of lately."""
         may = self.is_in and now < self.pulse.until and self._deadline is None
         return may and not self.appetite.is_too_soon(now)
 
     def step(self, now: float) -> Step:
-        """What the loop does next."""
+        """Return what the loop does next."""
         self._has_news = self._began_unsent = False
         self.overdue(now)
         for of, change in self.leases.judge(now, self.appetite.scarce, self._cpu()):
@@ -335,7 +335,7 @@ class Core:
         return self.outbox.unsent >= self._settings.flush_at or not (self.leases.waiting_tasks or self.leases.running)
 
     def needs_step(self) -> bool:
-        """Whether the loop should look again now, because of what it was told since its last step."""
+        """Return whether the loop should look again now, because of what it was told since its last step."""
         return self._has_news and (
             self._began_unsent
             or self.outbox.unsent >= self._settings.flush_at

@@ -84,7 +84,8 @@ class Coroutines:
             self._loop.call_soon_threadsafe(self._cancel_marked)
 
     def blockers(self, now: float) -> Collection[Chunk]:
-        """Who is out of time and keeps the loop from turning; nobody while it turns, or while one that has time does.
+        """Return who is out of time and keeps the loop from turning; nobody while it turns, or while one that has time
+        does.
 
         Asked now and then while anybody's time is up; the first time is only a question to the loop.
         """
@@ -103,7 +104,7 @@ class Coroutines:
         return [chunk for chunk in suspects if chunk.deadline is not None and chunk.deadline <= now]
 
     def has_strays(self) -> bool:
-        """Whether anything runs here that was taken away."""
+        """Return whether anything runs here that was taken away."""
         return any(chunk.lost for chunk in list(self._left))
 
     def give_up(self) -> tuple[list[Ran], list[Chunk], dict[Chunk, set[int]]]:
@@ -309,7 +310,7 @@ def _unbegun(chunk: Chunk, position: int) -> Ran:
 
 
 def _cancelled(error: BaseException, current: Current, chunk: Chunk) -> Verdict:
-    """What it means that a coroutine was cancelled: we did it, or something it waited for was."""
+    """Return what it means that a coroutine was cancelled: we did it, or something it waited for was."""
     if not _is_cancelling():
         return judged(error, chunk.handler, lambda error: None)
     return stopped_by(current._mark)
@@ -335,7 +336,7 @@ async def _call(chunk: Chunk, position: int, surroundings: Surroundings, current
 
 
 def _is_cancelling() -> bool:
-    """Whether this coroutine was cancelled, also if it caught that and went on."""
+    """Return whether this coroutine was cancelled, also if it caught that and went on."""
     inside = asyncio.current_task()
     return inside is not None and inside.cancelling() > 0
 

@@ -37,7 +37,7 @@ _current: ContextVar[Current | None] = ContextVar("ramify_current", default=None
 
 
 def current() -> Current:
-    """The attempt that runs here."""
+    """Return the attempt that runs here."""
     attempt = _current.get()
     if attempt is None:
         raise OutsideTask("current() was called outside of a task; call it inside a handler that the engine runs")
@@ -50,7 +50,7 @@ def current_or_none() -> Current | None:
 
 
 class Current:
-    """One attempt, seen from inside."""
+    """The current attempt of a task, as its function sees it."""
 
     __slots__ = (
         "_chunk",
@@ -88,57 +88,57 @@ class Current:
 
     @property
     def run(self) -> CurrentRun:
-        """The run it belongs to."""
+        """The run of this task."""
         return CurrentRun(self._surroundings.library.facts(self.run_id), self._surroundings)
 
     @property
     def run_id(self) -> int:
-        """The id of its run."""
+        """The id of the run."""
         return self._chunk.claim.run
 
     @property
     def task(self) -> int:
-        """The id of its task."""
+        """The id of this task."""
         return self._chunk.claim.tasks[self._position]
 
     @property
     def kind(self) -> str:
-        """The name under which its task was stored."""
+        """The name under which this task was stored."""
         return self._chunk.claim.kind
 
     @property
     def key(self) -> str | None:
-        """The key of its task, if it has one."""
+        """The key of this task, if it has one."""
         return key_text(self._details.key)
 
     @property
     def round(self) -> int:
-        """The round of its task."""
+        """The round of this task."""
         return self._chunk.claim.round
 
     @property
     def queue(self) -> str:
-        """The queue of its task."""
+        """The queue of this task."""
         return self._chunk.claim.queue
 
     @property
     def lane(self) -> str | None:
-        """The lane of its task."""
+        """The lane of this task."""
         return self._chunk.claim.lane_of(self._position)
 
     @property
     def parent(self) -> int | None:
-        """The task that made this one; None for a root."""
+        """The id of the task that made this one; None for a root."""
         return self._chunk.claim.parents[self._position]
 
     @property
     def attempt(self) -> int:
-        """The number of this try, from 1."""
+        """The number of this attempt, from 1."""
         return self._chunk.attempts.get(self._position, 1)
 
     @property
     def last_attempt(self) -> bool:
-        """True when no retry follows if this attempt fails."""
+        """True if no retry follows when this attempt fails."""
         return self._chunk.handler.policy.is_last(self.attempt, Extra.decode(self._details.extra).retries)
 
     @property
@@ -148,10 +148,10 @@ class Current:
 
     @property
     def idempotency_key(self) -> str:
-        """Identifies this task in the world: the same in every attempt, and different in every other task and store.
+        """A key for side effects: the same in every attempt, different in every other task and store.
 
-        It changes only when the task runs again after a success. Its form is `STORE-RUN-TASK`, with `-N` behind it
-        after N such revivals.
+        It changes only if the task runs again after a success. Its form is `STORE-RUN-TASK`, with `-N` behind it after
+        N such retries.
         """
         revivals = self._revivals
         key = f"{self._surroundings.library.store_id}-{self.run_id}-{self.task}"
@@ -159,23 +159,23 @@ class Current:
 
     @property
     def params(self) -> Any:
-        """The params of its run."""
+        """The params of the run."""
         return self._surroundings.library.facts(self.run_id).params
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """The headers its call was given, and those that it has from the task that made it."""
+        """The headers of the call, and those inherited from the task that made it."""
         return Extra.decode(self._details.extra).headers or {}
 
     @property
     def slot(self) -> Slot | None:
-        """The slot of the schedule that started it, or what it grew out of; None when no schedule did."""
+        """The slot of the schedule that started this task or its ancestors; None without a schedule."""
         text = self.headers.get(SLOT)
         return None if text is None else read_slot(text)
 
     @property
     def context(self) -> Context:
-        """The values of its run, which any task of it may read and set: each once, together with the task's end."""
+        """The values of the run that its tasks share. Each is set once, together with the end of a task."""
         if self._context is None:
             self._made = True
             self._context = Context(self.run_id, self.task, self._surroundings.library.context)
@@ -183,9 +183,9 @@ class Current:
 
     @property
     def cancelled(self) -> bool:
-        """True when nobody wants its result any more: cancelled, out of time, or held by another process by now.
+        """True if the result is no longer wanted: the task was cancelled, timed out or was taken over.
 
-        A handler that sees True and returns ends as cancelled: its result is not kept, and nothing that it spawned or
+        A function that sees True and returns ends as cancelled: its result is not kept, and nothing that it spawned or
         set counts.
         """
         around = self._surroundings
@@ -195,9 +195,9 @@ class Current:
         return self._saw_cancel
 
     def stop_if_cancelled(self) -> None:
-        """End this attempt here when nobody wants its result any more; otherwise do nothing.
+        """End this attempt here if its result is no longer wanted.
 
-        It raises a `BaseException`, so `except Exception` does not keep it, and `finally` and `with` clean up.
+        It raises a `BaseException`, so `except Exception` does not catch it, and `finally` and `with` clean up.
         """
         if self.cancelled:
             raise TaskCancelled
@@ -210,7 +210,7 @@ class Current:
 
     @property
     def leader(self) -> Leader:
-        """The run that this one follows: `leader.get(key)` is what it found, `leader.children(key)` what came next."""
+        """The run that this one follows: `leader.get(key)` is a result, `leader.children(key)` the children."""
         return self._surroundings.library.leader(self.run_id)
 
     @property
@@ -223,14 +223,14 @@ class Current:
     def spawn(self, *calls: Call[Any] | Iterable[Call[Any]], then: Call[Any] | None = None) -> None:
         """Make children, committed together with this task; `then` starts when all of them have ended.
 
-        `calls` are calls, or an iterable of them, such as a generator: it is gone through here and now, and very many
-        children are written on the way, so that nobody holds them all. Nobody sees them until this task ends.
+        `calls` are calls, or an iterable of them such as a generator, which is consumed here and now. Very many
+        children are written in parts, so memory stays bounded. They are published when this task ends.
 
-        The continuation gets a `Stream` of their results. It is skipped when a member did not end well, unless it is
-        `then=collect.of(...).always()`. If somebody waits for this task, they wait for the continuation instead.
+        The continuation takes a `Stream` of their results. It is skipped if a member did not end as done, unless it is
+        `then=collect.of(...).always()`. Tasks that wait for this task wait for the continuation instead.
 
-        A continuation waits for its members and not for what those yield or spawn. A member that wants to be waited for
-        until its child has ended, and to pass on its result, makes the child its continuation: `spawn(then=load.of())`.
+        A continuation waits for its members, and not for children that they yield or spawn. To be waited for together
+        with its child, a member makes the child its own continuation: `spawn(then=load.of())`.
         """
         each = self._each(calls)
         if then is not None:
@@ -271,20 +271,24 @@ class Current:
     def _checked(self, calls: list[Call[Any]], more: int) -> list[Call[Any]]:
         for call in calls:
             if type(call) is not Call:
-                raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(call)}")
+                raise BadPayload(f"spawn(): expected calls, got {instead_of_call(call)}.")
         self._check_number(len(calls) + more)
         return calls
 
     def _check_continuation(self, then: Call[Any]) -> None:
         if type(then) is not Call:
-            raise BadPayload(f"spawn() takes calls, and was given {instead_of_call(then)}")
+            raise BadPayload(f"spawn(then=...): expected a call, got {instead_of_call(then)}.")
         if then.group.due is not None:
-            raise BadPayload("a continuation starts when its members have ended; it can have a delay, but no time")
+            raise BadPayload(
+                "spawn(then=...): a continuation starts when its members have ended. Use .delay() instead of .at()."
+            )
         if self._forks and self._chunk.claim.awaited:
-            raise BadPayload("a task that others wait for can have one continuation; give the second to a child")
+            raise BadPayload(
+                "spawn(then=...): this task has a continuation that others wait for. Spawn the second one in a child."
+            )
 
     def progress(self, done: float, total: float | None = None, note: str = "") -> None:
-        """Say how far this task is; the last word is stored with its log, once a second and when the task ends."""
+        """Report the progress of this task. The last report is stored, once a second and when the task ends."""
         share = f"{done:g}" if total is None else f"{done:g} of {total:g}"
         self._surroundings.notes.add(self, logging.INFO, PROGRESS, f"{share} {note}".rstrip())
 
@@ -301,7 +305,7 @@ class Current:
         if most is None:
             return
         if self._number + more > most:
-            raise Fatal(f"{self.kind} spawned more than its max_children of {most} children")
+            raise Fatal(f"{self.kind}: spawned more than max_children={most}. Raise @task(max_children=...).")
 
     @property
     def _revivals(self) -> int:
@@ -330,7 +334,7 @@ class Current:
         return self._surroundings.notes
 
     def _holds_up(self, process: int) -> bool:
-        """Whether a process cannot go on before this attempt has ended, so that it must not be waited for here."""
+        """Return whether a process cannot go on before this attempt has ended, so that waiting for it is a deadlock."""
         return self._surroundings.is_inline and self._surroundings.sender.process == process
 
     def _pass_on(self, headers: Mapping[str, str]) -> None:
@@ -372,7 +376,7 @@ class Current:
         offspring.staged += sum(staging.count for staging in self._stagings) - continued
 
     def _forget(self) -> None:
-        """What was spawned and set is taken over, or does not count."""
+        """Forget what was spawned and set: it is taken over, or does not count."""
         if self._context is not None:
             self._context._close()
             self._context = None

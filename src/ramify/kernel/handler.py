@@ -27,7 +27,7 @@ class Calling(Enum):
 
     @property
     def is_async(self) -> bool:
-        """Whether it runs on the event loop."""
+        """True if it runs on the event loop."""
         return self in (Calling.ASYNC, Calling.ASYNC_GENERATOR)
 
     @classmethod
@@ -42,7 +42,7 @@ class Calling(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the kernel does with the tasks of a kind. `retries=3` is up to four attempts; limits are per process.
+    """The rules for tasks of a kind. `retries=3` is up to four attempts; limits are per process.
 
     With `max_crashes=None` a task is never quarantined.
     """
@@ -58,11 +58,11 @@ class Policy:
     max_crashes: int | None = 5
 
     def is_last(self, attempt: int, retries: int | None) -> bool:
-        """Whether no attempt follows this one if it fails; `retries` are those that its call was given, if any."""
+        """Return whether no attempt follows a failure of this one; `retries` are those that its call was given."""
         return attempt > (self.retries if retries is None else retries)
 
     def retries_after(self, error: type[BaseException]) -> bool:
-        """Whether an error of this type may be tried again at all."""
+        """Return whether an error of this type may be tried again at all."""
         return issubclass(error, self.retry_on) and not issubclass(error, self.give_up_on)
 
 

@@ -75,5 +75,5 @@ class Handover:
             self._sender.store.wake()
 
     def _must_act(self) -> bool:
-        """Whether there is something to do for a loop that holds nothing: all else is told by the store."""
+        """Return whether there is something to do for a loop that holds nothing: all else is told by the store."""
         return self.core.is_stopping or not self.core.is_in

@@ -80,7 +80,7 @@ class Holding:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether these tasks must run apart: processes died over them."""
+        """True if these tasks must run apart: processes died over them."""
         return self.claim.deaths.apart
 
     def settle(self, positions: frozenset[int]) -> None:
@@ -98,7 +98,7 @@ class Holding:
         return self._positions[task]
 
     def extra_of(self, task: int) -> Extra:
-        """What the call of a task brought along for itself."""
+        """Return what the call of a task brought along for itself."""
         return self.extras.get(self.position_of(task), NO_EXTRA)
 
     def take(self, many: int) -> Sequence[int]:
@@ -119,7 +119,7 @@ class Holding:
         self.aside += many
 
     def adds_up(self) -> bool:
-        """Whether every unfinished task is in exactly one place."""
+        """Return whether every unfinished task is in exactly one place."""
         inside = len(self.claim.tasks) - self.fresh + len(self.back)
         return inside + self.leased + self.waiting + self.aside + self.unsent == self.left
 

@@ -130,12 +130,12 @@ class Leases:
     # handing out
 
     def has_room(self, is_async: bool) -> bool:
-        """Whether one more worker of this side may be given something."""
+        """Return whether one more worker of this side may be given something."""
         return (self.leased if is_async else self.chunks)[is_async] < self.adapters[is_async].target
 
     @property
     def is_calm(self) -> bool:
-        """Whether a single thread is enough, and what waits for it is so quick that handing it over costs more."""
+        """True if a single thread is enough, and what waits for it is so quick that handing it over costs more."""
         if self.adapters[False].target != 1 or not self.ready[False] or not self.sizes.are_quick(self.kinds):
             return False
         # Who has a time limit may hang for ever, and then the thread it hangs in is given up: not the loop's own.
@@ -201,7 +201,9 @@ class Leases:
         return chunk
 
     def _admitted(self, holding: Holding, positions: Sequence[int], now: float) -> Sequence[int]:
-        """Those of several lanes that may start. The others are set aside, and in the end their holding goes back."""
+        """Return those of several lanes that may start. The others are set aside, and in the end their holding goes
+        back.
+        """
         claim = holding.claim
         chosen = [position for position in positions if self.limits.admits(claim.kind, claim.lane_of(position), now)]
         if refused := len(positions) - len(chosen):
@@ -275,7 +277,7 @@ class Leases:
             self._changes.append((kind if lane is None else f"{kind} in lane {lane}", change))
 
     def judge(self, now: float, scarce: bool, cpu: float) -> Sequence[tuple[str, Change]]:
-        """What changed in how many run at a time; `scarce` when memory is."""
+        """Return what changed in how many run at a time; `scarce` when memory is."""
         for adapter in self.adapters.values():
             if (change := adapter.judge(now, scarce, cpu)) is not None:
                 self._changes.append((adapter.of, change))

@@ -21,24 +21,24 @@ NO_LIMIT = Policy()
 
 
 class Forgettable(Protocol):
-    """What need not be kept for ever."""
+    """A value that need not be kept for ever."""
 
     def is_as_new(self, now: float) -> bool:
-        """Whether a new one would say the same."""
+        """Return whether a new one would say the same."""
 
 
 T = TypeVar("T", bound=Forgettable)
 
 
 class Kept(Generic[T]):
-    """What is known about each kind and lane, as long as it matters."""
+    """The known values of each kind and lane, as long as they matter."""
 
     def __init__(self) -> None:
         self.known: dict[Where, T] = {}
         self._clear_at = LIMITS_KEPT
 
     def at(self, where: Where, make: Callable[[], T], now: float) -> T:
-        """What is known, or a new one."""
+        """Return what is known, or a new one."""
         found = self.known.get(where)
         if found is None:
             if len(self.known) >= self._clear_at:
@@ -76,7 +76,7 @@ class Bucket:
         self._tokens -= many
 
     def is_as_new(self, now: float) -> bool:
-        """Whether it is full."""
+        """Return whether it is full."""
         self.ready(now)
         return self._tokens >= self._most
 
@@ -86,7 +86,7 @@ class Bucket:
 
 
 class Limits:
-    """Who may start now."""
+    """The limits that decide who may start now."""
 
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._policies: dict[str, Policy] = {
@@ -100,7 +100,7 @@ class Limits:
 
     @property
     def is_any(self) -> bool:
-        """Whether any kind has a limit now."""
+        """True if any kind has a limit now."""
         return bool(self._policies or self._throttles.known)
 
     def at_a_time(self, kind: str, lane: str | None) -> int | None:
@@ -122,7 +122,7 @@ class Limits:
         return max(0, wanted)
 
     def admits(self, kind: str, lane: str | None, now: float) -> bool:
-        """Whether one more may start now; if so, that is noted."""
+        """Return whether one more may start now; if so, that is noted."""
         if not self.allowed(kind, lane, 1, now):
             return False
         self.start(kind, lane, 1, now)

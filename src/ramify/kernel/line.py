@@ -68,7 +68,7 @@ class Line:
             heapq.heappush(self._openings, (until, number, where))
 
     def is_aside(self, where: Where) -> bool:
-        """Whether it waits for something."""
+        """Return whether it waits for something."""
         return where in self._aside
 
     def over(self, where: Where) -> bool:

@@ -72,7 +72,7 @@ class Notes:
 
     @property
     def are_kept(self) -> bool:
-        """Whether anybody will store them; not in a forked child, where the lock may be held for ever besides."""
+        """True if anybody will store them; not in a forked child, where the lock may be held for ever besides."""
         return self._depth == forks.depth
 
     def add(self, whose: Whose, level: int, logger: str, text: str) -> None:
@@ -102,7 +102,7 @@ class Notes:
         return max(0, count - self._per_attempt)
 
     def have_progress_of(self, tasks: Iterable[int]) -> bool:
-        """Whether one of these said how far it is, and that waits; costs nothing when none has."""
+        """Return whether progress of one of these waits; costs nothing when none has reported any."""
         if not self._progress:
             return False
         with self._lock:
@@ -151,7 +151,7 @@ class Capture(logging.Handler):
             last.handle(record)
 
     def _is_kept_elsewhere(self) -> bool:
-        """Whether another kernel of this process, perhaps on another store, keeps what is logged here."""
+        """Return whether another kernel of this process, perhaps on another store, keeps what is logged here."""
         whose = self.whose()
         return whose is not None and whose._notes.are_kept and whose._notes is not self._notes
 
@@ -171,7 +171,7 @@ class Capture(logging.Handler):
 
 
 def _handlers_of(name: str) -> Iterator[logging.Handler]:
-    """Whoever handles the records of a logger, itself first and the root last."""
+    """Yield the handlers for the records of a logger, its own first and those of the root last."""
     logger: logging.Logger | None = logging.getLogger(name)
     while logger is not None:
         yield from logger.handlers
@@ -179,7 +179,7 @@ def _handlers_of(name: str) -> Iterator[logging.Handler]:
 
 
 class Tap:
-    """What is changed in `logging` while kernels work: once for all kernels of a process, and put back by the last."""
+    """The change to `logging` while kernels work: once for all kernels of a process, and put back by the last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -207,7 +207,7 @@ class Tap:
                 self._put_back()
 
     def wants(self, logger: logging.Logger, level: int) -> bool:
-        """Whether a record of that level would be heard here, though not by the program, if made in an attempt."""
+        """Return whether a record of that level is heard here, though not by the program, if made in an attempt."""
         return level >= self._lowest and logger.manager.disable < level and _is_left_to_the_root(logger)
 
     def hear(self, record: logging.LogRecord) -> None:
@@ -277,7 +277,7 @@ def _widen(tap: Tap, whose: Callable[[], Whose | None]) -> Callable[[], None]:
 
 
 def _is_left_to_the_root(logger: logging.Logger) -> bool:
-    """Whether only the root says from which level on this logger speaks, and what it says gets there."""
+    """Return whether only the root says from which level on this logger speaks, and what it says gets there."""
     at = logger
     while at.parent is not None:
         if at.level or not at.propagate:

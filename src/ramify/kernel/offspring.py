@@ -223,7 +223,7 @@ class Subgraph:
 
 @dataclass(slots=True)
 class Offspring:
-    """What tasks of one claim brought forth. `published` names ranges that were staged while they ran.
+    """The children of tasks of one claim. `published` names ranges that were staged while they ran.
 
     `sets` are the values that they set in the context of their run; None while there is none.
     """
@@ -283,7 +283,7 @@ class Offspring:
         self.keep(other.sets)
 
     def undone(self) -> Offspring:
-        """What is left of it when the attempt came to nothing: what was staged is to be discarded."""
+        """Return what is left of it when the attempt came to nothing: what was staged is to be discarded."""
         return Offspring(discarded=self.discarded + self.published)
 
     @property

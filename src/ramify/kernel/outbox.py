@@ -44,7 +44,7 @@ class Finished:
 
     @property
     def is_fertile(self) -> bool:
-        """Whether something may be there once they are committed that was not there before."""
+        """True if something may be there once they are committed that was not there before."""
         return self.offspring.count > 0 or self.claim.awaited
 
     def done(self, ran: Ran) -> None:
@@ -78,7 +78,7 @@ class Finished:
 
 
 class Outbox:
-    """What waits for the next commit, by token; `unsent` counts it; it came in from `since` to `latest`."""
+    """The outcomes for the next commit, by token; `unsent` counts them; they came in from `since` to `latest`."""
 
     def __init__(self) -> None:
         self.finished: dict[bytes, Finished] = {}
@@ -97,7 +97,7 @@ class Outbox:
 
     @property
     def is_fertile(self) -> bool:
-        """Whether something may follow from what waits."""
+        """True if something may follow from what waits."""
         return any(finished.is_fertile for finished in self.finished.values())
 
     def take_all(self) -> tuple[Finished, ...]:
@@ -118,7 +118,7 @@ class Outbox:
 def ends_of(
     batch: Iterable[Finished], refused: Container[bytes], name_of: Callable[[int], str | None], done: bool
 ) -> Iterator[Ended]:
-    """What the attempts of a batch that was committed came to, one by one: those `done` on demand, no results."""
+    """Yield what the attempts of a batch that was committed came to, one by one: those `done` on demand, no results."""
     for each in batch:
         claim, statuses, values = each.claim, each.statuses, each.values
         if claim.token in refused or (statuses is None and not done):

@@ -18,7 +18,7 @@ NOTHING = (None, b"false")
 
 
 def looked(ran: Ran, surroundings: Surroundings) -> Ran:
-    """What came of the one task of a chunk that polls: it looks again when it found nothing and has time left."""
+    """Return the outcome of the one task of a chunk that polls: it looks again if it found nothing in time."""
     polls = ran.chunk.polls
     assert polls is not None
     pause, reason, awaits = polls.every, "", None

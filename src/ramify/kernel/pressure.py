@@ -24,7 +24,7 @@ _PAGE = 4096
 
 
 def is_scarce() -> bool:
-    """Whether memory is scarce right now."""
+    """Return whether memory is scarce right now."""
     resident = resident_bytes()
     limit = _limit()
     if resident is not None and limit is not None and resident > OWN_SHARE * limit:
@@ -43,7 +43,7 @@ def resident_bytes() -> int | None:
 
 
 def is_out_of_files() -> bool:
-    """Whether this process cannot open one more file."""
+    """Return whether this process cannot open one more file."""
     try:
         os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     except OSError as error:

@@ -37,7 +37,7 @@ class Queues(msgspec.Struct, frozen=True):
     def of(cls, given: Iterable[str] | Mapping[str, int]) -> Queues:
         """A set of names is served together, a list in its order, a mapping by weight."""
         if isinstance(given, str) or not isinstance(given, Iterable):
-            raise ConfigError(f"queues={given!r}: give a list of names")
+            raise ConfigError(f"queues={given!r}: expected a list of names.")
         given = given if isinstance(given, Set | Mapping) else tuple(given)
         for name in given:
             name_given(f"queues={given!r}: a queue", name)
@@ -45,13 +45,13 @@ class Queues(msgspec.Struct, frozen=True):
             return cls((frozenset(given),))
         names = tuple(given)
         if len(set(names)) < len(names):
-            raise ConfigError(f"queues={names!r}: each queue is named once")
+            raise ConfigError(f"queues={names!r}: expected each queue once.")
         choices = tuple(frozenset({name}) for name in names) or (frozenset(),)
         if not isinstance(given, Mapping):
             return cls(choices)
         weights = tuple(given.values())
         if not all(isinstance(weight, int) and not isinstance(weight, bool) and weight > 0 for weight in weights):
-            raise ConfigError(f"queues={dict(given)!r}: a weight is a whole number, 1 or more")
+            raise ConfigError(f"queues={dict(given)!r}: expected weights as whole numbers, 1 or more.")
         return cls(choices, weights or None)
 
     @property
@@ -81,7 +81,7 @@ class Choice:
 
 
 class Turns:
-    """Whose turn it is."""
+    """The order in which queues are served."""
 
     def __init__(self, queues: Queues | None) -> None:
         if queues is None:
@@ -96,7 +96,7 @@ class Turns:
 
     @property
     def is_dry(self) -> bool:
-        """Whether nothing is left of any."""
+        """True if nothing is left of any."""
         return all(choice.is_dry for choice in self._choices)
 
     @property
@@ -111,7 +111,7 @@ class Turns:
 
     @property
     def suspects(self) -> bool:
-        """Whether suspects wait in any of them."""
+        """True if suspects wait in any of them."""
         return any(choice.suspects for choice in self._choices)
 
     @property

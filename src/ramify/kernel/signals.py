@@ -31,7 +31,7 @@ class Took:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What an attempt came to. Attempt 0 is that of a task which ended without one; `value` is an error or a reason, as
+    """The end of an attempt. Attempt 0 is that of a task which ended without one; `value` is an error or a reason, as
     it is stored, and `took` how long it was in microseconds, None for a quick one. `name` is that of the run.
     """
 
@@ -76,7 +76,7 @@ class Attempts:
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """What a process did since it last told, with each beat: tasks it claimed, its commits and their seconds, parts of
+    """The work of a process since its last beat: tasks it claimed, its commits and their seconds, parts of
     them that were refused, and what came of attempts.
     """
 

@@ -75,12 +75,12 @@ class Sizes:
             self._ran_since_claim = False
 
     def untold(self) -> None:
-        """What is left is not known any more: a round opened, or the store changed."""
+        """Forget how much is left: a round opened, or the store changed."""
         self._seen_ready = None
 
     @property
     def is_more(self) -> bool:
-        """Whether the last claim left something for the next one."""
+        """True if the last claim left something for the next one."""
         return bool(self._seen_ready)
 
     def window(self, workers: int, held: Mapping[str, int]) -> int:
@@ -138,7 +138,7 @@ class Sizes:
         return max(least, UNSEEN if self._seen_ready is None else self._seen_ready // (2 * self.peers))
 
     def are_quick(self, held: Mapping[str, int]) -> bool:
-        """Whether all that is held is of kinds that take next to no time."""
+        """Return whether all that is held is of kinds that take next to no time."""
         return all(kind in self._means and self._means[kind].seconds < QUICK for kind, many in held.items() if many > 0)
 
     def chunk(self, kind: str, ready: int, workers: int) -> int:

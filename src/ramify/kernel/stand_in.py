@@ -43,7 +43,7 @@ class StandIn:
 
     @property
     def is_me(self) -> bool:
-        """Whether the calling thread is the stand-in."""
+        """True if the calling thread is the stand-in."""
         return threading.current_thread() is self._thread
 
     def go(self, iterate: Callable[[], bool]) -> None:

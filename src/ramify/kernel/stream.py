@@ -25,16 +25,16 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Source(Protocol[T_co]):
-    """The origin of a stream's results."""
+    """The place where the results of a stream come from."""
 
     def pages(self) -> Iterator[Sequence[T_co]]:
-        """The results from the first on, some at a time."""
+        """Yield the results from the first on, some at a time."""
 
     def sizes(self) -> tuple[int, int]:
-        """How many results there are, and how many members have none."""
+        """Return the number of results, and of members without one."""
 
     def failures(self) -> Iterator[TaskError]:
-        """The members that have none, and why."""
+        """Yield the members without a result, with the reason."""
 
 
 class Ready(Generic[T_co]):
@@ -53,12 +53,12 @@ class Ready(Generic[T_co]):
         return len(self._results), len(self._failures)
 
     def failures(self) -> Iterator[TaskError]:
-        """Those that broke."""
+        """Return those that broke."""
         return iter(self._failures)
 
 
 class Stream(Generic[T_co]):
-    """The results of a join's members, page by page; without a source, none. It never changes."""
+    """The results of tasks that this one waited for, read page by page. It never changes. Without a source, empty."""
 
     __slots__ = ("_sizes", "_source")
 
@@ -70,7 +70,7 @@ class Stream(Generic[T_co]):
 
     @staticmethod
     def of(results: Iterable[T], *, failures: Iterable[BaseException | TaskError] = ()) -> Stream[T]:
-        """A stream of these results, and of members that failed like this: for tests.
+        """Make a stream of these results, and of members with these failures; for tests.
 
         Call the task with it, `total(Stream.of([1, 2]))`, or try it, `attempt(total.of(Stream.of([1, 2])))`.
         """
@@ -83,7 +83,9 @@ class Stream(Generic[T_co]):
         return Stream(Ready(list(results), as_failures(failures)))
 
     def _reference(self) -> Reference | None:
-        """What stands for it among the arguments of a call; only `attempt` supplies it. None for an empty default."""
+        """Return what stands for it among the arguments of a call; only `attempt` supplies it. None for an empty
+        default.
+        """
         return None if self._source is None else Reference(self, gathered=True)
 
     def __iter__(self) -> Iterator[T_co]:
@@ -99,12 +101,12 @@ class Stream(Generic[T_co]):
 
     @property
     def broken(self) -> int:
-        """The number of members that failed, were cancelled, skipped or quarantined."""
+        """The number of members that failed, or were cancelled, skipped or quarantined."""
         return self._measured()[1]
 
     @property
     def failures(self) -> Iterator[TaskError]:
-        """Which members did not end well, and why, in the order of their slots; read page by page."""
+        """Iterate over the members that did not end as done, with the reason, in order, page by page."""
         return self._source.failures() if self._source is not None and self.broken else iter(())
 
     def __repr__(self) -> str:

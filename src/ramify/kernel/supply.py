@@ -22,7 +22,7 @@ from ramify.model.task import MAX_PAYLOAD
 
 
 def arguments_of(chunk: Chunk, position: int, surroundings: Surroundings) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What the handler of a task is called with."""
+    """Return what the handler of a task is called with."""
     handler, claim = chunk.handler, chunk.claim
     task, body = claim.tasks[position], claim.bodies[position]
     more = claim.details.get(task)
@@ -90,7 +90,7 @@ class JoinResults:
         return self._results[slot]
 
     def stream(self, name: str, first: int, size: int | None) -> Stream[Any]:
-        """What a parameter is given that takes the results of `size` slots from `first` on."""
+        """Return what a parameter is given that takes the results of `size` slots from `first` on."""
         of, brought = self._streams[name], self._brought
         if brought is None:
             return self._library.members(self._task, of, first, size)
@@ -98,7 +98,7 @@ class JoinResults:
         return Stream(Ready([None if raw is None else read(raw) for raw in brought[first:end]]))
 
     def gathered(self, name: str, slot: int) -> Stream[Any]:
-        """What a parameter is given that takes the results which the result in a slot names; none for no result."""
+        """Return the argument for a parameter that takes the results named by the result in a slot; none for none."""
         raw = self._results[slot]
         if raw is None:
             return Stream()

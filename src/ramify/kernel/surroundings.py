@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What a handler may know about its run without asking the store again."""
+    """The facts about its run that a handler may read without asking the store again."""
 
     id: int
     name: str | None = None
@@ -45,13 +45,13 @@ class Child(NamedTuple):
 
 
 class Leader(Protocol):
-    """The run that is followed, as a following run sees it."""
+    """The run that this one follows, as its tasks see it."""
 
     def get(self, key: str) -> Any:
-        """The result of the leader's task with this key; KeyError when there is none that ended well."""
+        """Return the result of the leader's task with this key; KeyError if none ended as done."""
 
     def children(self, key: str) -> Sequence[Child]:
-        """Return the children that the leader's task with this key spawned; KeyError when there is no such task."""
+        """Return the children of the leader's task with this key; KeyError if there is no such task."""
 
 
 @runtime_checkable
@@ -76,10 +76,10 @@ class Definition(Protocol):
 
 
 class Ending(NamedTuple):
-    """What came of a run, or of one of its tasks: a result, as it is in JSON, or why there is none.
+    """The end of a run, or of one of its tasks: a result, as it is in JSON, or the reason why there is none.
 
-    While that is not known, it says what is `awaited`, and `until` is the run whose end tells. One that ended well may
-    have had nothing to do: `skipped` says why.
+    While that is not known, it says what is `awaited`, and `until` is the run whose end tells. One that ended as done
+    may have had nothing to do: `skipped` says why.
     """
 
     value: object = None
@@ -103,10 +103,10 @@ class Origin(NamedTuple):
 
 
 class OtherRuns(Protocol):
-    """What a task may do about other runs than its own."""
+    """The things a task may do about other runs than its own."""
 
     def definition(self, name: str) -> Definition | None:
-        """What is defined under a name; None when nobody here knows it."""
+        """Return what is defined under a name; None when nobody here knows it."""
 
     def start(self, root: object, name: str, origin: Origin) -> int:
         """Start a run under a name, unless the same task has; its id. ConfigError when another run has that name."""
@@ -119,7 +119,7 @@ class OtherRuns(Protocol):
         """Add a job with a reserved id, to begin when others have ended, unless it is there; the id of the job."""
 
     def awaiting(self, dataset: str) -> Sequence[Definition]:
-        """What starts on a dataset."""
+        """Return what starts on a dataset."""
 
     def note(
         self, definition: Definition, production: str, dataset: str, value: Any
@@ -127,11 +127,11 @@ class OtherRuns(Protocol):
         """Note, once, what was produced for what starts on all of its datasets; a number and those, if that is all."""
 
     def ending(self, run: int | str, key: str | None) -> Ending:
-        """What came of a run, by id or name, or of its task with that key."""
+        """Return what came of a run, by id or name, or of its task with that key."""
 
 
 class Library(Protocol):
-    """What the kernel does not know and the engine supplies: everything that is read for handlers."""
+    """The facts that the engine supplies to the kernel: everything that is read for handlers."""
 
     @property
     def store_id(self) -> str:
@@ -147,10 +147,12 @@ class Library(Protocol):
         """Results of the members of a full join, in order, decoded as `of`: `size` of them from slot `first` on."""
 
     def results(self, join: int, slots: Collection[int]) -> Mapping[int, bytes | None]:
-        """What the members in these slots of a full join returned, as stored; None for those that did not end well."""
+        """Return what the members in these slots of a full join returned, as stored; None for those that did not end
+        well.
+        """
 
     def context(self, run: int, name: str) -> ContextValue | None:
-        """What stands in the context of a run under a name, as stored at this moment."""
+        """Return what stands in the context of a run under a name, as stored at this moment."""
 
     def ends(self, run: int) -> Ends:
         """How the tasks of a run ended that have ended by now."""
@@ -163,13 +165,13 @@ class Library(Protocol):
         """Other runs of the store."""
 
     def handler(self, kind: str) -> Handler | None:
-        """What runs tasks of a kind; None when nobody here knows it."""
+        """Return what runs tasks of a kind; None when nobody here knows it."""
 
     def stop(self, run: int, reason: str) -> None:
         """Let a run end early, as halted."""
 
     def is_task(self, code: CodeType) -> bool:
-        """Whether this is the code of a task's function."""
+        """Return whether this is the code of a task's function."""
 
     async def put_away(self) -> None:
         """Close what handlers opened on the event loop; called there, once, when nothing runs on it any more."""
@@ -221,7 +223,7 @@ class CurrentRun:
 
     @property
     def generation(self) -> int:
-        """Which of several runs under its name."""
+        """Its generation: the number of the run among those of the same name."""
         return self._facts.generation
 
     @property
@@ -231,9 +233,9 @@ class CurrentRun:
 
     @property
     def ends(self) -> Ends:
-        """The outcomes of its tasks that have ended by now: how many done, failed, skipped, cancelled."""
+        """The numbers of its tasks that have ended: done, failed, skipped, cancelled."""
         return self._surroundings.library.ends(self._facts.id)
 
     def stop(self, reason: str) -> None:
-        """End the run early, as halted: quick tasks that processes have taken already may still run, and no others."""
+        """End the run early, as halted. Short tasks that workers have already claimed may still run."""
         self._surroundings.library.stop(self._facts.id, reason)

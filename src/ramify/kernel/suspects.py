@@ -26,5 +26,5 @@ def held_up(holdings: Mapping[bytes, Holding], limits: Limits, now: float) -> It
 
 
 def are_held(holdings: Mapping[bytes, Holding]) -> bool:
-    """Whether what this process holds must run apart."""
+    """Return whether what this process holds must run apart."""
     return any(holding.is_suspect for holding in islice(holdings.values(), 1))

@@ -17,7 +17,7 @@ WHY_FEWER, WHY_MORE = "tasks defer themselves", "tasks get through again"
 
 
 class Throttle:
-    """What deferred itself of one kind and lane lately. `most` may run at a time; None while nothing is held back."""
+    """The recent deferrals of one kind and lane. `most` may run at a time; None while nothing is held back."""
 
     __slots__ = ("_before", "_began", "_deferred", "_tasks", "most")
 
@@ -39,7 +39,7 @@ class Throttle:
         return self._fewer(running) if is_throttled else self._more()
 
     def is_as_new(self, now: float) -> bool:
-        """Whether it holds nothing back, and what it saw is too old to matter."""
+        """Return whether it holds nothing back, and what it saw is too old to matter."""
         return self.most is None and (not self._tasks or now - self._began > STALE)
 
     def _fewer(self, running: int) -> Change | None:

@@ -81,8 +81,8 @@ def known_ends(holding: Holding, now: int) -> dict[int, Verdict]:
 
 
 def in_time(ran: Ran) -> Ran:
-    """What a worker brings, or that it timed out: who comes late came to nothing, whatever kept anybody from saying so
-    sooner. What is said of a task that did not come to an end stands.
+    """Return what a worker brings, or that it timed out: who comes late came to nothing, whatever kept anybody from
+    saying so sooner. What is said of a task that did not come to an end stands.
     """
     chunk = ran.chunk
     ended = ran.done or [task for task, verdict in ran.others if isinstance(verdict, Raised | Postponed)]
@@ -93,7 +93,7 @@ def in_time(ran: Ran) -> Ran:
 
 
 def given_up(chunks: Iterable[Chunk], unwanted: Container[int], now: float) -> Iterator[Ran]:
-    """What is said of chunks that were waited for long enough, unless they are waited for after all.
+    """Yield what is said of chunks that were waited for long enough, unless they are waited for after all.
 
     Of one that went on after a cancel nothing is said: the mark on its task is honoured by whoever claims it next.
     """

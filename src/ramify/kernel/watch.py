@@ -50,7 +50,7 @@ class Watch:
 
     @property
     def is_over(self) -> bool:
-        """Whether every awaited run has ended."""
+        """True if every awaited run has ended."""
         return self.awaited is not None and not self.awaited
 
     def took(self, run: int, round: int) -> None:
@@ -82,7 +82,7 @@ class Watch:
         self._is_stirred = True
 
     def look(self, now: float, *, idle: bool) -> Look | Move | None:
-        """What to ask to find runs that can be moved; None when it is too early for that."""
+        """Return what to ask to find runs that can be moved; None when it is too early for that."""
         if self._looked_at is None:
             self._looked_at, self._looks_at = now, now + LOOK_EVERY
         if now < (self._rests_until if idle and self._is_stirred else self._looks_at):

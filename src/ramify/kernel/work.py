@@ -46,7 +46,7 @@ class Chunk:
         return [self.claim.tasks[position] for position in self.positions]
 
     def is_late(self, now: float) -> bool:
-        """Whether its time is up."""
+        """Return whether its time is up."""
         return self.deadline is not None and self.deadline <= now
 
     def columns(self) -> tuple[Sequence[int], Sequence[bytes]]:
@@ -64,7 +64,9 @@ class Wait(NamedTuple):
     awaits: int | None = None
 
     def fits_in(self, memory: float) -> bool:
-        """Whether it is short enough to be kept in memory. Who awaits a run is woken in the store, and nowhere else."""
+        """Return whether it is short enough to be kept in memory. Who awaits a run is woken in the store, and nowhere
+        else.
+        """
         return self.awaits is None and self.seconds <= memory
 
 
@@ -115,7 +117,7 @@ Verdict = Raised | Postponed | Dropped | Forgone | Interrupted
 
 @dataclass(slots=True)
 class Ran:
-    """What came of some tasks of a chunk: those that ended well as columns, the others one by one by task id.
+    """The outcomes of some tasks of a chunk: successes as columns, the others one by one by task id.
 
     `values` is None while every result is None. `seconds` is wall time, `busy` the CPU time of the worker. Of several
     tasks, `took` are the microseconds of those that were not quick.
@@ -146,7 +148,7 @@ class Ran:
 
     @property
     def tried(self) -> list[int]:
-        """Those of which an attempt came to an end."""
+        """The tasks of which an attempt ended."""
         return self.done + [task for task, verdict in self.others if not isinstance(verdict, Interrupted)]
 
     def stretches(self, tried: int) -> Iterator[tuple[int, float]]:

@@ -24,8 +24,8 @@ from ramify.kernel.work import Chunk, Interrupted, Ran
 
 
 class Workers:
-    """Those of one kernel. `on_over` is called when the loop came to its end while its own thread is caught, with
-    what broke it.
+    """The workers of one kernel. `on_over` is called when the loop ended while its own thread is caught, with the
+    exception that broke it.
     """
 
     def __init__(

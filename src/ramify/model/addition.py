@@ -25,7 +25,8 @@ class Addition(msgspec.Struct, frozen=True):
 
 
 def applied_before(additions: Sequence[Addition], in_log: Callable[[int, int, int], bool]) -> bool:
-    """Whether they are in the log already; `in_log(run, first, last)` tells if any id of a range is, in that run.
+    """Return whether they are in the log already; `in_log(run, first, last)` tells if any id of a range is, in that
+    run.
 
     They are there all or none. A group without holds is there whole or not at all. Of a group that takes keys perhaps
     nothing was kept: then the next group tells; if none does, adding them once more drops the same tasks again.

@@ -73,7 +73,7 @@ class Bits(msgspec.Struct, gc=False):
 
     @property
     def is_full(self) -> bool:
-        """Whether everybody arrived."""
+        """True if everybody arrived."""
         return self.arrived.bit_count() == self.size
 
     @property
@@ -110,7 +110,7 @@ class Standing(msgspec.Struct, gc=False):
 
     @property
     def is_full(self) -> bool:
-        """Whether everybody arrived."""
+        """True if everybody arrived."""
         return self.full == self.total
 
     def arrive(self, number: int, slots: int, others: Iterable[tuple[int, Status]] = ()) -> bool:

@@ -14,7 +14,7 @@ from ramify.model.segment import SegmentState
 
 @dataclass(frozen=True, slots=True)
 class AwaitingQuestions:
-    """What has to be asked of the store: the tasks that joins of a run wait for and that may not have ended; the run
+    """The questions to a store: the tasks that joins of a run wait for and that may not have ended; the run
     and the state of the row that a task is in, None when it has ended; whether a run has rows that can be worked off;
     and the run that it follows.
     """
@@ -26,7 +26,7 @@ class AwaitingQuestions:
 
 
 def awaits_others(run: int, ask: AwaitingQuestions, seen: frozenset[int] = frozenset()) -> bool:
-    """Whether a join of this run waits for a task of another one that can still end; `seen` are those that wait."""
+    """Return whether a join of this run waits for an unfinished task of another run; `seen` are those that wait."""
     seen |= {run}
     for task in ask.awaited(run):
         where = ask.row(task)
@@ -44,7 +44,7 @@ def awaits_others(run: int, ask: AwaitingQuestions, seen: frozenset[int] = froze
 
 
 def _is_behind(run: int, seen: frozenset[int], ask: AwaitingQuestions) -> bool:
-    """Whether a run follows, directly or not, one of those that wait for it."""
+    """Return whether a run follows, directly or not, one of those that wait for it."""
     leader = ask.follows(run)
     passed = {run}
     while leader is not None and leader not in passed:

@@ -39,10 +39,11 @@ EXPIRED = "it expired before it was begun"
 
 
 class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What few calls carry along: their own budget, headers, and when a continuation runs.
+    """The options that few calls have: their own budget, headers, and when a continuation runs.
 
-    One that was not begun by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
-    skipped. One that polls is called again `every` so many seconds until it gives something, `within` so many at most.
+    One that has not started by `until`, a time of the store, is cancelled. A `spare` one that fails for good counts as
+    skipped. One that polls is called again `every` so many seconds until it returns something, `within` so many at
+    most.
     """
 
     retries: int | None = None
@@ -56,11 +57,11 @@ class Extra(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def polls(self) -> bool:
-        """Whether it may be called again although it did not fail."""
+        """True if it may be called again although it did not fail."""
         return self.every is not None or self.within is not None
 
     def has_expired(self, now: int, history: History, deaths: Deaths) -> bool:
-        """Whether a task was not begun in time. One with events, or in which a process died, was begun before."""
+        """Return whether a task did not start in time. One with events, or in which a process died, has started."""
         return self.until is not None and self.until <= now and not deaths.ran and not history.events
 
     def encode(self) -> bytes | None:
@@ -79,7 +80,7 @@ _extra = decoder(Extra)
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What tasks of one segment share, and how their arguments are read.
+    """The properties that tasks of one segment share, and how their arguments are read.
 
     `delay` and `expires` count from the commit, in seconds; `keep` is in microseconds, None when nobody chose.
     """
@@ -102,7 +103,7 @@ class Group:
 
 
 class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
-    """One task to be: `measure.of("/usr")`. Yield it, spawn it, start a run with it, or enqueue it."""
+    """A task to be made: `measure.of("/usr")`. Yield, spawn, enqueue or run it. Its methods return changed copies."""
 
     group: Group
     body: bytes
@@ -112,11 +113,11 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """The name of the handler."""
+        """The name of the task function."""
         return self.group.kind
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, read back from their encoding."""
+        """The arguments, decoded from their stored form."""
         return self.group.signature.decode(self.body)
 
     def __repr__(self) -> str:
@@ -125,7 +126,7 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
         return f"{self.group.kind}({', '.join(inside)})" + "".join(f".{choice}" for choice in self._choices())
 
     def _choices(self) -> Iterator[str]:
-        """What was chosen for this one, as it is written."""
+        """Yield what was chosen for this one, as it is written."""
         group, extra = self.group, Extra.decode(self.extra)
         if self.label is not None:
             keep = f", keep={group.keep / SECOND:g}" if group.keep else ""
@@ -154,86 +155,90 @@ class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
             yield "always()"
 
     def key(self, key: str) -> Call[R_co]:
-        """Label it, to find, group and join on; it excludes nobody."""
+        """Label it with a key, to find, group and join on. Several tasks may have the same key."""
         return self._named(key, Hold.LABEL)
 
     def once(self, key: str | None = None) -> Call[R_co]:
-        """At most once in its run: a second call with this key adds nothing. Without a key, the arguments are it."""
+        """Run at most once in its run: a second call with this key adds nothing. The key defaults to the arguments."""
         return self._named(arguments_key(self) if key is None else key, Hold.ONCE)
 
     def unique(self, key: str | None = None, keep: Duration | None = None) -> Call[R_co]:
-        """One at a time under this key, in every run: while it is unfinished, and for `keep` after it succeeded.
+        """Hold this key alone, in every run: until it has ended, and for `keep` after a success.
 
-        Without a key, the arguments are it. Unless you say so, the key of a job is kept as long as its result, and that
-        of a task of a run not at all.
+        The key defaults to the arguments. `keep` defaults to the time the result of a job is kept; for a task of a run,
+        to nothing.
         """
         kept = None if keep is None else round(_seconds("unique(keep={})", keep) * SECOND)
         return self._named(arguments_key(self) if key is None else key, Hold.UNIQUE, kept)
 
     def delay(self, length: Duration) -> Call[R_co]:
-        """Not before so many seconds, or that timedelta, after it is committed."""
+        """Start no earlier than this many seconds, or this timedelta, after it is committed."""
         return self._grouped(delay=_seconds("delay({})", length), due=None)
 
     def at(self, when: datetime) -> Call[R_co]:
-        """Not before this moment, which must name its time zone."""
+        """Start no earlier than this datetime, which must have a time zone."""
         if not isinstance(when, datetime) or when.utcoffset() is None:
-            raise BadPayload(f"at({when!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
+            raise BadPayload(
+                f"at({when!r}): expected a datetime with a time zone. Write at(datetime(..., tzinfo=UTC))."
+            )
         return self._grouped(due=round(when.timestamp() * SECOND), delay=None)
 
     def expires(self, length: Duration) -> Call[R_co]:
-        """If it was not begun so long after it was added, it ends as cancelled and is not run."""
+        """Cancel it if it has not started this long after it was added."""
         if (seconds := _seconds("expires({})", length)) == 0:
-            raise BadPayload("expires(0): nothing begins in no time; give more than 0 seconds")
+            raise BadPayload("expires(0): expected more than 0 seconds.")
         return self._grouped(expires=seconds)
 
     def priority(self, level: int) -> Call[R_co]:
-        """Lower comes first; 0 is the default."""
+        """Set its priority. Lower comes first; 0 is the default."""
         if isinstance(level, bool) or not isinstance(level, int) or level not in LEVELS:
-            raise BadPayload(f"priority({level!r}): levels run from {LEVELS[0]} to {LEVELS[-1]}, lower first")
+            raise BadPayload(
+                f"priority({level!r}): expected a whole number from {LEVELS[0]} to {LEVELS[-1]}; lower comes first."
+            )
         return self._grouped(priority=level)
 
     def queue(self, name: str) -> Call[R_co]:
-        """The queue by which processes choose what to serve."""
+        """Set the queue by which workers choose tasks."""
         return self._grouped(queue=check_name("queue", name))
 
     def lane(self, name: str) -> Call[R_co]:
-        """A partition, such as a host or a tenant, for limits and fairness."""
+        """Set its lane, such as a host or a tenant, for limits and fairness."""
         return msgspec.structs.replace(self, group=self._varied, in_lane=check_name("lane", name))
 
     def retries(self, count: int) -> Call[R_co]:
-        """Its own number of retries: `retries(2)` is up to three attempts."""
+        """Set its number of retries: `retries(2)` is up to three attempts."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise BadPayload(f"retries({count!r}): give a whole number, 0 or more")
+            raise BadPayload(f"retries({count!r}): expected a whole number, 0 or more.")
         return self._with(retries=count)
 
     def timeout(self, length: Duration) -> Call[R_co]:
-        """Its own time limit for one attempt."""
+        """Set the time limit of one attempt."""
         if (seconds := _seconds("timeout({})", length)) == 0:
-            raise BadPayload("timeout(0): nothing finishes in no time; give more than 0 seconds")
+            raise BadPayload("timeout(0): expected more than 0 seconds.")
         return self._with(timeout=seconds)
 
     def poll(self, every: Duration, *, timeout: Duration | None = None) -> Call[R_co]:
-        """Call it every so many seconds until it gives something other than False or None. That uses up no attempt.
+        """Call it every so many seconds until it returns something other than False or None. That uses no attempts.
 
-        It fails with a TimeoutError when it has given nothing for so long since it was first called.
+        It fails with a TimeoutError if it has returned nothing `timeout` after its first call.
         """
         if (pause := _seconds("poll({})", every)) == 0:
-            raise BadPayload("poll(0): give more than 0 seconds between two calls")
+            raise BadPayload("poll(0): expected more than 0 seconds between two calls.")
         within = None if timeout is None else _seconds("poll(timeout={})", timeout)
         if within == 0:
-            raise BadPayload("poll(timeout=0): nothing comes in no time; give more than 0 seconds")
+            raise BadPayload("poll(timeout=0): expected more than 0 seconds.")
         return self._with(every=pause, within=within)
 
     def headers(self, **headers: str) -> Call[R_co]:
-        """Small texts that travel with it and with all that it makes; seen as `current().headers`."""
+        """Attach small texts, inherited by all tasks it makes; read them as `current().headers`."""
         for name, value in headers.items():
             if not isinstance(value, str):
-                raise BadPayload(f"headers({name}={value!r}): give text, not {type(value).__name__}")
+                raise BadPayload(f"headers({name}={value!r}): expected text, got {type(value).__name__}.")
         known: Mapping[str, str] = Extra.decode(self.extra).headers or {}
         return self._with(headers={**known, **headers})
 
     def always(self) -> Call[R_co]:
-        """As a continuation (`spawn(then=...)`): run also when some members did not end well."""
+        """Run it as a continuation (`spawn(then=...)`) even if some members did not end as done."""
         return self._with(rule=Rule.ALWAYS)
 
     def _named(self, key: str, hold: Hold, keep: int | None = None) -> Call[R_co]:
@@ -292,7 +297,7 @@ def inheriting(calls: Sequence[Call[Any]], headers: Mapping[str, str]) -> Sequen
 
 
 def with_headers(extra: bytes | None, headers: Mapping[str, str]) -> bytes | None:
-    """What a task row carries, with these headers, but for those that it has itself under the same name."""
+    """Return what a task row carries, with these headers, but for those that it has itself under the same name."""
     known = Extra.decode(extra)
     return msgspec.structs.replace(known, headers={**headers, **(known.headers or {})}).encode()
 
@@ -345,8 +350,7 @@ def arguments_key(call: Call[Any]) -> str:
     """A text that is the same for equal arguments, and differs for others."""
     if isinstance(call, ReferringCall):
         raise BadPayload(
-            f"{call!r} is to exist once for its arguments, and {call.references[0]!r} is not known yet; "
-            "give a key that is: once(key)"
+            f"{call!r}: its arguments are its key, and {call.references[0]!r} is not known yet. Give a key: once(key)."
         )
     return blake2b(call.group.signature.identity(call.body), digest_size=16).hexdigest()
 
@@ -354,17 +358,17 @@ def arguments_key(call: Call[Any]) -> str:
 def label_of(kind: str, key: object) -> bytes:
     """A key as a call carries it; BadPayload for one that cannot be kept."""
     if not isinstance(key, str) or not key:
-        raise BadPayload(f"{key!r} is no key of a {kind!r} task; give a text that is not empty")
+        raise BadPayload(f"{kind}(): expected text as its key, got {key!r}. Give text that is not empty.")
     label = key_bytes(key)
     if len(label) > MAX_KEY:
-        raise BadPayload(f"a key of a {kind!r} task is over {MAX_KEY} bytes; use a hash of it as the key")
+        raise BadPayload(f"{kind}(): expected a key of at most {MAX_KEY} bytes, got {len(label)}. Use a hash of it.")
     return label
 
 
 def _seconds(written: str, length: object) -> float:
     seconds = seconds_in(length)
     if seconds is None or not math.isfinite(seconds):
-        raise BadPayload(f"{written.format(repr(length))}: give a number of seconds, or a timedelta")
+        raise BadPayload(f"{written.format(repr(length))}: expected seconds or a timedelta.")
     if not 0 <= seconds <= LONGEST_DELAY:
-        raise BadPayload(f"{written.format(repr(length))}: give 0 seconds or more, at most a hundred years")
+        raise BadPayload(f"{written.format(repr(length))}: expected 0 seconds or more, at most a hundred years.")
     return seconds

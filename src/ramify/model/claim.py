@@ -19,7 +19,7 @@ from ramify.model.mark import Mark
 
 
 class Want(msgspec.Struct, frozen=True):
-    """What a process can do now: kinds it knows, queues and runs it serves (None = all), lanes it must leave alone.
+    """The work a process can take now: kinds it knows, queues and runs it serves (None = all), lanes to leave alone.
 
     A kind that is not named is never claimed, so a task nobody knows waits and costs no attempt.
     """
@@ -63,9 +63,10 @@ class Rooms:
 
 
 class Details(msgspec.Struct, frozen=True, gc=False):
-    """What few tasks have: a key, encoded extras, and for the task of a join how its members ended, and its rule.
+    """The properties that few tasks have: a key, encoded extras, and for the task of a join how its members ended, and
+    its rule.
 
-    `results` are those of its members by slot, if the join brings them, all ended well, and they are not too large.
+    `results` are those of its members by slot, if the join brings them, all ended as done, and they are not too large.
     """
 
     key: bytes | None = None

@@ -21,7 +21,7 @@ A_NAME = "a name in the context"
 
 
 class SetValue(msgspec.Struct, frozen=True, gc=False):
-    """What a task sets, on its way into the store with the task's end."""
+    """A value that a task sets, on its way into the store with the task's end."""
 
     task: int
     name: str
@@ -30,7 +30,7 @@ class SetValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class ContextValue(msgspec.Struct, frozen=True, gc=False):
-    """What stands under a name: the value, the task that set it, and when the name was set first and last."""
+    """The value of a name, the task that set it, and when the name was set first and last."""
 
     name: str
     value: bytes
@@ -40,7 +40,7 @@ class ContextValue(msgspec.Struct, frozen=True, gc=False):
 
 
 def after_set(known: ContextValue | None, new: SetValue, now: int) -> ContextValue:
-    """What stands under a name once `new` is committed: `known` itself when that one was first and stays."""
+    """Return what stands under a name once `new` is committed: `known` itself when that one was first and stays."""
     if known is None:
         return ContextValue(new.name, new.value, new.task, now, now)
     if new.overwrite or known.task == new.task:
@@ -49,7 +49,7 @@ def after_set(known: ContextValue | None, new: SetValue, now: int) -> ContextVal
 
 
 def outrun_by(first: ContextValue) -> bytes:
-    """What the event of a task tells that came too late: under which name, and who was first."""
+    """Return what the event of a task tells that came too late: under which name, and who was first."""
     return msgspec.json.encode({"name": first.name, "first": first.task})
 
 

@@ -25,7 +25,7 @@ class Death(msgspec.Struct, frozen=True):
 
 
 class Deaths(msgspec.Struct, frozen=True):
-    """What a live row has on record. `apart`: it is only given to a process that holds nothing else. `alone`: at the
+    """The recorded deaths of a live row. `apart`: only a process that holds nothing else gets it. `alone`: at the
     last death its one task was all that the process had.
     """
 
@@ -46,7 +46,7 @@ class Deaths(msgspec.Struct, frozen=True):
         return self.ran + self.held + self.silent
 
     def blames(self, max_crashes: int | None) -> bool:
-        """Whether a single task with these deaths is to blame for them."""
+        """Return whether a single task with these deaths is to blame for them."""
         if max_crashes is None or not self.alone:
             return False
         return self.proven >= max_crashes or self.silent >= SILENT_WEIGHT * max_crashes

@@ -1,4 +1,4 @@
-"""What follows when a person decides about a run or a task. Pure: what only a store can tell comes as an argument.
+"""The effects of a person's decision about a run or a task. Pure: what only a store can tell comes as an argument.
 
 About a run, a decision that is allowed moves its state and is noted with the next number, even when the state stays as
 it is: a `resume` of an open run must be able to overtake a `pause` that is still on its way.
@@ -43,7 +43,7 @@ class AfterDecision(msgspec.Struct, frozen=True):
 
 
 def decide(what: What, state: RunState, last: Decision | None, said: Said, now: int) -> AfterDecision | None:
-    """What a decision makes of a run; None when it was overtaken, or leads nowhere from where the run is."""
+    """Return what a decision makes of a run; None when it was overtaken, or leads nowhere from where the run is."""
     n = 0 if last is None else last.n
     there = _WAYS[what].get(state)
     # A reopening is numbered itself and is never late, so it is always noted: what was decided before it is over.
@@ -61,7 +61,7 @@ def cancelled(before: RunState, after: RunState) -> Settled:
 
 
 def storable_said(said: Said) -> Said:
-    """Who and why, as they can be stored."""
+    """Return who and why, as they can be stored."""
     return Said(storable(said.reason), storable(said.by))
 
 
@@ -88,7 +88,7 @@ class Settle(msgspec.Struct, frozen=True):
 
 
 class Settling(msgspec.Struct, frozen=True):
-    """What a store writes: a mark, events of the task, and whether the last of them ends it here and now."""
+    """The changes a store writes: a mark, events of the task, and whether the last of them ends it here and now."""
 
     answer: Settled
     mark: Mark | None = None
@@ -120,8 +120,9 @@ def settling(
     life: Callable[[], int],
     is_marked: Callable[[Mark], bool],
 ) -> Settling:
-    """What follows from `ask` in a run and its state. `is_here`: the task is a published one of the run; `row`: the
-    state of its live row, None when there is none. A mark that is there was told when it was left, and is not again.
+    """Return what follows from `ask` in a run and its state. `is_here`: the task is a published one of the run; `row`:
+    the state of its live row, None when there is none. A mark that is there was told when it was left, and is not
+    again.
     """
     if not is_here:
         return Settling(Settled.UNKNOWN)

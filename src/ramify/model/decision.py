@@ -13,7 +13,7 @@ import msgspec
 
 
 class What(StrEnum):
-    """What was decided. The words are stored; never reuse one for something else."""
+    """The kind of a decision. The words are stored; never reuse one for something else."""
 
     PAUSED = "paused"
     RESUMED = "resumed"
@@ -36,7 +36,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What comes with a decision: why, and who decides.
+    """The reason for a decision, and who decides.
 
     `after` is the number of the decision about the run that it follows, `life` the life of the task that is meant; None
     means whichever it is, and is for callers whose verbs are never delivered late.
@@ -52,5 +52,5 @@ UNSAID = Said()
 
 
 def in_words(by: str, reason: str) -> str:
-    """Who and why, to be put behind what was done."""
+    """Return who and why, to be put behind what was done."""
     return (f" by {by}" if by else "") + (f": {reason}" if reason else "")

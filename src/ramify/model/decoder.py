@@ -21,7 +21,7 @@ _one_at_a_time = threading.RLock()
 
 
 def decoder(kind: type[T], dec_hook: Hook | None = None) -> msgspec.json.Decoder[T]:
-    """What decodes values of a type; TypeError when msgspec cannot."""
+    """Return what decodes values of a type; TypeError when msgspec cannot."""
     with _one_at_a_time:
         return msgspec.json.Decoder(kind, dec_hook=dec_hook)
 
@@ -29,7 +29,7 @@ def decoder(kind: type[T], dec_hook: Hook | None = None) -> msgspec.json.Decoder
 def converter(
     kind: type[T], dec_hook: Hook | None = None, *, strict: bool = True, str_keys: bool = False
 ) -> Callable[[object], T]:
-    """What makes values of a type from trees."""
+    """Return what makes values of a type from trees."""
     decoder(kind, dec_hook)
     return partial(msgspec.convert, type=kind, dec_hook=dec_hook, strict=strict, str_keys=str_keys)
 

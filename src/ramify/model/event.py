@@ -20,11 +20,11 @@ UNTIMED = 1_000
 
 
 class Status(IntEnum):
-    """The fact that one event states. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
+    """The meaning of one event. The numbers are stored; never reuse one. 9 is a `Tally`; counters count both.
 
-    DECIDED tells who decided how the task is to end, and why; the end itself follows. OUTRUN tells of a value that it
-    set in the context of its run: another task was first under that name, and its own end follows. REPLACED is an end
-    for good, and may follow another end: what made the task makes others in its stead.
+    DECIDED says who decided how the task is to end, and why; the end itself follows. OUTRUN says that another task was
+    first to set a context value that this one set; its own end follows. REPLACED is a final end, and may follow another
+    end: the task that made it makes others instead.
     """
 
     DONE = 1
@@ -47,7 +47,7 @@ class Status(IntEnum):
 
     @property
     def is_end(self) -> bool:
-        """True when the task's present life ends with this event."""
+        """True if the task's present life ends with this event."""
         return self <= Status.QUARANTINED or self is Status.REPLACED
 
 
@@ -66,7 +66,7 @@ ENDS = (
 
 
 class Tally(IntEnum):
-    """What a counter counts besides the statuses: tasks added, and children dropped because their key was taken."""
+    """Counts besides the statuses: tasks added, and children dropped because their key was taken."""
 
     ADDED = 0
     DUPLICATE = 9
@@ -92,7 +92,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class History(msgspec.Struct, frozen=True):
-    """What the events of one task add up to."""
+    """The sum of the events of one task."""
 
     events: int = 0
     attempts: int = 0  #: failed attempts in this life; the next attempt is number `attempts + 1`

@@ -39,7 +39,7 @@ NEVER = 0
 
 
 class Forgot(msgspec.Struct, frozen=True):
-    """What `forget` removed: so many tasks. `more` says to call again; by ids, from the one `after` this."""
+    """The effect of `forget`: so many tasks removed. `more` says to call again; by ids, from the one `after` this."""
 
     tasks: int = 0
     more: bool = False
@@ -70,7 +70,7 @@ class Cutoffs(msgspec.Struct, frozen=True):
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """What is to be forgotten: a whole run, or those of its `tasks` that ended before a time; and who wants it.
+    """A request to forget: a whole run, or those of its `tasks` that ended before a time; and who wants it.
 
     A `dry` one of tasks only tells how many those are.
     """
@@ -112,7 +112,7 @@ def check_removal(removal: Removal) -> Removal:
 
 
 def begin(run: StoredRun, said: Said, reader: Callable[[], Reader | None], now: int) -> AfterDecision | None:
-    """What the first page makes of a run, None when an earlier call has begun; RunNeeded says why it must stay."""
+    """Return the first page's change to a run, None when an earlier call has begun; RunNeeded says why it must stay."""
     if run.state is RunState.FORGOTTEN:
         return None
     if not run.state.is_end:
@@ -164,7 +164,7 @@ def pieces(spans: Iterable[tuple[int, int]], tasks: range, limit: int) -> tuple[
 
 
 def settled(removal: Removal, kind: str, ended: Iterable[tuple[int, Status, int]], latest: int) -> dict[int, Status]:
-    """Those of some ended tasks of a kind, with when they did, that ended before the time that was asked for.
+    """Return those of some ended tasks of a kind, with when they did, that ended before the time that was asked for.
 
     And before the `latest`: by then nothing that was sent when they were added can still arrive, and add them again.
     """

@@ -22,7 +22,7 @@ GATE = f"{OWN}gate"
 
 
 class GateSpec(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a gate asks for. `timeout` is in seconds; `otherwise` is in a list, because null may be meant."""
+    """The answer that a gate asks for. `timeout` is in seconds; `otherwise` is in a list, because null may be meant."""
 
     name: str
     schema: Any = None
@@ -34,7 +34,7 @@ _spec = converter(GateSpec)
 
 
 def spec_of(body: bytes) -> GateSpec:
-    """What a gate asks for, from its arguments."""
+    """Return what a gate asks for, from its arguments."""
     tree = tree_in(body)
     return _spec(tree[0] if isinstance(tree, list) and tree else {"name": ""})
 

@@ -26,7 +26,7 @@ class JobState(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """True when the job will not continue by itself."""
+        """True if the job has ended, or is not in the store."""
         return self not in (JobState.QUEUED, JobState.RUNNING)
 
 

@@ -28,7 +28,7 @@ MOST_BROUGHT = 4 * 1024 * 1024
 
 
 class Ends(msgspec.Struct, frozen=True, gc=False):
-    """Outcomes of the members of a join, as numbers. Quarantined members count as failed."""
+    """The numbers of a join's members by how they ended. Quarantined ones count as failed."""
 
     done: int = 0
     failed: int = 0
@@ -48,17 +48,17 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def broken(self) -> int:
-        """The number of members that did not end well."""
+        """The number that did not end as done."""
         return self.failed + self.skipped + self.cancelled
 
     @property
     def halted(self) -> int:
-        """The number of members that failed, or did not run because of a failure or a person."""
+        """The number that failed, or did not run because of a failure or a cancel."""
         return self.failed + self.cancelled
 
     @property
     def worst(self) -> Status:
-        """How a join without a task arrives elsewhere: as its worst member ended."""
+        """The end with which a join without a task arrives elsewhere: that of its worst member."""
         if self.failed:
             return Status.FAILED
         if self.cancelled:
@@ -67,7 +67,7 @@ class Ends(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def all(self) -> int:
-        """The number of members."""
+        """The number of all members."""
         return self.done + self.broken
 
 
@@ -82,7 +82,7 @@ class Rule(IntEnum):
     NONE_HALTED = 5  #: any done; others may have been skipped, but not because of a failure before them
 
     def allows(self, ends: Ends) -> bool:
-        """Whether the task runs when its members ended like this."""
+        """Return whether the task runs when its members ended like this."""
         match self:
             case Rule.ALL_DONE:
                 return not ends.broken

@@ -57,7 +57,8 @@ def key_text(key: bytes | None) -> str | None:
 
 
 def scope(hold: Hold, run: int) -> bytes:
-    """What the digests of a run's labels and ONCE keys begin with; keys that exclude across runs are under run 0.
+    """Return what the digests of a run's labels and ONCE keys begin with; keys that exclude across runs are under run
+    0.
 
     The length comes first, so no scope is the beginning of another, and few bytes do for most runs.
     """
@@ -67,7 +68,7 @@ def scope(hold: Hold, run: int) -> bytes:
 
 
 def end_of(scope: bytes) -> bytes:
-    """What comes after every digest of this scope, and before those of the next."""
+    """Return what comes after every digest of this scope, and before those of the next."""
     return scope + b"\xff" * (HASH + 1)
 
 

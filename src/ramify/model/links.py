@@ -95,7 +95,7 @@ def _check_slots(sizes: Sizes, join: int, slot: int, count: int) -> None:
 
 
 def _has_slots(sizes: Sequence[int], first: int, last: int) -> bool:
-    """Whether parts of these sizes hold the slots. One too many would fill a part before its members are done."""
+    """Return whether parts of these sizes hold the slots. One too many fills a part before its members are done."""
     parts = range(first // PART_SLOTS, last // PART_SLOTS + 1)
     if first < 0 or parts.stop > len(sizes):
         return False

@@ -12,7 +12,7 @@ from ramify.model.outcome import storable
 
 
 class Scope(IntEnum):
-    """What a mark covers. The numbers are stored; never reuse one."""
+    """The tasks that a mark covers. The numbers are stored; never reuse one."""
 
     RUN = 0
     SUBTREE = 1

@@ -76,7 +76,7 @@ Move = Stay | Drain | Ungate | Open | End
 
 
 def next_move(at: RunStanding, now: int, awaits_others: Callable[[int], bool]) -> Move:
-    """What a run does next."""
+    """Return what a run does next."""
     if at.state is RunState.DRAINING:
         return Stay() if at.held and not at.loose else Drain()
     if at.state is not RunState.OPEN:

@@ -61,11 +61,11 @@ Outcome = Done | Failed | Deferred | Cancelled
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as it is stored: type, text, the frames nearest the raise, and the errors that led to it.
+    """A stored error: its type, its text, the frames nearest the raise, and the errors that led to it.
 
-    `source` has the line of code of each frame, "" where it is not known. `cause` is the error that it was raised from,
-    `context` the error that was being handled when it was raised, as Python would show them: at most one of the two.
-    `members` are the errors of an exception group. Frames of Ramify are left out unless there are no others.
+    `source` has the line of code of each frame, "" where it is not known. `cause` is the error it was raised from,
+    `context` the error that was being handled, as Python shows them: at most one of the two is set. `members` are the
+    errors of an exception group. Frames of Ramify are left out unless there are no others.
     """
 
     type: str
@@ -84,16 +84,16 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def traceback(self) -> str:
-        """The whole error as Python prints it, with its causes first. "" when nothing was raised."""
+        """The full error as Python prints it, with its causes first; "" if nothing was raised."""
         return "\n".join([*_lines(self), ""]) if self.type else ""
 
     def encode(self) -> bytes:
-        """Return the bytes an event carries."""
+        """Return the bytes that an event carries."""
         return msgspec.json.encode(self)
 
     @classmethod
     def decode(cls, value: bytes | None) -> Failure:
-        """The inverse of `encode`. A value of another form (a reason, say) becomes the text; it never raises."""
+        """Decode the bytes of `encode`. Any other value (a reason, say) becomes the text; never raises."""
         if value is None:
             return cls("")
         try:
@@ -175,7 +175,7 @@ class _Recorder:
         return tuple(kept)
 
     def _takes(self, *texts: str) -> bool:
-        """Whether there is room for these texts; they take it."""
+        """Return whether there is room for these texts; they take it."""
         size = sum(len(msgspec.json.encode(text)) + 1 for text in texts)
         if size > self._share:
             return False
@@ -247,7 +247,7 @@ def _lines(failure: Failure) -> Iterator[str]:
 
 
 class TaskError(msgspec.Struct, frozen=True):
-    """A task that did not end well: which, with what arguments, and what it raised, or why it was ended."""
+    """A task that did not end as done, with its arguments, and the error it raised or the reason it was ended."""
 
     task: int
     kind: str
@@ -261,7 +261,7 @@ class TaskError(msgspec.Struct, frozen=True):
 
     @property
     def traceback(self) -> str:
-        """The whole error as Python prints it; "" when it did not fail."""
+        """The full error as Python prints it; "" if the task did not fail."""
         return self.failure.traceback if self.status in (Status.FAILED, Status.QUARANTINED) else ""
 
 

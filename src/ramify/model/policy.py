@@ -66,7 +66,7 @@ class Backoff(msgspec.Struct, frozen=True):
             raise ValueError(f"Backoff(factor={self.factor!r}): a factor below 1 would wait ever less; give 1 or more")
 
     def longest(self, failures: int) -> float:
-        """The longest wait after the given number of failed attempts (1 or more)."""
+        """Return the longest wait after the given number of failed attempts (1 or more)."""
         if failures < 1:
             raise ValueError(f"back-off after {failures} failures: it is only asked for after a failed attempt")
         first, cap = seconds_in(self.first) or 0.0, seconds_in(self.cap) or 0.0
@@ -77,17 +77,17 @@ class Backoff(msgspec.Struct, frozen=True):
             return cap if first else 0.0
 
     def wait(self, failures: int, chance: float) -> float:
-        """Seconds to wait after `failures` failed attempts; `chance` in [0, 1) places it under the ceiling."""
+        """Return the seconds to wait after `failures` failures; `chance` in [0, 1) places it under the ceiling."""
         longest = self.longest(failures)
         return longest * chance if self.jitter else longest
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A number of starts in a while: `Rate("50/s")`, `Rate("100/m")`, or `Rate((3, 0.5))` for three in half a second.
+    """A number of starts in a time: `Rate("50/s")`, `Rate("100/m")`, or `Rate((3, 0.5))` for three in half a second.
 
-    At most `count + burst` tasks start in any stretch of `seconds`. They are spread evenly; with `burst=20`, up to 20
-    more start at once after a lull.
+    At most `count + burst` tasks start in any period of `seconds`. Starts are spread evenly; with `burst=20`, up to 20
+    more start at once after a pause.
     """
 
     of: str | tuple[int, Duration] = field(compare=False)
@@ -130,7 +130,9 @@ def added_of(rank: int, priority: int, deep: int = 0) -> int:
 
 
 def is_young(rank: int, now: int, priority: int) -> bool:
-    """Whether a row with that rank may still take a task added now: the rank must stay true for all of its tasks."""
+    """Return whether a row with that rank may still take a task added now: the rank must stay true for all of its
+    tasks.
+    """
     return rank_of(now, priority) - rank <= TAIL_SECONDS * SECOND
 
 

@@ -39,7 +39,7 @@ def counter_slot(process: int) -> int:
 
 
 class NewProcess(msgspec.Struct, frozen=True):
-    """What a process says about itself when it enters.
+    """The description that a process gives of itself when it enters.
 
     `kinds` it knows and `queues` it serves are for people who ask why a task waits; None means that it did not say
     (kinds), or that it serves all of them (queues). Claims are decided by `Want` alone. `parent` is the number the
@@ -93,12 +93,12 @@ class Process(msgspec.Struct, frozen=True):
 
     @property
     def is_alive(self) -> bool:
-        """Whether it may still be at work: not reaped, and its store does not know it to be dead."""
+        """True if it may still be at work: not reaped, and its store does not know it to be dead."""
         return not self.reaped and self.beat is not None
 
 
 class Reap(msgspec.Struct, frozen=True):
-    """What a reaper did: the processes it buried, the tasks it offered again, and whether it was allowed to look."""
+    """The work of a reaper: the processes it buried, the tasks it offered again, and whether it was allowed to look."""
 
     processes: tuple[int, ...] = ()
     tasks: int = 0

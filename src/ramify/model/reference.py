@@ -131,5 +131,5 @@ class Slots:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """Those that were met, in that order, which is also that of their slots."""
+        """The references that were met, in that order, which is also that of their slots."""
         return tuple(self._firsts)

@@ -32,8 +32,8 @@ REOPEN_LIMIT = 8192
 
 
 class Reopened(msgspec.Struct, frozen=True):
-    """What `reopen` did: new lives, tasks whose key another one has now, and how many tasks were replaced, of which
-    makers. With `held` it did nothing: that task would be replaced, and a process holds it.
+    """The effect of `reopen`: new lives, tasks whose key another one has now, and how many tasks were replaced, of
+    which makers. With `held` it did nothing: that task would be replaced, and a process holds it.
     """
 
     tasks: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class Candidate(NamedTuple):
 
     @property
     def begins(self) -> bool:
-        """Whether it begins a new life when it is reopened."""
+        """True if it begins a new life when it is reopened."""
         return self.ended not in (None, Status.REPLACED) and self.taken_by is None
 
 
@@ -100,7 +100,7 @@ class Reopening:
 
 
 class ReopeningQuestions(NamedTuple):
-    """What has to be asked of the store. `candidates` are those of some tasks that are published tasks of the run;
+    """The questions to a store. `candidates` are published tasks of the run;
     `joins` are joins by id with the parts that are named; `edition` is what some tasks have made that was not replaced.
     """
 

@@ -39,7 +39,7 @@ class RunState(StrEnum):
 
     @property
     def is_end(self) -> bool:
-        """True when the run has no live work and will not move by itself."""
+        """True if the run has ended: it has no live tasks and does not continue by itself."""
         return self in RUN_ENDS
 
 
@@ -196,7 +196,7 @@ def stalled(tasks: Sequence[int]) -> str:
 
 
 def is_stalled(run: StoredRun) -> bool:
-    """Whether a run ended for that."""
+    """Return whether a run ended for that."""
     return run.state is RunState.FAILED and (run.reason or "").startswith(_STALLED)
 
 

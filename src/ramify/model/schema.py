@@ -1,4 +1,4 @@
-"""What an annotation asks for, as a JSON schema; and what is wrong with a value, by such a schema.
+"""Annotations as JSON schemas, and the faults of a value by such a schema.
 
 A schema is all that is left of an annotation where the program is not there: with it a value can be checked, and be
 described to a person. It says what can be said: types, fields, elements, constants, formats and bounds.
@@ -233,7 +233,7 @@ def _out_of_bounds(value: Any, schema: Mapping[str, Any], where: str) -> Iterato
 
 
 def _size(value: str | list[Any] | dict[str, Any], schema: Mapping[str, Any]) -> tuple[str, str, int]:
-    """What a bound of its length is called, what it counts, and how many of these there are."""
+    """Return what a bound of its length is called, what it counts, and how many of these there are."""
     if isinstance(value, list | dict):
         of, what = ("Items", "elements") if isinstance(value, list) else ("Properties", "keys")
         return of, what, len(value)
@@ -281,7 +281,7 @@ def _wrong_fields(value: Mapping[str, Any], schema: Mapping[str, Any], root: Any
 
 
 def _as_key(name: str) -> list[object]:
-    """What a key of an object may stand for: in JSON, keys are texts."""
+    """Return what a key of an object may stand for: in JSON, keys are texts."""
     try:
         return [name, *_numbers.decode(msgspec.json.encode({name: None}))]
     except (msgspec.DecodeError, UnicodeEncodeError):

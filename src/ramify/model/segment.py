@@ -90,7 +90,7 @@ def mask_of(tasks: Sequence[int], first: int) -> int:
 
 
 def is_unbroken(tasks: Sequence[int]) -> bool:
-    """Whether the tasks are a rising range without gaps."""
+    """Return whether the tasks are a rising range without gaps."""
     return isinstance(tasks, range) and tasks.step == 1
 
 

@@ -17,7 +17,7 @@ _NONE = "-"
 class Slot:
     """One time of a schedule, with its neighbours, as aware datetimes in the schedule's zone.
 
-    A daily job that processes the day before works on `previous` up to `at`. The first slot has no `previous` one, the
+    A daily job that processes the day before works from `previous` up to `at`. The first slot has no `previous`, the
     last has no `next`.
     """
 

@@ -16,51 +16,51 @@ from ramify.model.codec.limits import shown
 
 
 def instead_of_call(stray: object) -> str:
-    """What was given where a call is needed, and what to write."""
+    """Return what was given where a call is needed, and what to write."""
     # A call is made with the codec, which asks in here why something cannot be stored.
     from ramify.model.call import OpenCall, ReferringCall
 
     if isinstance(stray, OpenCall):
-        what = "pass a reference to it, or give it a default, `= Stream()`" if stray.references[0].stream else "pass it"
+        what = "Pass a reference to it, give it a default `= Stream()`" if stray.references[0].stream else "Pass it"
         return (
-            f"{stray.kind} without its argument `{stray.lacks}`, which only a job before it supplies (`job.then(...)`, "
-            f"`enqueue_many(then=...)`); {what}"
+            f"{stray.kind} without its argument `{stray.lacks}`. {what}, or let the call follow a job: "
+            "`job.then(...)`, `enqueue_many(then=...)`"
         )
     if isinstance(stray, ReferringCall):
         return (
-            f"{stray.kind} with the {stray.references[0]!r}, which nothing here supplies: add the call to what makes "
-            "such references, or let the task be a continuation, `spawn(*calls, then=...)`, that takes a Stream"
+            f"{stray.kind} with the {stray.references[0]!r}, which is not known here. Add the call to the DAG of that "
+            "node, or make the task a continuation that takes a Stream: `spawn(*calls, then=...)`"
         )
     name = _called(stray)
     if name is not None:
-        return f"{_kind(stray)}: {name}(...) calls the function here and now; write {name}.of(...)"
+        return f"{_kind(stray)}: {name}(...) calls the function here and now. Write {name}.of(...)"
     if callable(getattr(stray, "of", None)):
         if (name := getattr(stray, "kind", None)) is None:
-            return f"{stray!r} itself; write {getattr(stray, 'name', 'it')}.of(...) with its params"
-        return f"the task {name} itself; write {name}.of(...) with its arguments"
+            return f"{stray!r} itself. Write {getattr(stray, 'name', 'it')}.of(...) with its params"
+        return f"the task {name} itself. Write {name}.of(...) with its arguments"
     if isinstance(stray, list | tuple | set | frozenset) or inspect.isgenerator(stray):
-        return f"{_kind(stray)}; give each call by itself (`yield from calls`, `spawn(*calls)`, `enqueue_many(calls)`)"
+        return f"{_kind(stray)}. Give each call by itself (`yield from calls`, `spawn(*calls)`, `enqueue_many(calls)`)"
     if stray is None:
-        return "None; give a call, such as task.of(...)"
-    return f"{shown(stray)} ({_kind(stray)}); a call is made with task.of(...), and task(...) calls the function"
+        return "None. Give a call, such as task.of(...)"
+    return f"{shown(stray)} ({_kind(stray)}). Make a call with task.of(...); task(...) calls the function"
 
 
 def instead_of_value(stray: object) -> str | None:
-    """What was given where a value is needed, and what to write; None for what is no stray of ours."""
+    """Return what was given where a value is needed, and what to write; None for what is no stray of ours."""
     # A call is made with the codec, which asks here why one cannot be stored.
     from ramify.model.call import Call
 
     if isinstance(stray, Call):
-        return f"is a call of {stray.kind}, and a call is no value: yield it, or spawn() it, and it becomes a child"
+        return f"is a call of {stray.kind}, not a value. Yield it or spawn() it to make it a child"
     told: Callable[[Any], str] | None = getattr(type(stray), "_instead_of_value", None)
     if told is not None:
         return told(stray)
     name = _called(stray)
     if name is not None:
-        what = "await it" if inspect.iscoroutine(stray) else "return what it yields, as a list"
-        return f"is {_kind(stray)} of {name}(...), which has not run: {what}, or yield {name}.of(...) as a child"
+        what = "Await it" if inspect.iscoroutine(stray) else "Return what it yields as a list"
+        return f"is {_kind(stray)} of {name}(...) that has not run. {what}, or yield {name}.of(...) as a child"
     if inspect.isgenerator(stray):
-        return "is a generator, which cannot be stored: return a list, or yield its calls with `yield from`"
+        return "is a generator, which cannot be stored. Return a list, or yield its calls with `yield from`"
     return None
 
 

@@ -80,7 +80,7 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """What became of appended tasks: `ids[g][i]` is the id that task i of group g has, or that holds its key.
+    """The result of an append: `ids[g][i]` is the id that task i of group g has, or that holds its key.
 
     `taken` are the positions `(g, i)` that were dropped in favour of an existing task. `already` when the whole call
     had been applied before; the id of a dropped task is then 0 if nobody holds its key any more.
@@ -110,7 +110,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def is_own(kind: str) -> bool:
-    """Whether tasks of this kind are a shape's own, and no user wrote them."""
+    """Return whether tasks of this kind are a shape's own, and no user wrote them."""
     return kind.startswith(OWN)
 
 

@@ -21,9 +21,9 @@ class Bounds:
         """Refuse bounds that make no sense for a run with so many roots."""
         for option, value in (("max_running", self.max_running), ("max_tasks", self.max_tasks)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ConfigError(f"{option}={value!r}: give a whole number, 1 or more")
+                raise ConfigError(f"{option}={value!r}: expected a whole number, 1 or more.")
         if self.max_tasks is not None and self.max_tasks < roots:
-            raise ConfigError(f"max_tasks={self.max_tasks}: the run has {roots} roots; give at least as many")
+            raise ConfigError(f"max_tasks={self.max_tasks}: expected at least {roots}, the number of roots.")
         match self.deadline:
             case None:
                 pass
@@ -31,11 +31,13 @@ class Bounds:
                 pass
             case _ if seconds_in(self.deadline) is not None:
                 if not microseconds_in(self.deadline):
-                    raise ConfigError(f"deadline={self.deadline!r}: give the time that the run has from its beginning")
+                    raise ConfigError(
+                        f"deadline={self.deadline!r}: expected more than 0 seconds from the start of the run."
+                    )
             case _:
                 raise ConfigError(
-                    f"deadline={self.deadline!r}: give seconds, a timedelta, or a datetime with a time zone, such as "
-                    "datetime.now(timezone.utc) + timedelta(hours=1)"
+                    f"deadline={self.deadline!r}: expected seconds, a timedelta, or a datetime with a time zone. "
+                    "Write deadline=timedelta(hours=1)."
                 )
 
     def moment(self, now: int) -> int | None:

@@ -20,7 +20,7 @@ from ramify.kernel.surroundings import Definition
 
 
 class Definitions:
-    """Those of one set of tasks, by name."""
+    """The definitions of one set of tasks, by name."""
 
     def __init__(self) -> None:
         self._newest: WeakValueDictionary[str, Definition] = WeakValueDictionary()
@@ -52,7 +52,7 @@ class Definitions:
         return self._places.keys()
 
     def started_by(self, definition: Definition) -> Iterator[Definition]:
-        """What runs of one of them start: by its name, or because they produce what it waits for."""
+        """Yield what runs of one of them start: by its name, or because they produce what it waits for."""
         yield from definition.starts.values()
         yield from (each for each in self if not definition.produces.isdisjoint(each.awaits))
 

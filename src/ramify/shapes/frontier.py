@@ -58,7 +58,7 @@ class Roots:
             yield b"".join(b"%b\0%d %b" % (kind.encode(), len(identity), identity) for kind, identity in named)
 
     def difference(self, rows: Iterable[Row]) -> str:
-        """What both are says it."""
+        """Return nothing: the texts of both say it."""
         return ""
 
     def beginning(self, first: int, now: int) -> Beginning:
@@ -83,10 +83,10 @@ def plan_of(root: object, functions: Container[CodeType]) -> Roots | None:
     roots: list[Call[Any]] = []
     for each in root:
         if type(each) is not Call:
-            raise ConfigError(f"a run begins with a call, or several in a list, and was given {instead_of_call(each)}")
+            raise ConfigError(f"run(): expected a call or a list of calls, got {instead_of_call(each)}.")
         roots.append(each)
     if not roots:
-        raise ConfigError("a run needs at least one root: give a call, such as measure.of(path)")
+        raise ConfigError("run(): expected at least one call, got none. Write engine.run(measure.of(path)).")
     return Roots(roots)
 
 

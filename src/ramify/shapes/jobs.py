@@ -68,7 +68,7 @@ def queue_called(store: Store, queue: str) -> StoredRun | None:
     found = store.reads.find_run(QUEUES + queue)
     if found is not None and found.shape != SHAPE:
         raise ConfigError(
-            f"run {found.id} is called {QUEUES + queue!r} and is no queue of jobs; enqueue into a queue of another name"
+            f"run {found.id} has the name {QUEUES + queue!r} and is not a queue. Choose another name for the queue."
         )
     return found
 

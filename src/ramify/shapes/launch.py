@@ -38,7 +38,7 @@ SLOWER, LONGEST_LOOK, SLOWEST = 1.25, 60.0, 20
 
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is to be started: a call, or a run of what is defined under a name; by a trigger, if the rule allows it.
+    """The run to be started: a call, or a run of what is defined under a name; by a trigger, if the rule allows it.
 
     A call has values of who starts it in its `blanks`, and results in its slots. Of a definition, `values` are the
     params that are known, and `names` those of the others.
@@ -53,7 +53,7 @@ class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def root_of(me: Current, how: Launch, params: Sequence[Any], results: Sequence[Any] = ()) -> object:
-    """What is to be started, with these values in it; BadPayload or ConfigError when they do not fit."""
+    """Return what is to be started, with these values in it; BadPayload or ConfigError when they do not fit."""
     if how.call is not None:
         body = filled_in(how.call, how.blanks, params, results)
         group = group_of(me, how.call)
@@ -81,7 +81,9 @@ def launch(root: object, suffix: str, given: object) -> int:
 
 
 def result_of(run: int | str, key: str | None = None) -> Any:
-    """What came of another run, or of its task with that key, once it has ended well; until then, look again later."""
+    """Return what came of another run, or of its task with that key, once it has ended well; until then, look again
+    later.
+    """
     me = current()
     ending = me._surroundings.library.others.ending(run, key)
     if ending.awaited is not None:
@@ -112,5 +114,5 @@ def launched_heads(run: int, name: str | None, generation: int) -> tuple[str, ..
 
 
 def place_of(run: int, suffix: str) -> str:
-    """What tells who launches a run: its own run, and how the name of the launched one ends."""
+    """Return what tells who launches a run: its own run, and how the name of the launched one ends."""
     return f"{run}/{suffix}"

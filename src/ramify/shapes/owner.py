@@ -35,25 +35,25 @@ def _program(pid: int, stays: bool) -> Owner:
 
 
 def is_here(owner: Owner) -> bool:
-    """Whether it is this very process."""
+    """Return whether it is this very process."""
     return owner == this_program(stays=owner.stays)
 
 
 def is_gone(owner: Owner, sessions: Sequence[Process]) -> bool:
-    """Whether that program is certain not to be there any more."""
+    """Return whether that program is certain not to be there any more."""
     if here.sees(owner.host, owner.boot, owner.pids):
         return not _exists(owner.pid) or _began(owner.pid) != (owner.began or None)
     return not any(_is_of(owner, each) and each.is_alive for each in sessions)
 
 
 def _is_of(owner: Owner, session: Process) -> bool:
-    """Whether a session is that program's own, or of a worker process that it looks after."""
+    """Return whether a session is that program's own, or of a worker process that it looks after."""
     place = (owner.host, owner.boot, owner.pids)
     return (session.host, session.boot, session.pids) == place and owner.pid in (session.pid, session.parent)
 
 
 def is_at_work(session: Process) -> bool:
-    """Whether another process may be working on the store: not this one, and not known to be gone."""
+    """Return whether another process may be working on the store: not this one, and not known to be gone."""
     if not here.sees(session.host, session.boot, session.pids):
         return session.is_alive
     return not session.reaped and session.pid != os.getpid() and _exists(session.pid)

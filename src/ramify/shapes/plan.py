@@ -1,4 +1,4 @@
-"""What a shape is: it makes a plan of what somebody wants to run, and the plan becomes the beginning of a run.
+"""Shapes: a shape makes a plan of a root, and the plan becomes the beginning of a run.
 
 A shape is a function that looks at a root and gives its plan, or None for a root of another shape. All that is
 particular about a shape is in its plans: with which tasks, joins and waiters a run begins, what makes two starts the
@@ -29,9 +29,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Added(msgspec.Struct, frozen=True):
-    """The task that a call became or, when none was `created`, the task that has its key.
+    """The result of adding one call: the task it is now or, if it was not `created`, the task that has its key.
 
-    `task` is None when that one has given up the key since.
+    `task` is None if that one has given up the key since.
     """
 
     task: int | None
@@ -68,7 +68,7 @@ class Beginning:
         )
 
     def added(self, appended: Appended) -> tuple[Added, ...]:
-        """What became of each call, in the order of the calls; nothing when that is not known."""
+        """Return what became of each call, in the order of the calls; nothing when that is not known."""
         if not self.order:
             return ()
         became = [
@@ -80,7 +80,7 @@ class Beginning:
 
 
 class Plan(Protocol[R_co]):
-    """A run that was not started yet, as its shape understands it. Its `str` is for people."""
+    """A run to be started, as its shape understands it. Its `str` is how it is shown."""
 
     @property
     def calls(self) -> Sequence[Call[R_co]]:
@@ -88,28 +88,28 @@ class Plan(Protocol[R_co]):
 
     @property
     def order(self) -> Order:
-        """In which order its tasks are claimed, unless somebody says otherwise."""
+        """The default order in which its tasks are claimed."""
 
     @property
     def fails_as(self) -> RunState:
-        """What a run of it ends as when tasks failed: failed or halted."""
+        """The end state of a run whose tasks failed: failed or halted."""
 
     @property
     def size(self) -> int:
-        """How many ids its beginning takes: one for each task, and one for each join without a task."""
+        """The number of ids its beginning takes: one for each task, and one for each join without a task."""
 
     @property
     def given(self) -> object:
-        """What a run of it is given by name, as plain values: its `params` for people. None for nothing."""
+        """The named inputs of a run as plain values, shown as its `params`. None if there are none."""
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterable[bytes]:
-        """What tells this plan from others of its shape: with its kinds as they are called now, then by older names."""
+        """Texts that tell this plan from others of its shape: with the present names of its kinds, then older ones."""
 
     def difference(self, rows: Iterable[Row]) -> str:
-        """In words, behind what both are: how it differs from the run that began with these; empty if that is clear."""
+        """Describe how it differs from the run that began with these; empty if that is clear."""
 
     def beginning(self, first: int, now: int) -> Beginning:
-        """Its tasks, joins and waiters, with ids from `first` on; delays count from `now`."""
+        """Make its tasks, joins and waiters, with ids from `first` on; delays count from `now`."""
 
 
 #: From a root to its plan; None for a root of another shape. Generators of these functions are no roots: somebody

@@ -60,7 +60,7 @@ _anything = Wire(Any)
 
 
 class How(Enum):
-    """The effect of a start: a new run, a continued one, or one that is finished."""
+    """The effect of a start."""
 
     NEW = "new"
     CONTINUED = "continued"
@@ -79,7 +79,7 @@ class Begun:
 
 @dataclass(frozen=True)
 class Ask:
-    """What somebody wants to run, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
+    """A request to run something, as a plan of a shape. `older` are the earlier names of kinds, `busy` the runs this
     program works on now.
 
     `stays` when the asking program does the work itself. `launched` says from which place the run is launched, and with
@@ -102,7 +102,7 @@ class Ask:
 
     @cached_property
     def digests(self) -> tuple[bytes, ...]:
-        """What tells this start from others: as kinds are called now, then by older names."""
+        """Digests that tell this start from others: as kinds are called now, then by older names."""
         shape = self.shape.encode()
         identities = self.plan.identities(self.older)
         return tuple(blake2b(b"%b\0%b" % (shape, identity), digest_size=_DIGEST).digest() for identity in identities)
@@ -122,7 +122,8 @@ def begin(store: Store, ask: Ask, reserve: Callable[[int], int] | None = None) -
 
 
 def launch_digest(place: str, given: object) -> bytes:
-    """What tells from which place a run was launched, and with what: of one place, the first half is always the same.
+    """Return what tells from which place a run was launched, and with what: of one place, the first half is always the
+    same.
 
     What a run is made of may be defined anew while it goes on; what it was given stays.
     """
@@ -130,12 +131,12 @@ def launch_digest(place: str, given: object) -> bytes:
 
 
 def is_launched(run: StoredRun) -> bool:
-    """Whether a task launched a run; people start the others."""
+    """Return whether a task launched a run; people start the others."""
     return len(run.digest or b"") > _DIGEST
 
 
 def is_launched_from(run: StoredRun, place: str) -> bool:
-    """Whether a run was launched from that place."""
+    """Return whether a run was launched from that place."""
     return (run.digest or b"")[_DIGEST : _DIGEST + _LAUNCHED] == _place_digest(place)
 
 
@@ -168,15 +169,15 @@ def begin_once(
 
 
 def _is_past(store: Store, ask: Ask, run: StoredRun, after: int) -> bool:
-    """Whether a run of that name was launched by the same task for something else than it wants now."""
+    """Return whether a run of that name was launched by the same task for something else than it wants now."""
     launched = (run.digest or b"")[_DIGEST:]
     if launched[:_LAUNCHED] != ask.launched[:_LAUNCHED]:
         _check_same(store, ask, run)
     elif launched != ask.launched:
         if not run.state.is_end:
             raise ConfigError(
-                f"{_called(run)} goes on with what it was started with, {run.shown}; asked for is {ask.plan}. "
-                "Cancel it, or let it end, and retry"
+                f"{_called(run)} still runs {run.shown}, and {ask.plan} was asked for. "
+                "Cancel it or let it end, then retry."
             )
         return True
     return run.since < after
@@ -188,7 +189,7 @@ def add(store: Store, run: int, calls: Sequence[Call[Any]], reserve: Callable[[i
     So what is added comes after its roots.
     """
     if stray := next((call for call in calls if type(call) is not Call), None):
-        raise ConfigError(f"what is added to a run is a call, and was {instead_of_call(stray)}")
+        raise ConfigError(f"add(): expected a call, got {instead_of_call(stray)}.")
     new = laid_out(calls, reserve(len(calls), run), store.now())
     (appended,) = until_answered(lambda: store.append([new.into(run)]))
     return new.added(appended)
@@ -232,13 +233,13 @@ def _check(ask: Ask) -> None:
         name_given("run name", ask.name)
         if (found := _GENERATION.fullmatch(ask.name)) is not None:
             raise ConfigError(
-                f"run name {ask.name!r}: that is what generation {found[2]} of {found[1]!r} is called; give another"
+                f"run name {ask.name!r}: generation {found[2]} of {found[1]!r} has this name. Choose another name."
             )
     elif ask.again:
-        raise ConfigError("again=True is for a run with a name; one without a name begins anew by itself")
+        raise ConfigError("again=True: expected a run with a name. Give name=..., or leave again out.")
     if ask.follows is not None and ask.order is not Order.ROUNDS:
         # Without rounds nothing would hold it back after its first tasks, and it would ask for what is not there yet.
-        raise ConfigError(f'follows=... needs order="rounds"; a run with order="{ask.order.value}" keeps no step')
+        raise ConfigError(f'follows=...: expected order="rounds", got order="{ask.order.value}". Leave order out.')
     ask.bounds.check(len(ask.plan.calls))
 
 
@@ -248,7 +249,7 @@ def _sent(store: Store, ask: Ask, reserve: Callable[[int], int], generation: int
     now = store.now()
     deadline = ask.bounds.moment(now)
     if deadline is not None and deadline <= now:
-        raise ConfigError(f"deadline={ask.bounds.deadline!r}: that moment has passed, so the run could not begin")
+        raise ConfigError(f"deadline={ask.bounds.deadline!r}: that moment has passed. Give a later one.")
     run = reserve(1 + ask.plan.size)
     new = NewRun(
         id=run,
@@ -291,21 +292,21 @@ def _existing(store: Store, ask: Ask, run: StoredRun) -> Begun:
     if not run.state.is_end:
         match run.state:
             case RunState.PAUSED:
-                said = "is paused; resume() lets it go on"
+                said = "is paused. resume() continues it"
             case RunState.DRAINING:
                 said = f"is being stopped ({run.reason or 'no reason given'})"
             case _:
                 left = seconds_left(run.deadline, RunState.OPEN, store.now())
-                said = "goes on where it was" + ("" if left is None else f", with {left:,.0f} seconds to its deadline")
+                said = "continues" + ("" if left is None else f", with {left:,.0f} seconds to its deadline")
         return Begun(run, How.CONTINUED, f"{what} {said}")
     why = f" ({run.reason})" if run.reason else ""
     ended = "was forgotten" if run.state is RunState.FORGOTTEN else f"had ended as {run.state.value}"
-    advice = "again=True (`--again`) starts it anew"
+    advice = "again=True (`--again`) starts it again"
     match run.state:
         case RunState.FAILED:
-            advice = f"retry() tries its failed tasks again, {advice}"
+            advice = f"retry() retries its failed tasks, {advice}"
         case RunState.CANCELLED | RunState.HALTED:
-            advice = f"retry(cancelled=True) takes up what was cancelled, {advice}"
+            advice = f"retry(cancelled=True) retries its cancelled tasks, {advice}"
         case _:
             pass
     return Begun(run, How.FINISHED, f"{what} {ended}{why}; {advice}")
@@ -315,10 +316,10 @@ def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
     """Refuse to take a run for what was asked when it is something else."""
     what = _called(run)
     if ask.follows is not None and run.id in [each.id for each in chain(store, store.reads.run(ask.follows.run))]:
-        raise ConfigError(f"{what} cannot follow run {ask.follows.run}: that one follows it already, or is itself")
+        raise ConfigError(f"{what} cannot follow run {ask.follows.run}, which follows it already or is the same run.")
     if (run.digest or b"")[:_DIGEST] not in ask.digests:
         raise ConfigError(
-            f"{what} exists with other roots. It was started with {run.shown}; asked for is {ask.plan}"
+            f"{what} exists with other roots: expected {run.shown}, got {ask.plan}"
             f"{ask.plan.difference(_first_tasks(store, run.id))}. {_way_out(run)}"
         )
     given: list[tuple[str, object, object]] = [("order", ask.order.value, run.order.value)]
@@ -334,8 +335,8 @@ def _check_same(store: Store, ask: Ask, run: StoredRun) -> None:
     for option, asked_for, stored in given:
         if asked_for != stored:
             raise ConfigError(
-                f"{what} exists with {option}={stored!r}; asked for is {option}={asked_for!r}. "
-                f"What a run was started with does not change. {_way_out(run)}"
+                f"{what} exists with {option}={stored!r}: got {option}={asked_for!r}. "
+                f"The options of a run do not change. {_way_out(run)}"
             )
 
 
@@ -354,8 +355,8 @@ def _in_utc(moment: int | None) -> str | None:
 
 def _way_out(run: StoredRun) -> str:
     if run.state.is_end:
-        return "Start it anew with again=True (`--again`), or give the new one another name"
-    return "Give the new one another name, or cancel this one first and start it anew with again=True (`--again`)"
+        return "Start it again with again=True (`--again`), or give the new run another name."
+    return "Give the new run another name, or cancel this one and start it again with again=True (`--again`)."
 
 
 def _orphan(store: Store, ask: Ask) -> StoredRun | None:
@@ -375,7 +376,7 @@ def _orphan(store: Store, ask: Ask) -> StoredRun | None:
 
 
 def _is_left(store: Store, ask: Ask, run: StoredRun) -> bool:
-    """Whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
+    """Return whether a run can be gone on with: as asked for, unfinished, and nothing this program is working on."""
     if run.id in ask.busy or run.state not in _UNFINISHED:
         return False
     try:

@@ -41,4 +41,4 @@ def plan_of(root: object, functions: Container[CodeType] = ()) -> tuple[str, Pla
         plan = shape(root, functions)
         if plan is not None:
             return name, plan
-    raise ConfigError(f"a run begins with a call, or several in a list, and was given {instead_of_call(root)}")
+    raise ConfigError(f"run(): expected a call or a list of calls, got {instead_of_call(root)}.")

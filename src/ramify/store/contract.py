@@ -88,7 +88,7 @@ class Beat(msgspec.Struct, frozen=True):
 
 
 class Vacuumed(msgspec.Struct, frozen=True):
-    """What `vacuum` removed: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space."""
+    """The effect of `vacuum`: unpublished task rows, expired keys, sessions of long-dead processes, bytes of space."""
 
     tasks: int = 0
     keys: int = 0
@@ -97,7 +97,7 @@ class Vacuumed(msgspec.Struct, frozen=True):
 
     @property
     def is_more(self) -> bool:
-        """Whether there may be more to remove."""
+        """True if there may be more to remove."""
         return bool(self.tasks or self.keys or self.sessions or self.space)
 
 

@@ -19,10 +19,10 @@ EXAMPLES = 3
 
 
 class ErrorGroup(msgspec.Struct, frozen=True):
-    """Failed tasks that look alike: kind, error type and text, how many, a few of them, and when they failed.
+    """Failed tasks with the same kind, error type and text: how many, some examples, and the times of the failures.
 
-    `text` is what all of them say, or their fingerprint when they differ in numbers, names or paths; `example` is what
-    the first of `examples` said. `first` and `last` are times of the store's clock.
+    `text` is the common text, or its fingerprint if the texts differ in numbers, names or paths; `example` is the text
+    of the first of `examples`. `first` and `last` are times of the store's clock.
     """
 
     kind: str

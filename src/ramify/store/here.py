@@ -17,7 +17,7 @@ _PIDS = "/proc/self/ns/pid"
 
 
 def host() -> str:
-    """What this machine, or container, is called. Nothing keeps two of them from having one name."""
+    """Return what this machine, or container, is called. Nothing keeps two of them from having one name."""
     return socket.gethostname()
 
 
@@ -39,7 +39,7 @@ def pids() -> str:
 
 
 def sees(host_name: str, boot_id: str, pid_space: str) -> bool:
-    """Whether a process that is there can be told by its process id from here."""
+    """Return whether a process that is there can be told by its process id from here."""
     if (boot_id, pid_space) != (boot(), pids()):
         return False
     # Where the system tells neither, the name of the host is all there is.
@@ -47,7 +47,7 @@ def sees(host_name: str, boot_id: str, pid_space: str) -> bool:
 
 
 def person() -> str:
-    """Who decides here, unless told otherwise: `user@host`."""
+    """Return who decides here, unless told otherwise: `user@host`."""
     try:
         user = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

@@ -47,12 +47,12 @@ def open_store(
     """
     if durability not in ("power", "process"):
         raise ConfigError(
-            f'durability={durability!r}: give "power" (every commit survives a power cut) or "process" '
-            "(faster; survives everything but a power cut)"
+            f'durability={durability!r}: expected "power" (every commit survives a power cut) or "process" '
+            "(faster; survives everything but a power cut)."
         )
     text = os.fspath(url)
     if not isinstance(text, str) or not text or "\0" in text:
-        raise ConfigError(f"{shown(text)!r} is neither a file name nor a store URL")
+        raise ConfigError(f'{shown(text)!r}: expected a file name or a store URL. Write Engine("walk.db").')
     if text in IN_MEMORY:
         from ramify.store.memory import MemoryStore
 
@@ -69,17 +69,18 @@ def _sqlite_path(url: str) -> str:
     scheme, colon, rest = url.partition(":")
     if scheme in PLANNED and rest.startswith("//"):
         raise ConfigError(
-            f"{urlsplit(url).scheme}: a {PLANNED[scheme]} store is not built yet; use a file name or memory:"
+            f"{urlsplit(url).scheme}: a {PLANNED[scheme]} store is not built yet. Use a file name, or memory:"
         )
     if scheme == "sqlite" and colon:
         path = unquote(rest[3:]) if rest.startswith("///") else ""
         if not path:
             raise ConfigError(
-                f"{shown(url)!r}: write sqlite:///name.db for a relative file, sqlite:////dir/name.db for another"
+                f"{shown(url)!r}: expected a file in the URL. Write sqlite:///name.db for a relative path, "
+                "sqlite:////dir/name.db for an absolute one."
             )
         return path
     if "://" in url:
-        raise ConfigError(f"{shown(url)!r}: no store knows this scheme; give a file name, sqlite:///file or memory:")
+        raise ConfigError(f"{shown(url)!r}: unknown scheme. Give a file name, sqlite:///file or memory:")
     if url.endswith(".duckdb"):
-        raise ConfigError(f"{shown(url)!r}: a DuckDB store is not built yet; use a file that ends in .db, or memory:")
+        raise ConfigError(f"{shown(url)!r}: a DuckDB store is not built yet. Use a file that ends in .db, or memory:")
     return url

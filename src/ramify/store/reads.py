@@ -77,7 +77,7 @@ class Sweep(msgspec.Struct, frozen=True):
     seq: int
 
     def covers(self, task: int) -> bool:
-        """Whether `task` is one of them."""
+        """Return whether `task` is one of them."""
         return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
 
 
@@ -179,7 +179,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """The answer to a question in SQL, on stores that take one."""
+    """The rows that answer an SQL query, on stores that take one."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[Any, ...]]
@@ -209,13 +209,13 @@ class Reads(Protocol):
         """
 
     def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
-        """Those of these runs that exist, by id, in one read (exact)."""
+        """Return those of these runs that exist, by id, in one read (exact)."""
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
-        """Who began the runs without a name that have this digest and have not ended (exact), each owner once."""
+        """Return the owners of unfinished runs without a name that have this digest (exact), each owner once."""
 
     def unnamed(self, digest: bytes, owner: Owner, *, after: int = 0, limit: int = 100) -> Page[StoredRun]:
-        """Those of one owner, by id (page)."""
+        """Return those of one owner, by id (page)."""
 
     def counts(self, run: int | None) -> Mapping[str, Mapping[int, int]]:
         """Counters by kind: `Status` and `Tally` to number (page; exact once the run ended). O(kinds), not O(tasks).
@@ -255,7 +255,7 @@ class Reads(Protocol):
         """Events of tasks `first..last` by task and number (exact for claimed ranges and ended runs)."""
 
     def history(self, task: int) -> History:
-        """What the events of one task add up to, sweeps included (exact for ended tasks)."""
+        """Return what the events of one task add up to, sweeps included (exact for ended tasks)."""
 
     def results(
         self, run: int, *, kind: str | None = None, status: Status = Status.DONE, after: int = 0, limit: int = 1000
@@ -309,7 +309,7 @@ class Reads(Protocol):
         """
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
-        """What the cancel of a run ended (exact once the run has ended)."""
+        """Return what the cancel of a run ended (exact once the run has ended)."""
 
     def marks(self, run: int) -> Sequence[Mark]:
         """Marks of a run (page)."""
@@ -318,15 +318,17 @@ class Reads(Protocol):
         """Joins of a run by id (page)."""
 
     def context(self, run: int, *, after: str = "", limit: int = 100) -> Sequence[ContextValue]:
-        """What the tasks of a run have set in its context, by name (page); the next ones come `after` the last name."""
+        """Return what the tasks of a run have set in its context, by name (page); the next ones come `after` the last
+        name.
+        """
 
     def context_value(self, run: int, name: str) -> ContextValue | None:
-        """What stands under one name of it; None for nothing (page; exact once the run has ended)."""
+        """Return what stands under one name of it; None for nothing (page; exact once the run has ended)."""
 
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
     ) -> Page[StoredLine]:
-        """What a run logged, or one task of it, at `level` or above, in order of arrival (tail).
+        """Return what a run logged, or one task of it, at `level` or above, in order of arrival (tail).
 
         A follower that goes on with the cursor of its last page misses nothing, also of lines that come in late.
         """
@@ -338,7 +340,8 @@ class Reads(Protocol):
         """The newest refused parts (page)."""
 
     def damage(self) -> Sequence[str]:
-        """What the store finds wrong with its own bytes, having read all of them; nothing when they are whole (exact).
+        """Return what the store finds wrong with its own bytes, having read all of them; nothing when they are whole
+        (exact).
 
         Damage so bad that it cannot be told is StoreBroken.
         """

@@ -104,13 +104,13 @@ class Record:
 
 
 def death_of(folder: Path, process: int, *, evidence: bool = False) -> Death:
-    """What the record of a dead process tells. `evidence`: its parent saw that it died of its own doing."""
+    """Return what the record of a dead process tells. `evidence`: its parent saw that it died of its own doing."""
     words = _read(folder, process)
     return NOBODYS_FAULT if words is None else told(words, evidence or _size(folder, process, FAULT) > 0)
 
 
 def told(words: memoryview, evidence: bool) -> Death:
-    """What the words of a record tell of a death."""
+    """Return what the words of a record tell of a death."""
     if words[_STOPPING_AT]:
         return NOBODYS_FAULT
     return Death({words[at]: words[at + MOST] or None for at in _slots(words) if words[at]}, evidence=evidence)
@@ -123,7 +123,7 @@ def running(folder: Path, process: int) -> list[int]:
 
 
 def is_stopping(folder: Path, process: int) -> bool:
-    """Whether a process was asked to stop, and has not left yet."""
+    """Return whether a process was asked to stop, and has not left yet."""
     words = _read(folder, process)
     return words is not None and bool(words[_STOPPING_AT])
 

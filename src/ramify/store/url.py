@@ -1,4 +1,4 @@
-"""What can be said of a store's URL without opening the store: the file it means, and how it may be shown.
+"""Facts about a store's URL without opening the store: the file it means, and how it may be shown.
 
 A URL may hold a password. It is handed on as it is only to whoever opens the store; people, logs, errors and process
 lists get it from `shown`.

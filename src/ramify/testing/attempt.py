@@ -63,10 +63,10 @@ _anything = Wire(Any)
 
 @dataclasses.dataclass(frozen=True)
 class Attempted(Generic[R]):
-    """What came of one attempt.
+    """The result of one attempt.
 
     `children` were yielded or spawned, in that order; `forks` are those spawned with a continuation, as `members` and
-    `then`. `stopped` is the reason when it asked for the end of its run, and `context` is what it set there.
+    `then`. `stopped` is the reason if it ended its run, and `context` has the values it set there.
     """
 
     outcome: Done | Deferred
@@ -79,18 +79,18 @@ class Attempted(Generic[R]):
 
     @property
     def result(self) -> R:
-        """What it returned, as it comes back from the store; an AssertionError when it was deferred and has none."""
+        """The result it returned, as it comes back from the store; AssertionError if it was deferred."""
         assert not isinstance(self.outcome, Deferred), f"it has no result: deferred by {self.outcome.seconds:g} seconds"
         return self._value
 
     @property
     def deferred(self) -> float | None:
-        """By how many seconds it put itself off with `Defer`; None when it did not."""
+        """The seconds of its `Defer`; None if it did not defer itself."""
         return self.outcome.seconds if isinstance(self.outcome, Deferred) else None
 
     @property
     def texts(self) -> list[str]:
-        """The lines it logged, as text alone."""
+        """The log lines as text alone."""
         return [line.text for line in self.logs]
 
 
@@ -107,11 +107,11 @@ def attempt(
 ) -> Attempted[R]:
     """Try a call once, here and now, and raise what it raises.
 
-    `number` is what `current().attempt` says, `params` are those of its run. `results` fill the `Stream` of a task that
-    waits for others, or the places of its references; `broken` says how many of those did not end well, or what each of
-    them raised. A parameter that is a `Stream` may be given one: `attempt(total.of(Stream.of([1, 2])))`. `leader` is
-    what `current().leader.get(key)` finds, `context` is what other tasks have set in the context of its run, and
-    `resources` are what handlers get instead of opening their own.
+    `number` is `current().attempt`, `params` are the params of its run. `results` fill the `Stream` of a task that
+    waits for others, or the places of its references; `broken` is how many of those did not end as done, or the error
+    of each. A parameter that is a `Stream` may be given one: `attempt(total.of(Stream.of([1, 2])))`. `leader` is what
+    `current().leader.get(key)` finds, `context` has the values that other tasks have set in its run, and `resources`
+    replace resources without opening any.
     """
     handler = handler_of(call)
     if handler.calling.is_async:
@@ -142,7 +142,7 @@ async def aattempt(
     context: Mapping[str, Any] | None = None,
     resources: Mapping[AnyResource, Any] | None = None,
 ) -> Attempted[R]:
-    """The same in an async test, whose own event loop goes on meanwhile; the handler runs in a thread beside it."""
+    """Do `attempt` in an async test, whose event loop keeps running; the function runs in a thread beside it."""
 
     def here() -> Attempted[R]:
         return attempt(
@@ -159,7 +159,7 @@ def overridden(resources: Mapping[AnyResource, Any] | None) -> Iterator[None]:
     with ExitStack() as overrides:
         for resource, value in (resources or {}).items():
             if not isinstance(resource, Resource | AsyncResource):
-                raise ConfigError(f"resources={{{resource!r}: …}}: give what @engine.resource made, not its name")
+                raise ConfigError(f"resources={{{resource!r}: …}}: expected what @engine.resource made, not its name.")
             overrides.enter_context(resource.override(value))
         yield
 
@@ -167,9 +167,9 @@ def overridden(resources: Mapping[AnyResource, Any] | None) -> Iterator[None]:
 def handler_of(call: Call[Any]) -> Handler:
     """The handler that a call reaches; ConfigError for what is no call of a task function."""
     if not isinstance(call, Call):
-        raise ConfigError(f"an attempt needs a call, and was given {instead_of_call(call)}")
+        raise ConfigError(f"attempt(): expected a call, got {instead_of_call(call)}.")
     if not isinstance(call.group.handler, Handler):
-        raise ConfigError(f"{call!r} was not made with task.of(...), so its function is not known here")
+        raise ConfigError(f"{call!r} was not made with task.of(...), so its function is unknown. Write task.of(...).")
     return within(call.group.handler, call.group.handler.around)
 
 
@@ -179,7 +179,7 @@ def check_no_event_loop(verb: str, instead: str) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise ConfigError(f"{verb} runs an async task to its end, which would block the event loop; write {instead}")
+    raise ConfigError(f"{verb} would block the event loop until the async task has ended. Write {instead}")
 
 
 def _attempt(

@@ -12,7 +12,7 @@ NEW_YEAR = 1_704_067_200 * SECOND
 
 
 class FakeClock:
-    """A `Clock` in the hands of a test."""
+    """A `Clock` that a test moves."""
 
     def __init__(self, now: int = NEW_YEAR) -> None:
         self._now = now
@@ -20,15 +20,15 @@ class FakeClock:
         self._monotonic = 1_000 * SECOND
 
     def now(self) -> int:
-        """Wall time in microseconds since the epoch."""
+        """Return the wall time in microseconds since the epoch."""
         return self._now
 
     def monotonic(self) -> int:
-        """Microseconds that only ever grow."""
+        """Return microseconds that only grow."""
         return self._monotonic
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move time forward."""
         if seconds < 0:
             raise ValueError(f"advance({seconds}): this clock goes forward only")
         self._now += round(seconds * SECOND)

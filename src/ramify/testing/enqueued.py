@@ -29,7 +29,7 @@ _SAME = 2
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """One task that waits. `due_in` are the seconds until it may start, None when it may at any time."""
+    """A waiting task. `due_in` are the seconds until it may start, None if it may start now."""
 
     task: int
     run: int
@@ -72,13 +72,13 @@ def enqueued(engine: Engine, now: int) -> list[Enqueued]:
 def check_known(engine: Engine, what: object) -> None:
     """Refuse what is neither a task function of this engine nor a call of one: it could never be found."""
     if not isinstance(what, Call | Task):
-        raise ConfigError(f"{what!r} is neither a task function nor a call of one; give task or task.of(...)")
+        raise ConfigError(f"{what!r}: expected a task function or a call of one. Give task or task.of(...).")
     if what.kind not in engine._inside.table():
         raise ConfigError(f"this engine has no task {what.kind!r}")
 
 
 def matches(engine: Engine, waiting: Enqueued, what: Call[Any] | Task[..., Any, Any]) -> bool:
-    """Whether that is what waits."""
+    """Return whether that is what waits."""
     table = engine._inside.table()
     task = table[what.kind]
     if table.get(waiting.kind) is not task:

@@ -1,4 +1,4 @@
-"""What a test gives an attempt: the results that its call waited for, what its leader found, what others have set.
+"""Inputs of an attempt in a test: the results that its call waited for, what its leader found, what others have set.
 
 Results take the way that those of tasks take: through the codec, by the annotation of the stream that they are for.
 """
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class Given(StoreLibrary):
-    """What a test gives a handler to read: the results it waited for, what its leader found, what others have set."""
+    """Facts for a handler in a test: the results it waited for, what its leader found, what others have set."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Given(StoreLibrary):
         return GivenLeader(self._leader)
 
     def context(self, run: int, name: str) -> ContextValue | None:
-        """What others have set, as the test gave it."""
+        """Return what others have set, as the test gave it."""
         return ContextValue(name, self._context[name], 0, 0, 0) if name in self._context else None
 
     def members(self, join: int, of: Any, first: int = 0, size: int | None = None) -> Stream[Any]:
@@ -78,7 +78,7 @@ class GivenLeader:
         self._results = results
 
     def get(self, key: str) -> Any:
-        """What the test says was found under that key; KeyError for others."""
+        """Return what the test says was found under that key; KeyError for others."""
         return self._results[key]
 
     def children(self, key: str) -> Any:
@@ -94,7 +94,7 @@ def members_of(
     results: Iterable[Any] | None,
     failures: Sequence[TaskError],
 ) -> Ready[Any] | None:
-    """What a call waited for; ConfigError when it cannot have waited for anything, or would have been skipped."""
+    """Return the members a call waited for; ConfigError if it cannot have waited, or would have been skipped."""
     if results is None and not failures:
         return None
     if handler.stream is None:
@@ -120,14 +120,14 @@ def streaming(call: OpenCall[R], results: Iterable[Any], failures: Sequence[Task
 
 
 class Supplied(NamedTuple):
-    """What a call takes of others: results by slot, and those of streams by the numbers that stand in their slots."""
+    """Inputs of a call from others: results by slot, and those of streams by the numbers that stand in their slots."""
 
     slots: tuple[bytes | None, ...]
     streams: Mapping[int, Ready[Any]]
 
 
 def supplied_to(call: ReferringCall[Any], results: Sequence[Any] | None, failures: Sequence[TaskError]) -> Supplied:
-    """What goes into the places of its references, in the order in which they are first named."""
+    """Return what goes into the places of its references, in the order in which they are first named."""
     own = {each: each.source for each, _ in call.slots() if isinstance(each.source, Stream)}
     asks = [each for each, _ in call.slots() if each not in own]
     many = [each for each in asks if each.gathered]

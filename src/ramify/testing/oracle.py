@@ -35,7 +35,7 @@ ENOUGH = 10
 
 
 def check(store: Store) -> list[str]:
-    """What is wrong with the contents of a store; empty when nothing is."""
+    """Return what is wrong with the contents of a store; empty when nothing is."""
     reads = store.reads
     runs = every(lambda after: reads.runs(after=after, limit=PAGE_LIMIT))
     rows = every(lambda after: reads.segments(after=after, limit=PAGE_LIMIT))
@@ -60,7 +60,7 @@ def _of_run(reads: Reads, run: StoredRun, rows: Sequence[Segment]) -> Iterator[s
 
 
 def _forgotten(rows: Sequence[Segment]) -> Iterator[str]:
-    """Of a run that was forgotten tasks may be left that go with the next page, but nothing to work on."""
+    """Check that a forgotten run has nothing to work on; tasks that go with the next page may be left."""
     return (f"it was forgotten, and row {row.id} ({row.first}..{row.last}) is still there" for row in rows)
 
 

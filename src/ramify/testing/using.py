@@ -63,16 +63,16 @@ def using(
     resources: Mapping[AnyResource, Any] | None = None,
     tasks: Mapping[Task[..., Any, Any], Callable[..., Any] | BaseException] | None = None,
 ) -> Iterator[Workbench]:
-    """Put an engine on another store until the block ends. Time begins at `now`, or at the real time, and stands still.
+    """Put an engine on another store until the block ends. Time starts at `now`, or at the real time, and stands still.
 
-    Give a file to look into the store from another process, or to see what a restart finds. `resources={db: fake}` are
-    what handlers get instead of opening their own, and `tasks={load: fake}` are functions that are called in place of
-    those of tasks, or exceptions that they raise. For single nodes of a DAG there is `dag.of().part(given={...})`.
+    Give a file to look into the store from another process, or to test a restart. `resources={db: fake}` replaces
+    resources without opening them. `tasks={load: fake}` replaces the functions of tasks by other functions, or by
+    exceptions to raise. For single nodes of a DAG use `dag.of().part(given={...})`.
     """
     if engine in _in_use:
-        raise ConfigError("using(…): this engine is on another store for a test already; leave that block first")
+        raise ConfigError("using(…): this engine is on another store already. Leave that block first.")
     if now is not None and now.utcoffset() is None:
-        raise ConfigError(f"using(now={now!r}): give a datetime with a time zone, such as datetime.now(timezone.utc)")
+        raise ConfigError(f"using(now={now!r}): expected a datetime with a time zone. Write datetime(..., tzinfo=UTC).")
     clock = FakeClock(time_ns() // 1000 if now is None else round(now.timestamp() * SECOND))
     own = engine._inside.url
     stand_ins = dict(_stand_in(engine, task, fake) for task, fake in (tasks or {}).items())
@@ -97,7 +97,7 @@ def using(
 
 def _stand_in(engine: Engine, task: object, fake: object) -> tuple[str, Callable[..., Any]]:
     if not isinstance(task, Task) or task.kind not in engine._inside.table():
-        raise ConfigError(f"using(tasks={{{task!r}: …}}): give tasks of this engine")
+        raise ConfigError(f"using(tasks={{{task!r}: …}}): expected tasks of this engine.")
     if isinstance(fake, BaseException):
 
         def fail(*args: Any, **kwargs: Any) -> None:
@@ -105,12 +105,12 @@ def _stand_in(engine: Engine, task: object, fake: object) -> tuple[str, Callable
 
         return task.kind, fail
     if not callable(fake):
-        raise ConfigError(f"using(tasks={{{task.kind}: {fake!r}}}): give a function, or an exception to be raised")
+        raise ConfigError(f"using(tasks={{{task.kind}: {fake!r}}}): expected a function, or an exception to raise.")
     return task.kind, fake.fn if isinstance(fake, Task) else fake
 
 
 class Workbench:
-    """What a test holds while an engine is on another store."""
+    """The handle of an engine that `using` has put on another store."""
 
     def __init__(self, engine: Engine, clock: FakeClock) -> None:
         self.engine = engine
@@ -124,29 +124,29 @@ class Workbench:
         return datetime.fromtimestamp(self.clock.now() / SECOND, UTC)
 
     def advance(self, length: Duration) -> None:
-        """Let time pass: what is due by then is ready for the next `drain`."""
+        """Move time forward. Tasks that are due by then run in the next `drain`."""
         self.clock.advance(seconds_in(length) or 0.0)
         self.engine._inside.store.wake()
 
     # work
 
     def drain(self, *, raising: bool = True) -> int:
-        """Run everything that is ready, and what grows out of it, here; how many attempts that were.
+        """Run all ready tasks and everything they spawn, here, and return the number of attempts.
 
-        The first thing a handler raises stops it and is raised, after it was recorded like any failure; with
-        `raising=False` failures are only recorded. Work that is due later, retries included, waits for `advance`.
+        The first exception of a task stops it and is raised, after it was recorded like any failure; with
+        `raising=False` failures are only recorded. Tasks that are due later, retries included, wait for `advance`.
         """
         return self._drain(None, raising)
 
     async def adrain(self, *, raising: bool = True) -> int:
-        """The same in an async test, whose own event loop goes on meanwhile; handlers run in a thread beside it."""
+        """Do `drain` in an async test, whose event loop keeps running; functions run in a thread beside it."""
         return await asyncio.to_thread(self.drain, raising=raising)
 
     def finish(self, runs: Sequence[int] | None = None) -> None:
-        """Drain, move the clock to whatever is due next, and so on, until these runs, or all, have ended.
+        """Drain and move the clock to the next due time, until these runs, or all, have ended.
 
-        A queue of jobs does not end: its jobs do. Failures are recorded and not raised, as with `engine.run`, which
-        does this here.
+        A queue of jobs does not end; its jobs do. Failures are recorded and not raised, as with `engine.run`, which
+        does this inside `using`.
         """
         launched = LaunchedRuns()
         self._finish(None if runs is None else frozenset(runs), lambda: False, launched)
@@ -171,7 +171,7 @@ class Workbench:
         return f"{of} can run, now or later. Is it paused, or does it have tasks that this engine does not know?"
 
     def finish_job(self, run: int, task: int) -> None:
-        """The same until a job of a queue has ended; who waits for a job that nobody works on does this here."""
+        """Drain and move the clock until a job has ended. `job.wait` and `job.result` do this inside `using`."""
         job = self.engine.job(task)
         self._finish(frozenset({run}), lambda: job.ended, LaunchedRuns())
         if not job.ended:
@@ -265,12 +265,12 @@ class Workbench:
     # what waits
 
     def gates(self, run: Run[Any] | int | None = None) -> list[str]:
-        """The gates that wait for an answer, of one run or of all, by their names."""
+        """Return the gates that wait for an answer, of one run or of all, by name."""
         of = run.id if isinstance(run, Run) else run
         return [each.gate for each in every_gate(self.engine._inside.store.reads, of)]
 
     def enqueued(self, what: Call[Any] | Task[..., Any, Any] | None = None) -> list[Enqueued]:
-        """The tasks that wait to be run, by id; with a task function or a call, only those of it."""
+        """Return the waiting tasks by id; with a task function or a call, only those of it."""
         found = enqueued(self.engine, self.engine._inside.store.now())
         if what is None:
             return found
@@ -278,10 +278,10 @@ class Workbench:
         return [each for each in found if matches(self.engine, each, what)]
 
     def assert_enqueued(self, what: Call[Any] | Task[..., Any, Any], *, times: int | None = None) -> list[Enqueued]:
-        """That a task waits to be run: any of a task function, or one with the arguments of a call. Gives those found.
+        """Assert that a task waits: any of a task function, or one with the arguments of a call. Return them.
 
-        What the call was told besides its arguments counts too: `remind.of("ann").delay(3600)` must be due in an hour.
-        `times` is how many there must be, exactly.
+        The options of the call count too: `remind.of("ann").delay(3600)` must be due in an hour. `times` is the exact
+        number.
         """
         found = self.enqueued(what)
         if (found and times is None) or len(found) == times:
@@ -290,7 +290,7 @@ class Workbench:
         raise AssertionError(f"{said or f'no {_named(what)} waits'}; {self._what_waits()}")
 
     def refute_enqueued(self, what: Call[Any] | Task[..., Any, Any]) -> None:
-        """That no such task waits to be run."""
+        """Assert that no such task waits."""
         if self.enqueued(what):
             raise AssertionError(f"{_named(what)} waits; {self._what_waits()}")
 

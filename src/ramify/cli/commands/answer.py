@@ -22,10 +22,10 @@ from ramify.inspect.live import workers
 @who_and_why
 @on_store_to_change
 def answer(visit: Visit, run: str, gate: str, value: str, reason: str, by: str | None) -> None:
-    """Answer a gate that is open with VALUE, which is JSON: true, 3, '"text"', '{"approved": true}'.
+    """Answer an open gate with VALUE, which is JSON: true, 3, '"text"', '{"approved": true}'.
 
-    The first answer stands, and is stored with who gave it. One that is not what the gate asks for is refused;
-    `ramify gates` says what that is. Exit 1 if the gate is not open, or no longer.
+    The first answer counts, and is stored with the person who gave it. `ramify gates` shows the answer a gate asks
+    for; any other is refused. Exit 1 if the gate is not open.
     """
     from ramify.engine import answering
 
@@ -52,5 +52,5 @@ def _value(text: str) -> object:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         quoted = "'" + json.dumps(text).replace("'", "'\\''") + "'"
-        hint = f"; a text needs quotes: {quoted}" if not text.lstrip().startswith(("{", "[", '"')) else ""
-        raise click.BadParameter(f"{text!r} is not JSON ({error}){hint}", param_hint="VALUE") from error
+        hint = f". Text needs quotes: {quoted}" if not text.lstrip().startswith(("{", "[", '"')) else ""
+        raise click.BadParameter(f"expected JSON, got {text!r} ({error}){hint}", param_hint="VALUE") from error

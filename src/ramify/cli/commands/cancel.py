@@ -14,20 +14,20 @@ from ramify.model.mark import Settled
 @click.command()
 @click.argument("run", metavar="RUN|TASK")
 @click.argument("node", metavar="[NODE|TASK]", required=False)
-@click.option("--below", is_flag=True, help="Also everything the task has grown into, or will.")
+@click.option("--below", is_flag=True, help="Cancel all descendants of the task too, present and future.")
 @who_and_why
 @on_store_to_change
 def cancel(visit: Visit, run: str, node: str | None, below: bool, reason: str, by: str | None) -> None:
-    """Cancel a run, one of its tasks, or with --below a task and all its descendants.
+    """Cancel a run, a task or a job, or with --below a task and all its descendants.
 
-    A task is named by its id, a job as well, or behind its run by its key, such as a node of a DAG.
-    Nothing that is covered starts any more. What runs at this moment is told, and ends when it listens or is done.
+    Give a task or a job by its id, or by its run and its key, such as a node of a DAG. Cancelled tasks do not start.
+    A task that is running sees `current().cancelled`, and ends when it reacts to that or returns.
     """
     from ramify.engine import deciding
 
     found, task = visit.named(run, node)
     if below and task is None:
-        raise click.UsageError("--below needs a task; without one the whole run is cancelled")
+        raise click.UsageError("--below: expected a task. Give one, or leave --below out to cancel the whole run")
     with entered(visit.store):
         if task is None:
             answer = deciding.cancel(visit.store, found.id, reason, by)

@@ -46,19 +46,19 @@ class Crons(click.Group):
 
 
 @click.group(cls=Crons, invoke_without_command=True, subcommand_metavar="[NAME | COMMAND [ARGS]...]")
-@click.option("--all", "removed", is_flag=True, help="Also schedules that were removed.")
+@click.option("--all", "removed", is_flag=True, help="Include removed schedules.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=100, show_default=True, help="At most so many."
+    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=100, show_default=True, help="List at most this many."
 )
-@click.option("--after", default="", metavar="NAME", help="Only schedules behind this name: the next page.")
-@click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
+@click.option("--after", default="", metavar="NAME", help="Only schedules after this name: the next page.")
+@click.option("-s", "--store", "url", metavar="URL|FILE", help="The store to use; see `ramify --help`.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.pass_context
 def crons(context: click.Context, removed: bool, limit: int, after: str, url: str | None, as_json: bool) -> None:
-    """Schedules: when each starts its next slot, what became of the last one, and whether one is late.
+    """List schedules, each with its next slot, the result of its last slot, and whether it is late.
 
-    `ramify crons NAME` shows one, with its next five slots. All times are in the zone of the schedule, which is UTC
-    unless its program says otherwise. A schedule is the run `cron/NAME`, so all that is for runs works for schedules.
+    `ramify crons NAME` shows one schedule and its next five slots. All times are in the zone of the schedule, UTC by
+    default. A schedule is the run `cron/NAME`, so the commands for runs work for schedules too.
     """
     context.obj = url or context.obj
     if as_json:
@@ -94,7 +94,7 @@ def _row(view: CronView) -> list[Piece]:
 
 
 def _trouble(view: CronView) -> Piece:
-    """What somebody should look at; nothing when all is well."""
+    """Return what somebody should look at; nothing when all is well."""
     overdue = view.overdue / SECOND
     if view.state is not CronState.OPEN:
         return ""
@@ -123,7 +123,7 @@ def _run(visit: Visit, name: str) -> StoredRun:
 @click.argument("name")
 @on_store
 def show(visit: Visit, name: str) -> None:
-    """One schedule: its times and options, who declares it, its next five slots and its last one."""
+    """Show one schedule: its times and options, the workers that declare it, its next five slots and its last one."""
     view = cron(visit.store, name_of(_run(visit, name)))
     if visit.out.as_json:
         visit.out.json(_json(view))
@@ -209,7 +209,7 @@ def _json(view: CronView) -> dict[str, object]:
 @who_and_why
 @on_store_to_change
 def pause(visit: Visit, name: str, reason: str, by: str | None) -> None:
-    """Start no more slots until `resume`. Jobs and runs that were started continue."""
+    """Pause a schedule: start no more slots until `resume`. Jobs and runs that it started continue."""
     _decide(visit, name, "pause", reason, by)
 
 
@@ -218,7 +218,7 @@ def pause(visit: Visit, name: str, reason: str, by: str | None) -> None:
 @who_and_why
 @on_store_to_change
 def resume(visit: Visit, name: str, reason: str, by: str | None) -> None:
-    """Let a paused schedule continue. It catches up with the slots it missed, by its `catch_up`."""
+    """Resume a paused schedule. Its `catch_up` decides which missed slots it starts."""
     _decide(visit, name, "resume", reason, by)
 
 
@@ -246,7 +246,7 @@ def _decide(visit: Visit, name: str, verb: str, reason: str, by: str | None) -> 
 @click.argument("name")
 @on_store_to_change
 def trigger(visit: Visit, name: str) -> None:
-    """Start a slot now, besides those of the timetable. It does not wait for a slot that has not ended."""
+    """Trigger a slot: start an extra one now. It does not wait for a slot that is still running."""
     found = _run(visit, name)
     task = start_slot(visit.store, name_of(found), _existing(found), _reserve(visit.store))
     if visit.out.as_json:
@@ -261,9 +261,9 @@ def trigger(visit: Visit, name: str) -> None:
 @who_and_why
 @on_store_to_change
 def remove(visit: Visit, name: str, reason: str, by: str | None) -> None:
-    """Remove a schedule: it starts no more slots. Jobs and runs that it has started continue.
+    """Remove a schedule: it starts no more slots. Jobs and runs that it started continue.
 
-    A worker that starts and still declares the schedule brings it back.
+    A worker that starts and still declares the schedule adds it again.
     """
     from ramify.engine import deciding
 
@@ -294,24 +294,27 @@ class _Moment(click.ParamType[datetime]):
         try:
             return datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"{value!a} is no time; write 2026-03-01, 2026-03-01T06:00 or 2026-03-01T06:00+01:00", param, ctx)
+            self.fail(
+                f"expected a time, got {value!a}. Write 2026-03-01, 2026-03-01T06:00 or 2026-03-01T06:00+01:00",
+                param,
+                ctx,
+            )
 
 
 @crons.command()
 @click.argument("name")
+@click.option("--from", "low", type=_Moment(), required=True, help="Start of the range, inclusive: 2026-03-01T06:00.")
+@click.option("--to", "high", type=_Moment(), help="End of the range, inclusive; now by default.")
 @click.option(
-    "--from", "low", type=_Moment(), required=True, help="The first slot that may be meant: 2026-03-01T06:00."
+    "--parallel", type=COUNT, default=1, show_default=True, metavar="N", help="Number of slots that run at a time."
 )
-@click.option("--to", "high", type=_Moment(), help="The last slot that may be meant; now, unless you say so.")
-@click.option("--parallel", type=COUNT, default=1, show_default=True, metavar="N", help="How many slots at a time.")
-@click.option("--dry-run", is_flag=True, help="List the slots, and start none.")
+@click.option("--dry-run", is_flag=True, help="List the slots without starting them.")
 @on_store_to_change
 def backfill(visit: Visit, name: str, low: datetime, high: datetime | None, parallel: int, dry_run: bool) -> None:
-    """Start the slots between two times that were missed or skipped, each after the one before it has ended.
+    """Start the slots between two times that were missed or skipped, one after the other.
 
-    Slots that ran are not run again, as far back as the schedule keeps them (30 days, unless its program says
-    otherwise). Times without a zone are read in the zone of the schedule. Slots that have just come are left to the
-    schedule.
+    Slots that ran are not run again; the schedule remembers them for 30 days by default. Times without a zone are in
+    the zone of the schedule. The newest slots are left to the schedule itself.
     """
     found = _existing(_run(visit, name))
     schedule = name_of(found)
@@ -319,7 +322,7 @@ def backfill(visit: Visit, name: str, low: datetime, high: datetime | None, para
     declared, now = clock.declared, visit.store.now()
     first, last = _moment(visit, declared, low), now if high is None else _moment(visit, declared, high)
     if last < first:
-        raise click.UsageError(f"--to {high} is before --from {low}")
+        raise click.UsageError(f"--to {high}: expected a time after --from {low}")
     try:
         slots = to_fill(visit.store, schedule, found, first, last)
     except ConfigError as too_many:

@@ -34,14 +34,22 @@ PROGRAM = "ramify.cli.demo_tree"
 
 
 @click.command()
-@click.option("--depth", type=click.IntRange(1, 6), default=6, show_default=True, help="6 is 1,111,111 tasks.")
-@click.option("--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker processes.")
-@click.option("--keep", type=click.Path(path_type=Path), help="A new folder to keep the store in, to look at it.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1, 6),
+    default=6,
+    show_default=True,
+    help="Depth of the tree; 6 makes 1,111,111 tasks.",
+)
+@click.option(
+    "--processes", type=click.IntRange(1, 64), default=2, show_default=True, help="Number of worker processes."
+)
+@click.option("--keep", type=click.Path(path_type=Path), help="Keep the store in this new folder.")
 def demo(depth: int, processes: int, keep: Path | None) -> None:
-    """Grow a million tasks, be killed twice, and lose nothing."""
+    """Grow a million tasks, kill the program twice with kill -9, and audit the result."""
     if keep is not None:
         if os.path.lexists(keep):
-            raise click.UsageError(f"--keep {keep}: it exists; give a new folder")
+            raise click.UsageError(f"--keep {keep}: expected a new folder, and this one exists")
         keep.mkdir(parents=True)
         clean = Demo(keep, depth, processes).play()
     else:

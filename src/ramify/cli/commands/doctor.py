@@ -13,14 +13,14 @@ from ramify.inspect.doctor import Weight, examine
 @click.option(
     "--full",
     is_flag=True,
-    help="Also check every page of the file, and audit the log: is anything lost or recorded twice? Reads all of it.",
+    help="Also check every page of the file, and audit the log for lost or duplicate tasks. Reads the whole store.",
 )
 @on_store
 def doctor(visit: Visit, full: bool) -> None:
-    """What this store is, who works on it, and what a person should look at.
+    """Check the store: its location and guarantees, its workers, and the problems that need a person.
 
-    Exit 1 when something is wrong: all that makes `ramify health` end with 1, and damage that --full finds. Exit 3 when
-    it cannot tell.
+    Exit 1 if something is wrong: any problem of `ramify health`, or damage found by --full. Exit 3 if the check itself
+    fails.
     """
     found = examine(visit.store, full=full)
     if visit.out.as_json:

@@ -17,10 +17,10 @@ from ramify.store.here import person
 @who_and_why
 @on_store_to_change
 def drain(visit: Visit, process: str | None, reason: str, by: str | None) -> None:
-    """Ask a process to take nothing more, finish what it runs, put back the rest and leave, as at a stop.
+    """Ask a worker to claim no more tasks, finish the running ones, put back the rest and exit.
 
-    PROCESS is its pid, or its number in the store or the beginning of that. Without it: which processes there are. The
-    others go on; a worker process that was drained is not replaced.
+    PROCESS is its pid, or its number in the store or the first digits of that. Without PROCESS, list the processes.
+    The other workers continue; a drained worker process is not replaced.
     """
     alive = workers(visit.store.reads)
     if process is None:
@@ -28,8 +28,8 @@ def drain(visit: Visit, process: str | None, reason: str, by: str | None) -> Non
         return
     found = [each for each in alive if str(each.pid) == process or f"{each.id:x}".startswith(process.lower())]
     if len(found) != 1:
-        there = "; ".join(map(in_words, found or alive)) or "nobody works on this store"
-        raise Wrong(f"{process!r} names {len(found) or 'no'} processes of this store: {there}")
+        there = "; ".join(map(in_words, found or alive)) or "none"
+        raise Wrong(f"{process!r}: expected one process of this store, got {len(found) or 'none'}. Name one: {there}")
     asked = visit.store.drain(found[0].id, Said(reason, person() if by is None else by))
     if visit.out.as_json:
         visit.out.json({"process": f"{found[0].id:x}", "pid": found[0].pid, "asked": asked})

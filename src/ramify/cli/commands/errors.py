@@ -15,13 +15,15 @@ from ramify.store.error_groups import ErrorGroup, ErrorSummary
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("-v", "--frames", "traceback", is_flag=True, help="Also the whole traceback of the first of each group.")
+@click.option(
+    "-v", "--frames", "traceback", is_flag=True, help="Show the full traceback of the first failure of each group."
+)
 @on_store
 def errors(visit: Visit, run: str | None, traceback: bool) -> None:
-    """Group what failed in RUN, or without it in all runs and queues: tasks that failed alike, the largest group first.
+    """Group the failures of RUN, or of all runs and queues, with the largest group first.
 
-    Alike are errors of one kind of task and one type whose texts differ only in numbers, ids, quoted text and paths.
-    Only the newest of very many failures are read; the first line then says so, and `complete` is false in JSON.
+    A group has one kind of task and one type of error, with texts that differ only in numbers, ids, quoted text and
+    paths. Of very many failures only the newest are read: the first line then says so, and `complete` is false in JSON.
     """
     found = None if run is None else visit.run(run)
     reviewed = review(visit.store.reads, None if found is None else found.id)

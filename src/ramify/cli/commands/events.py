@@ -20,17 +20,19 @@ from ramify.model.run import StoredRun
 @click.command()
 @click.argument("wanted", metavar="RUN|TASK")
 @click.argument("node", metavar="[NODE|TASK]", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Of a run: stay, and show events as they are committed.")
-@click.option("-n", "--limit", type=COUNT, default=100, show_default=True, help="Of a run: at most so many.")
-@click.option("--after", type=SEQUENCE, default=0, help="Of a run: only after this sequence.")
-@click.option("-v", "--frames", "traceback", is_flag=True, help="Of a run: also the tracebacks of failures.")
+@click.option("-f", "--follow", is_flag=True, help="Follow a run: show events as they are committed.")
+@click.option(
+    "-n", "--limit", type=COUNT, default=100, show_default=True, help="Show at most this many events of a run."
+)
+@click.option("--after", type=SEQUENCE, default=0, help="Only events of a run after this sequence number.")
+@click.option("-v", "--frames", "traceback", is_flag=True, help="Show the tracebacks of failures of a run.")
 @on_store
 def events(visit: Visit, wanted: str, node: str | None, follow: bool, limit: int, after: int, traceback: bool) -> None:
-    """What became of a task, event by event; or the events of a run in the order they were committed.
+    """Show the events of a task, or the events of a run in the order they were committed.
 
-    A task is named by its id, or behind its run by its key, such as a node of a DAG: `events etl report`. Its failed
-    attempts are shown with their whole traceback, those of a run with -v. With -f, a run is followed from now on (or
-    from --after) until it has ended.
+    Give a task by its id, or by its run and its key, such as a node of a DAG: `events etl report`. Failed attempts of
+    a task include the full traceback; for a run, add -v. With -f, follow a run from now on (or from --after) until it
+    ends.
     """
     from ramify.engine.keyed import standing_tasks
 

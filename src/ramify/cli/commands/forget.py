@@ -31,36 +31,39 @@ class Decided(NamedTuple):
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("--older", type=AGE, metavar="AGE", help="Only what ended longer ago than this: 30d, 12h, 2w.")
-@click.option("--dry-run", is_flag=True, help="Say what would go, and change nothing.")
+@click.option(
+    "--older", type=AGE, metavar="AGE", help="Only runs or tasks that ended longer ago than this: 30d, 12h, 2w."
+)
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted, and change nothing.")
 @who_and_why
 @on_store_to_change
 def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool, reason: str, by: str | None) -> None:
-    """Remove a run that has ended, with its tasks, results, keys and logs. There is no way back.
+    """Delete a run that has ended, with its tasks, results, keys and logs. This cannot be undone.
 
-    Without RUN: all runs that ended longer ago than --older. With both, of a RUN that goes on those of its tasks that
-    ended longer ago (at least a day), as far as nobody may still ask for them.
+    Without RUN, delete all runs that ended longer ago than --older. With RUN and --older, delete old tasks of a run
+    that is still open: tasks that ended longer ago (at least a day) and that nothing can still ask for.
 
-    A run's name, its counts and how it ended stay, so the same start does not run it once more by mistake. Others may
-    go on working: it goes in small steps. Interrupted, the same command goes on. No run is forgotten by itself.
+    The name, the counts and the end state of a run stay, so that the same start does not run it again by mistake.
+    Workers may keep running: deletion goes in small steps, and the same command continues an interrupted one. No run
+    is forgotten automatically.
     """
     from ramify.engine.forgetting import forget_tasks
 
     decided = Decided(reason, by)
     if run is None:
         if older is None:
-            raise click.UsageError("name the RUN that is meant, or say --older AGE for all that ended longer ago")
+            raise click.UsageError("expected RUN, or --older AGE for all runs that ended longer ago")
         _forget_all(visit, list(_older_runs(visit, older)), decided, dry_run)
         return
     found = visit.run(run)
     if found.state.is_end:
         if older is not None and not _is_older(visit, found, older):
-            raise Wrong(f"run {title(found)} ended {_ago(visit, found)} ago, which is not longer than --older says")
+            raise Wrong(f"run {title(found)} ended {_ago(visit, found)} ago. Give a shorter --older")
         _forget_all(visit, [found], decided, dry_run, only=True)
     elif older is None:
         raise Wrong(
-            f"run {title(found)} is {found.state.value}; only a run that has ended can be forgotten. `ramify cancel` "
-            "ends it, and --older AGE removes those of its tasks that ended longer ago"
+            f"run {title(found)} is {found.state.value}, and only a run that has ended can be forgotten. "
+            "`ramify cancel` ends it; --older AGE deletes its tasks that ended longer ago"
         )
     else:
         tasks = forget_tasks(visit.store, found.id, older // timedelta(microseconds=1), dry=dry_run)
@@ -75,7 +78,7 @@ def forget(visit: Visit, run: str | None, older: timedelta | None, dry_run: bool
 
 
 def _older_runs(visit: Visit, older: timedelta) -> Iterator[StoredRun]:
-    """What ended that long ago, and what somebody has begun to forget."""
+    """Yield runs that ended that long ago, and runs that are partly forgotten."""
     return (run for run in every_run(visit.store.reads) if run.state.is_end and _is_older(visit, run, older))
 
 

@@ -18,15 +18,15 @@ from ramify.store.reads import PAGE_LIMIT
 @click.command()
 @click.argument("run", required=False)
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="At most so many."
+    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="List at most this many."
 )
 @click.option("--after", type=TASK, default=0, help="Only gates whose task has a larger id: the next page.")
 @on_store
 def gates(visit: Visit, run: str | None, limit: int, after: int) -> None:
-    """Gates that wait for an answer, of one run or of all, by task: for how long, until when, and what they ask for.
+    """List gates that wait for an answer: how long each is open, when it times out, and the answer it asks for.
 
-    What is asked for is in the form of JSON, in which `?` marks a field that may be left out. `ramify answer` answers.
-    When there are more, the last line says how to get the next page; with --json it is on standard error.
+    The answer is shown as JSON, with `?` after an optional field. `ramify answer` gives one. If there are more gates,
+    the last line (on stderr with --json) shows how to get the next page.
     """
     reads = visit.store.reads
     now = visit.store.now()

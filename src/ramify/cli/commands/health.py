@@ -21,16 +21,16 @@ _STYLES = {
 
 
 @click.command()
-@click.option("--max-age", type=SECONDS, metavar="SECONDS", help="Not healthy when a task has been ready for longer.")
-@click.option("--min-workers", type=WORKERS, default=0, metavar="N", help="Not healthy when fewer processes take work.")
+@click.option("--max-age", type=SECONDS, metavar="SECONDS", help="Not healthy if a task has been ready for longer.")
+@click.option("--min-workers", type=WORKERS, default=0, metavar="N", help="Not healthy if fewer workers take tasks.")
 @on_store
 def health(visit: Visit, max_age: float | None, min_workers: int) -> None:
-    """Whether the store is healthy, and if not, why. Exit 0 if it is, 1 if not, 2 for a wrong command line, 3 if it
-    cannot tell, such as when there is no store.
+    """Report whether the store is healthy, and the problems if not. Exit 0 if it is, 1 if not, 2 for a wrong command
+    line, 3 if the check itself fails, such as when there is no store.
 
-    It is not healthy when a process is dead, silent or cannot write; when the disk is full; when work is ready and no
-    live process takes its kind or queue; when a run is stuck for another reason, such as a pause. One that waits for a
-    time, an answer or another run is not stuck, and a process that drains is well.
+    The store is not healthy if a process is dead, silent or cannot write; if the disk is full; if tasks are ready and
+    no live worker takes their kind or queue; or if a run is stuck for another reason, such as a pause. A run that waits
+    for a time, an answer or another run is not stuck. A draining process is healthy.
     """
     found = health_of(visit.store, max_age=max_age, min_workers=min_workers)
     if visit.out.as_json:

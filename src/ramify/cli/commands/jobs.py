@@ -27,13 +27,17 @@ _STYLES = {JobState.DONE: "good", JobState.FAILED: "bad", JobState.CANCELLED: "l
 @click.command()
 @click.option("--queue", help="Only jobs of this queue.")
 @click.option("--kind", help="Only jobs of this kind.")
-@click.option("--state", type=click.Choice(_STATES), help="Only jobs that are so.")
+@click.option("--state", type=click.Choice(_STATES), help="Only jobs in this state.")
 @click.option("--key", help="Only jobs with this key.")
-@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Only jobs that carry this along.")
-@click.option("--older", type=AGE, metavar="AGE", help="Only jobs that ended, or were added, longer ago: 30d, 12h.")
-@click.option("--newer", type=AGE, metavar="AGE", help="Only jobs that ended, or were added, since then.")
+@click.option("--header", "headers", multiple=True, metavar="NAME=VALUE", help="Only jobs with this header.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="At most so many."
+    "--older", type=AGE, metavar="AGE", help="Only jobs that ended, or were added, longer ago than this: 30d, 12h."
+)
+@click.option(
+    "--newer", type=AGE, metavar="AGE", help="Only jobs that ended, or were added, within this time: 30d, 12h."
+)
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="List at most this many."
 )
 @click.option("--before", type=TASK, default=0, help="Only jobs with a smaller id: the next page.")
 @on_store
@@ -49,10 +53,10 @@ def jobs(
     limit: int,
     before: int,
 ) -> None:
-    """Jobs, from the newest back: where each stands, and since when.
+    """List jobs, newest first, with the state of each and the time since it changed.
 
-    `ramify events JOB` tells what became of one, `ramify why JOB` why it does not run. The jobs of a queue are those of
-    the run `jobs/QUEUE`, so `ramify pause jobs/QUEUE` and all that is for runs works for queues.
+    `ramify events JOB` shows the history of one; `ramify why JOB` explains why it does not run. A queue is the run
+    `jobs/QUEUE`, so `ramify pause jobs/QUEUE` and the other commands for runs work for queues.
     """
     reads, now = visit.store.reads, visit.store.now()
     wanted = job_filter(now, kind, state, queue, key, dict(map(_header, headers)), older, newer)
@@ -78,7 +82,7 @@ def jobs(
 def _header(given: str) -> tuple[str, str]:
     name, sign, value = given.partition("=")
     if not sign:
-        raise click.UsageError(f"--header {given!a}: give a name and its value, such as tenant=acme")
+        raise click.UsageError(f"--header {given!a}: expected NAME=VALUE, such as tenant=acme")
     return name, value
 
 

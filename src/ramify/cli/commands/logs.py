@@ -23,17 +23,17 @@ _LATE = 2 * NOTES_EVERY
 
 @click.command()
 @click.argument("run", metavar="[RUN|TASK]", required=False)
-@click.option("-f", "--follow", is_flag=True, help="Stay, and show lines as they are written, until the end.")
-@click.option("--task", "node", metavar="NODE|TASK", help="Only what this task logged.")
+@click.option("-f", "--follow", is_flag=True, help="Show new lines as they are written, until the run ends.")
+@click.option("--task", "node", metavar="NODE|TASK", help="Only lines of this task.")
 @click.option(
-    "--level", type=click.Choice(list(_LEVELS)), default="debug", show_default=True, help="At least so grave."
+    "--level", type=click.Choice(list(_LEVELS)), default="debug", show_default=True, help="The lowest level to show."
 )
-@click.option("--after", type=SEQUENCE, default=0, help="Only lines after this one.")
+@click.option("--after", type=SEQUENCE, default=0, help="Only lines after this sequence number.")
 @on_store
 def logs(visit: Visit, run: str | None, follow: bool, node: str | None, level: str, after: int) -> None:
-    """What tasks of a run logged, oldest first; or one task: `logs 42`, or `logs RUN --task NODE`.
+    """Show the log lines of a run, oldest first; or of one task: `logs 42`, or `logs RUN --task NODE`.
 
-    Without RUN: the run that is open, or the newest one if none is.
+    RUN defaults to the only open run, or to the newest one if none is open.
     """
     found, task = visit.named(run, node)
     shown, seen, until = False, 0, None

@@ -14,9 +14,9 @@ from ramify.model.run import RunState
 @who_and_why
 @on_store_to_change
 def pause(visit: Visit, run: str, reason: str, by: str | None) -> None:
-    """Grant no more work of a run until `resume`. It is kept in the store, so it survives restarts.
+    """Pause a run: start no more of its tasks until `resume`. The pause is stored, so it survives restarts.
 
-    Tasks that are held at this moment finish.
+    Tasks that a worker has already claimed still finish.
     """
     from ramify.engine import deciding
 

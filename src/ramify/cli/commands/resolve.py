@@ -18,23 +18,22 @@ from ramify.model.mark import Settled
 @click.command()
 @click.argument("run", metavar="RUN|TASK")
 @click.argument("node", metavar="[NODE|TASK]", required=False)
-@click.option("--result", metavar="JSON", help="It counts as done, with this result.")
-@click.option("--skip", is_flag=True, help="It counts as skipped.")
+@click.option("--result", metavar="JSON", help="Mark the task as done, with this result.")
+@click.option("--skip", is_flag=True, help="Mark the task as skipped.")
 @who_and_why
 @on_store_to_change
 def resolve(
     visit: Visit, run: str, node: str | None, result: str | None, skip: bool, reason: str, by: str | None
 ) -> None:
-    """Settle a task by hand, as done with a result or as skipped: one that failed, waits, or was never tried.
+    """Mark a task as done with a result, or as skipped. It may have failed, be waiting, or never have been tried.
 
-    It is named by its id, or behind its run by its key, such as a node of a DAG: `resolve etl report --skip`.
-    What waits for it goes on. Its handler is not called. If somebody runs it at this moment, they are told, and what
-    they come to first counts.
+    Give the task by its id, or by its run and its key, such as a node of a DAG: `resolve etl report --skip`. Tasks that
+    wait for it continue. Its function is not called. If a worker runs it right now, the end that comes first counts.
     """
     from ramify.engine import deciding
 
     if (result is None) != skip:
-        raise click.UsageError("say either --result JSON or --skip")
+        raise click.UsageError("expected either --result JSON or --skip")
     task = visit.one("resolve", run, node)
     row = visit.task(task)
     status = Status.SKIPPED if skip else Status.DONE
@@ -47,7 +46,7 @@ def resolve(
     with entered(visit.store):
         answer = deciding.resolve(visit.store, row.run, task, status, value, reason, by)
     if answer.superseded_by is not None:
-        raise Wrong(f"task {task} stays as it is: task {answer.superseded_by} has its key now")
+        raise Wrong(f"task {task} was left alone, because task {answer.superseded_by} has its key now")
     if visit.out.as_json:
         visit.out.json({"task": task, "as": status.name.lower(), "answer": answer.settled.name.lower()})
         return
@@ -69,6 +68,6 @@ def _value(result: str | None) -> bytes | None:
         value = msgspec.json.decode(result)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise click.BadParameter(
-            f"it is not JSON ({error}); text needs quotes: '\"text\"'", param_hint="--result"
+            f"expected JSON ({error}). Text needs quotes: '\"text\"'", param_hint="--result"
         ) from error
     return None if value is None else msgspec.json.encode(value)

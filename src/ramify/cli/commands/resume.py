@@ -15,7 +15,7 @@ from ramify.model.run import RunState
 @who_and_why
 @on_store_to_change
 def resume(visit: Visit, run: str, reason: str, by: str | None) -> None:
-    """Let a paused run go on."""
+    """Resume a paused run."""
     from ramify.engine import deciding
 
     found = visit.run(run)
@@ -23,7 +23,7 @@ def resume(visit: Visit, run: str, reason: str, by: str | None) -> None:
     if visit.out.as_json:
         visit.out.json({"run": found.id, "state": state.value})
         return
-    was = "goes on" if found.state is RunState.PAUSED else f"was not paused; it is {state.value}"
+    was = "continues" if found.state is RunState.PAUSED else f"was not paused; it is {state.value}"
     visit.out.say(f"{title(found)} {was}")
     if state is RunState.OPEN and not workers(visit.store.reads):
         visit.out.say(("dim", "nobody works on this store now; start your program"))

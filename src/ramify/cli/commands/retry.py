@@ -28,9 +28,9 @@ class Scopes(NamedTuple):
 @click.command()
 @click.argument("run", metavar="RUN|TASK")
 @click.argument("wanted", metavar="[NODE|TASK]...", nargs=-1)
-@click.option("--failed", is_flag=True, help="All tasks that failed.")
-@click.option("--quarantined", is_flag=True, help="All tasks that were quarantined.")
-@click.option("--cancelled", is_flag=True, help="All tasks that were cancelled, by themselves or with the run.")
+@click.option("--failed", is_flag=True, help="Retry all failed tasks.")
+@click.option("--quarantined", is_flag=True, help="Retry all quarantined tasks.")
+@click.option("--cancelled", is_flag=True, help="Retry all tasks that were cancelled, one by one or with the run.")
 @who_and_why
 @on_store_to_change
 def retry(
@@ -43,14 +43,14 @@ def retry(
     reason: str,
     by: str | None,
 ) -> None:
-    """Begin a new life for tasks that ended: those named, and all that --failed, --quarantined or --cancelled say.
+    """Retry tasks that ended, with a new set of attempts: `retry 42`, `retry RUN NODE`, or `retry RUN --failed`.
 
-    A task is named behind its run, or alone by its id, as `ramify jobs` shows it. A task with a key, such as a node of
-    a DAG, is named by that, which wins over a number that looks the same. For a map this means its items that were not
-    done. A map whose items were all done makes them anew, and so does a map behind a task that is tried again; the old
-    items are replaced and cannot be brought back. A continuation that was skipped because of the tasks, or ran without
-    them, waits for them and runs again. A run that had ended is open again; the tasks run when a process works on the
-    store.
+    Give a task by its id, as `ramify jobs` shows it, or by its run and its key, such as a node of a DAG. A key wins
+    over an id that looks the same. A run that had ended opens again, and the tasks run when a worker is running.
+
+    Everything that depends on a retried task runs again, such as a continuation that was skipped. For a map, the items
+    that were not done are retried. If all were done, or if the map depends on a retried task, it makes new items; the
+    old ones are replaced and cannot be restored.
     """
     from ramify.engine.keyed import tasks_to_retry
 
@@ -59,7 +59,7 @@ def retry(
     if alone is None and not wanted and not any(scopes):
         total = sum(counts_of(visit.store.reads, found.id).values(), Counts())
         raise click.UsageError(
-            f"say which tasks: nodes, ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
+            f"expected nodes, ids, --failed ({total.failed:,} of them), --quarantined ({total.quarantined:,}) "
             f"or --cancelled ({total.cancelled:,})"
         )
     tasks = tuple(task for each in wanted for task in visit.tasks(found, each, tasks_to_retry))

@@ -32,17 +32,21 @@ GROUPS = 5
 def beginning(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the arguments and options that say what to begin, and how."""
     for option in (
-        click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own."),
-        click.option("--max-tasks", type=COUNT, help="Stop when the run has more tasks than that."),
+        click.option("-s", "--store", "url", metavar="URL|FILE", help="Use this store instead of the engine's own."),
+        click.option("--max-tasks", type=COUNT, help="Halt the run when it has more tasks than this."),
         click.option(
-            "--max-running", type=COUNT, help="At most so many of its tasks at a time, in all processes together."
+            "--max-running", type=COUNT, help="Run at most this many of its tasks at a time, in all processes together."
         ),
         click.option(
-            "--order", type=click.Choice([order.value for order in Order]), help="Of a task: rounds unless you say so."
+            "--order",
+            type=click.Choice([order.value for order in Order]),
+            help="Order of the tasks below a root task; rounds by default.",
         ),
-        click.option("--again", is_flag=True, help="Begin anew, although a run of that name has finished."),
-        click.option("--name", help="The name of the run. The same name goes on where it was."),
-        click.option("--args", "given", metavar="JSON", help="The arguments as a JSON list, or as an object by name."),
+        click.option("--again", is_flag=True, help="Start a new generation of a run that has ended."),
+        click.option("--name", help="The name of the run. The same name continues the same run."),
+        click.option(
+            "--args", "given", metavar="JSON", help="The arguments as a JSON list, or as a JSON object by name."
+        ),
         click.argument("words", metavar="[TASK [ARG]...|NAME=VALUE...]", nargs=-1),
         click.argument("address", metavar="MODULE:ENGINE|MODULE:DAG|MODULE:PIPELINE"),
     ):
@@ -52,20 +56,20 @@ def beginning(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @beginning
-@click.option("--threads", type=THREADS, help="So many threads; 0 runs one task after the other, right here.")
-@click.option("--processes", type=PROCESSES, default=0, help="So many worker processes.")
+@click.option("--threads", type=THREADS, help="Number of threads; 0 runs the tasks one by one in the main thread.")
+@click.option("--processes", type=PROCESSES, default=0, help="Number of worker processes.")
 @log_options
-@click.option("--json", "as_json", is_flag=True, help="Progress as one JSON object a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print progress as one JSON object per line.")
 @click.pass_context
 def run(
     context: click.Context, /, address: str, words: tuple[str, ...], given: str | None, url: str | None,
     as_json: bool, threads: int | None, log: Form | None, log_level: str, **options: Any,
 ) -> None:  # fmt: skip
-    """Run a task and all it grows into, a DAG or a pipeline, to the end: `run walk.py:engine measure /usr`, or
+    """Run a task and its descendants, a DAG or a pipeline, to the end: `run walk.py:engine measure /usr`, or
     `run etl.py:etl day=2026-01-05`.
 
-    MODULE is walk.py or package.module. Arguments and params are read by their annotations; put -- before those that
-    begin with a dash. After a kill the same command continues where it was.
+    MODULE is walk.py or package.module. Arguments and params are converted by their annotations; put -- before
+    values that begin with a dash. After a kill the same command continues the run.
     """
     found, engine, _ = startable_at(address, url or context.obj)
     inside = engine._inside
@@ -90,7 +94,7 @@ def run(
                 done = runs[0]
         _conclude(inside, done, out)
     except (KeyboardInterrupt, Terminated):
-        inside.say("interrupted; the same command goes on where it was")
+        inside.say("interrupted; the same command continues the run")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         engine.close()

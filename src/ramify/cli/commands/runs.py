@@ -20,10 +20,12 @@ _STYLES = {RunState.DONE: "good", RunState.FAILED: "bad", RunState.PAUSED: "look
 
 @click.command()
 @click.option("--state", type=click.Choice([state.value for state in RunState]), help="Only runs in this state.")
-@click.option("-n", "--limit", type=COUNT, default=50, show_default=True, help="At most the newest so many.")
+@click.option(
+    "-n", "--limit", type=COUNT, default=50, show_default=True, help="List at most this many, the newest ones."
+)
 @on_store
 def runs(visit: Visit, state: str | None, limit: int) -> None:
-    """All runs of the store, the newest last."""
+    """List the runs in the store, the newest last."""
     wanted = RunState(state) if state is not None else None
     newest = every_run(visit.store.reads, wanted, newest_first=True)
     shown = list(islice(newest, limit))[::-1]

@@ -41,31 +41,35 @@ _STYLES = {
 
 @click.command()
 @click.argument("wanted", metavar="[RUN|MODULE:DAG|MODULE:PIPELINE]", required=False)
-@click.option("--all", "whole", is_flag=True, help="Every node by itself, however many there are.")
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it into a file.")
-@click.option("--mermaid", is_flag=True, help="As the text of a Mermaid diagram.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object a line, for each node.")
-@click.option("-s", "--store", "url", metavar="URL|FILE", help="Which store; see `ramify --help`.")
+@click.option("--all", "whole", is_flag=True, help="Show each node by itself in a large graph too.")
+@click.option(
+    "--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw the graph into an SVG file."
+)
+@click.option("--mermaid", is_flag=True, help="Print the graph as a Mermaid diagram.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line for each node.")
+@click.option("-s", "--store", "url", metavar="URL|FILE", help="The store to use; see `ramify --help`.")
 @click.pass_context
 def show(
     context: click.Context, /, wanted: str | None, whole: bool, svg: Path | None, mermaid: bool, as_json: bool,
     url: str | None,
 ) -> None:  # fmt: skip
-    """Show the graph of a DAG or a pipeline: how each node stands, how long it took, and what it waits for.
+    """Show the graph of a DAG or a pipeline: the state and duration of each node, and the nodes it waits for.
 
-    Of a run, or, as etl.py:etl or package.module:etl, of a definition that never ran; a run with such a name is meant
-    by NAME#1 or by its id. Without an argument: the run that is open, or the newest one if none is.
+    RUN defaults to the only open run, or to the newest one if none is open. MODULE:DAG, such as etl.py:etl, shows a
+    definition that never ran. Write a run whose name looks like that as NAME#1, or give its id.
 
-    In a graph of more than 100 nodes those that run the same and stand the same are one line, or one box; --all shows
-    each by itself. Of a pipeline, branches that failed or have not ended are told below what began them, the first 10
-    of each without --all. --json has all nodes: node (its id), kind, role (task, map, case, gate, sleep, way, meet,
-    branch or end), level, needs (what it waits for), when (how those must have ended), asks_for (of a gate), and of a
-    run also run, task, state (waiting, ready, running, done, failed, skipped, cancelled, quarantined), attempts,
-    seconds, waits_for (what has not ended), parts (of a map: how many items stand how), reason, due (before when it is
-    not tried; of a gate, its time-out), since (when a gate was opened) and gates (that wait for an answer here).
+    In a graph of more than 100 nodes, nodes with the same task and the same state share one line or box; --all shows
+    each by itself. Branches of a pipeline that failed or have not ended are listed below the node that started them,
+    10 at most without --all.
+
+    --json prints every node, with these fields: node (its id), kind, role (task, map, case, gate, sleep, way, meet,
+    branch or end), level, needs (the nodes it depends on), when (how they must have ended) and asks_for (of a gate).
+    For a run also: run, task, state (waiting, ready, running, done, failed, skipped, cancelled, quarantined), attempts,
+    seconds, waits_for (the nodes that have not ended), parts (of a map: items by state), reason, due (not tried before
+    then; of a gate, its time-out), since (when a gate opened) and gates (that wait for an answer here).
     """
     if sum((svg is not None, mermaid, as_json)) > 1:
-        raise click.UsageError("give one of --svg, --mermaid and --json")
+        raise click.UsageError("expected one of --svg, --mermaid and --json")
     out = Out(as_json=as_json)
     if wanted is not None and _ADDRESS.fullmatch(wanted):
         from ramify.cli.definition import graph_at
@@ -77,8 +81,8 @@ def show(
         graph = graph_of(store, run)
         if graph is None:
             raise Wrong(
-                f"{title(run)} is a {run.shape or 'plain'} run and has no nodes to show; "
-                f"`ramify status {typed(run)}` tells how it is doing"
+                f"{title(run)} is a {run.shape or 'plain'} run and has no graph. "
+                f"`ramify status {typed(run)}` shows its progress"
             )
         graph = with_branches(store, graph, None if whole else _BRANCHES)
         _show(out, graph, headline(status_of(store, run.id)), whole, svg, mermaid)

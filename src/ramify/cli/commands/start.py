@@ -18,17 +18,17 @@ from ramify.inspect.words import plural
 
 @click.command()
 @beginning
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.pass_context
 def start(
     context: click.Context, /, address: str, words: tuple[str, ...], given: str | None, url: str | None, as_json: bool,
     **options: Any,
 ) -> None:  # fmt: skip
-    """Start a run and return at once: `start etl.py:etl day=2026-01-05 --name etl-0105`, of a DAG or a pipeline, or
-    `start walk.py:engine measure /usr`, of a task.
+    """Register a run of a task, a DAG or a pipeline, and return at once: `start walk.py:engine measure /usr`, or
+    `start etl.py:etl day=2026-01-05 --name etl-0105`.
 
-    MODULE is etl.py or package.module. Arguments and params are read by their annotations. A worker does the work. The
-    same command with the same name starts nothing twice.
+    A worker does the work. MODULE is etl.py or package.module. Arguments and params are converted by their
+    annotations. The same command with the same name starts nothing twice.
     """
     url = url or context.obj
     found, engine, where = startable_at(address, url)

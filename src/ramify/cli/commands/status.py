@@ -25,13 +25,13 @@ GLANCE = 0.4
 
 @click.command()
 @click.argument("run", required=False)
-@click.option("-w", "--watch", is_flag=True, help="Stay until the run has ended; exit 1 if tasks failed.")
+@click.option("-w", "--watch", is_flag=True, help="Follow the run until it ends; exit 1 if tasks failed.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 if the run has failed tasks, as `run` does.")
 @on_store
 def status(visit: Visit, run: str | None, watch: bool, exit_code: bool) -> None:
-    """How a run is doing: counts by kind, speed, and what its round waits for.
+    """Show the progress of a run: counts by kind, rate, and the tasks its round waits for.
 
-    Without RUN: the run that is open, or the newest one if none is.
+    RUN defaults to the only open run, or to the newest one if none is open.
     """
     chosen = _chosen(visit, run, watch)
     if chosen is None:
@@ -52,7 +52,7 @@ def status(visit: Visit, run: str | None, watch: bool, exit_code: bool) -> None:
 
 
 def has_failed(status: RunStatus) -> bool:
-    """Whether a run counts as failed for an exit code: tasks failed, or it ended otherwise than as done."""
+    """Return whether the exit code is 1: tasks failed, or the run ended but not as done."""
     run = status.run
     untolerated = bool(status.total.failures) and run.tolerates is Tolerance.NONE
     return untolerated or (run.state.is_end and run.state not in (RunState.DONE, RunState.FORGOTTEN))
@@ -122,7 +122,7 @@ def _chosen(visit: Visit, run: str | None, watch: bool) -> StoredRun | None:
     if len(going) > 1:
         names = ", ".join(title(each) for each in going[-10:])
         if watch:
-            raise Wrong(f"{len(going)} runs are open: {names}; name the one to watch")
+            raise Wrong(f"{len(going)} runs are open: {names}. Name one to watch")
         _briefly(visit, going)
         return None
     found = going[0] if going else newest_run(visit.store.reads)

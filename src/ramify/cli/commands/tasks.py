@@ -23,16 +23,16 @@ _ENDS = {status.name.lower(): status for status in ENDS}
 @click.command()
 @click.argument("run", required=False)
 @click.option("--kind", help="Only tasks of this kind.")
-@click.option("--status", "wanted", type=click.Choice([PENDING, *_ENDS]), help="Only tasks that are so.")
+@click.option("--status", "wanted", type=click.Choice([PENDING, *_ENDS]), help="Only tasks with this status.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="At most so many."
+    "-n", "--limit", type=click.IntRange(1, PAGE_LIMIT), default=50, show_default=True, help="List at most this many."
 )
 @click.option("--after", type=TASK, default=0, help="Only tasks with a larger id: the next page.")
 @on_store
 def tasks(visit: Visit, run: str | None, kind: str | None, wanted: str | None, limit: int, after: int) -> None:
-    """Tasks of a run, by id.
+    """List the tasks of a run by id.
 
-    Without RUN: the run that is open, or the newest one if none is.
+    RUN defaults to the only open run, or to the newest one if none is open.
     """
     found = visit.run(run)
     shown: list[tuple[Row, str]] = []

@@ -12,9 +12,9 @@ from ramify.store.contract import Vacuumed
 @click.command()
 @on_store_to_change
 def vacuum(visit: Visit) -> None:
-    """Remove unpublished rows, expired keys and sessions of the long dead, and give file space back.
+    """Delete unpublished rows, expired keys and sessions of dead processes, and give file space back.
 
-    Others may go on working: it goes in small steps. The log itself is not touched: `ramify forget` does that.
+    Workers may keep running: it goes in small steps. The log itself stays; `ramify forget` deletes from it.
     """
     steps = list(iter(visit.store.vacuum, Vacuumed()))
     removed = {what: sum(getattr(step, what) for step in steps) for what in ("tasks", "keys", "sessions", "space")}

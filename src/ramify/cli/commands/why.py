@@ -15,7 +15,7 @@ from ramify.inspect.words import stamp
 @click.argument("node", metavar="[NODE|TASK]", required=False)
 @on_store
 def why(visit: Visit, run: str, node: str | None) -> None:
-    """Why a task is not running, and what to do about it: `why 42`, or `why RUN NODE`, where a map is all its items."""
+    """Explain why a task is not running, and how to fix it: `why 42`, or `why RUN NODE`; a map stands for its items."""
     from ramify.engine.keyed import standing_tasks
 
     task = visit.one("why", run, node, standing_tasks)

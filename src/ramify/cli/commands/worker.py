@@ -37,12 +37,10 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
     weighed = [re.fullmatch(r"(.*):(\d{1,9})", name, re.ASCII) for name in names]
     for name, found in zip(names, weighed, strict=True):
         if found is None and ":" in name:
-            raise click.BadParameter(
-                f"{name!a}: behind the colon is a weight, a whole number; a queue with a colon in its name needs one"
-            )
+            raise click.BadParameter(f"{name!a}: expected a whole number as weight behind the colon. Write high:3")
     weights = {found[1]: int(found[2]) for found in weighed if found is not None}
     if weights and len(weights) < len(names):
-        raise click.BadParameter(f"{','.join(typed)!a}: give every queue a weight, once, or none of them")
+        raise click.BadParameter(f"{','.join(typed)!a}: expected a weight for every queue or for none, each queue once")
     try:
         return Queues.of(weights or names)
     except ConfigError as error:
@@ -58,41 +56,54 @@ def _queues(context: click.Context, parameter: click.Parameter, typed: tuple[str
     multiple=True,
     metavar="Q,…",
     callback=_queues,
-    help="Only tasks of these queues, the first one first: high,low. By weight: high:3,low:1.",
+    help="Serve only these queues: high,low in that order, or by weight high:3,low:1.",
 )
 @click.option(
-    "--threads", type=click.IntRange(1, MOST_THREADS), help="So many threads; without it, their number adapts."
+    "--threads", type=click.IntRange(1, MOST_THREADS), help="Number of threads; adapts to the load by default."
 )
-@click.option("--processes", type=PROCESSES, help="So many worker processes; without it, everything is in this one.")
-@click.option("--burst", is_flag=True, help="End once nothing is ready, and say what is left.")
-@click.option("--grace", type=SECONDS, default=GRACE, show_default=True, help="Seconds that tasks get at a stop.")
-@click.option("--recycle-tasks", type=COUNT, help="Replace a worker process when it has done so many tasks.")
-@click.option("--recycle-mb", type=COUNT, help="Replace a worker process that uses more megabytes of memory.")
-@click.option("--reload", is_flag=True, help="Replace the worker processes when a file changes; for development.")
+@click.option("--processes", type=PROCESSES, help="Number of worker processes; by default the tasks run in this one.")
+@click.option("--burst", is_flag=True, help="Exit when nothing is ready, and print what is left.")
+@click.option(
+    "--grace",
+    type=SECONDS,
+    default=GRACE,
+    show_default=True,
+    help="Seconds that running tasks get to finish at a stop.",
+)
+@click.option("--recycle-tasks", type=COUNT, help="Replace a worker process after this many tasks.")
+@click.option(
+    "--recycle-mb", type=COUNT, help="Replace a worker process that uses more than this many megabytes of memory."
+)
+@click.option(
+    "--reload", is_flag=True, help="Replace the worker processes when a source file changes; for development."
+)
 @log_options
-@click.option("--metrics", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve metrics for Prometheus there.")
+@click.option(
+    "--metrics", type=click.IntRange(0, 65_535), metavar="PORT", help="Serve Prometheus metrics on this port."
+)
 @click.option("--metrics-host", default="127.0.0.1", show_default=True, help="The address to serve metrics on.")
-@click.option("-s", "--store", "url", metavar="URL|FILE", help="Another store than the engine's own.")
+@click.option("-s", "--store", "url", metavar="URL|FILE", help="Use this store instead of the engine's own.")
 @click.pass_context
 def worker(
     context: click.Context, /, address: str, queues: Queues | None, threads: int | None, processes: int | None,
     burst: bool, grace: float, recycle_tasks: int | None, recycle_mb: int | None, reload: bool, log: Form | None,
     log_level: str, metrics: int | None, metrics_host: str, url: str | None,
 ) -> None:  # fmt: skip
-    """Work on every run of the store that MODULE:ENGINE has tasks for, until stopped.
+    """Run the tasks in the store that MODULE:ENGINE defines, until stopped.
 
-    Ctrl-C or SIGTERM: nothing new starts, what runs is finished and saved. The exit code is 0 after SIGTERM, and 130
-    after Ctrl-C or if something did not finish within the grace period. Once more: it ends at once, with 143 or 130.
+    Ctrl-C or SIGTERM starts no more tasks, finishes the running ones and saves them. The exit code is 0 after SIGTERM;
+    it is 130 after Ctrl-C, or when a task did not finish within --grace. A second signal ends the worker at once, with
+    130 (Ctrl-C) or 143 (SIGTERM).
 
-    SIGUSR1: what it holds and the stacks of all threads are written to standard error. With --processes, SIGHUP
-    replaces them one by one, with new ones that import your code anew; SIGTTIN starts one more, and SIGTTOU stops one.
+    SIGUSR1 prints the worker's tasks and the stacks of all threads to stderr. With --processes, SIGHUP replaces the
+    worker processes one by one and reloads your code; SIGTTIN adds one, and SIGTTOU removes one.
     """
     service = Service(burst, recycle_tasks, recycle_mb)
     if processes is None:
         # Somebody must be there to start the next one.
         processes = int(reload or recycle_tasks is not None or recycle_mb is not None)
     elif reload and not processes:
-        raise click.UsageError("--reload replaces worker processes; leave --processes out, or give 1 or more")
+        raise click.UsageError("--reload: expected worker processes. Leave --processes out, or give 1 or more")
     engine = engine_at(address, url or context.obj)
     inside = engine._inside
     begin_log(inside, log, log_level)

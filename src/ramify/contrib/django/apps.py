@@ -4,7 +4,7 @@ from django.apps import AppConfig  # type: ignore[import-untyped]
 
 
 class RamifyConfig(AppConfig):  # type: ignore[misc]  # Django has no types
-    """Under a label of its own: the last part of its name would be "django"."""
+    """The Django app, with a label of its own: the last part of its name would be "django"."""
 
     name = "ramify.contrib.django"
     label = "ramify"

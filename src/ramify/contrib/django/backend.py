@@ -43,7 +43,7 @@ OPTIONS = ("store", "on_commit", "keep")
 
 
 class RamifyBackend(BaseTaskBackend):
-    """Keeps tasks in a Ramify store, for `manage.py ramify_worker`."""
+    """A backend of Django's tasks framework that keeps tasks in a Ramify store, for `manage.py ramify_worker`."""
 
     supports_defer = True
     supports_async_task = True
@@ -52,13 +52,13 @@ class RamifyBackend(BaseTaskBackend):
 
     @property
     def depot(self) -> Depot:
-        """Where its tasks are kept; InvalidTaskBackend when its options do not tell."""
+        """The engine and store of its tasks; InvalidTaskBackend if its options name none."""
         for trouble in self._troubles():
             raise InvalidTaskBackend(f"TASKS[{self.alias!r}]: {trouble}")
         return depot_on(self.options["store"], self.options.get("keep"))
 
     def validate_task(self, task: Task[..., Any]) -> None:
-        """Whether it can be enqueued here; InvalidTask when not."""
+        """Check that a task can be enqueued here; InvalidTask if not."""
         super().validate_task(task)
         try:
             check_name("queue", task.queue_name)
@@ -66,7 +66,7 @@ class RamifyBackend(BaseTaskBackend):
             raise InvalidTask(str(error)) from error
 
     def enqueue(self, task: Task[..., Any], args: Any, kwargs: Any) -> TaskResult[Any]:
-        """Add a task, now or when the transactions are committed in which this is called."""
+        """Add a task, now or when the transactions around this call are committed."""
         self.validate_task(task)
         ticket = Ticket.of(task, args, kwargs, self.alias)
         result = ticket.result(get_random_string(32))
@@ -80,14 +80,14 @@ class RamifyBackend(BaseTaskBackend):
         return result
 
     def get_result(self, result_id: str) -> TaskResult[Any]:
-        """The result with an id, from any process; TaskResultDoesNotExist also when it was forgotten by now."""
+        """Return the result with an id, of any process; TaskResultDoesNotExist also if it was forgotten."""
         found = self.depot.result(result_id) if isinstance(result_id, str) else None
         if found is None or found.backend != self.alias:
             raise TaskResultDoesNotExist(result_id)
         return found
 
     def check(self, **kwargs: Any) -> Iterable[Any]:
-        """What is wrong with its options, for `manage.py check`."""
+        """Return the problems of its options, for `manage.py check`."""
         yield from super().check(**kwargs)
         for trouble in self._troubles():
             yield checks.Error(f"TASKS[{self.alias!r}]: {trouble}", id="ramify.E001")

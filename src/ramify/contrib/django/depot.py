@@ -38,7 +38,7 @@ STEP = 10
 
 
 class Depot:
-    """Where the tasks of a backend are kept. `keep` is how long results stay."""
+    """The engine that keeps the tasks of a backend. `keep` is how long results stay."""
 
     def __init__(self, store: str | os.PathLike[str], keep: float | timedelta | None = None) -> None:
         self.engine = Engine(store)
@@ -51,7 +51,7 @@ class Depot:
         self._teachers: weakref.WeakSet[Teacher] = weakref.WeakSet()
 
     def call(self, id: str, ticket: Ticket) -> Call[Any]:
-        """A ticket as a call, which has the id of its result as its key; BadPayload for what cannot be stored."""
+        """Make a call of a ticket, with the id of its result as its key; BadPayload if it cannot be stored."""
         call = self._task(ticket.task).of(ticket).key(id).queue(ticket.queue).priority(-STEP * ticket.priority)
         return call if ticket.run_after is None else call.at(ticket.run_after)
 
@@ -61,7 +61,7 @@ class Depot:
         return self.engine._inside.handlers()[kind]
 
     def is_ticket(self, body: bytes) -> bool:
-        """Whether a task that is called with this is a Django task."""
+        """Return whether a task with this body is a Django task."""
         try:
             self._reading().arguments(KIND, body)
         except Exception:  # noqa: BLE001 - whatever is stored there, it is not ours
@@ -69,11 +69,11 @@ class Depot:
         return True
 
     def check(self, value: str) -> None:
-        """BadPayload for what a task returned and cannot be stored, while it can still be told that it failed."""
+        """Raise BadPayload for a result that cannot be stored, while the task can still fail for it."""
         self._run.group.signature.encode_result(value)
 
     def result(self, id: str) -> TaskResult[Any] | None:
-        """The result with this id, as it is now; None when there is none, or it was forgotten."""
+        """Return the result with this id, as it is now; None if there is none, or it was forgotten."""
         try:
             standing = self._standing(id)
             return None if standing is None or standing.row is None else self._told(id, standing, standing.row)
@@ -81,7 +81,7 @@ class Depot:
             return None
 
     def tries(self, run: int, task: int) -> Sequence[Try]:
-        """The tries of a task, as far as they are known."""
+        """Return the known attempts of a task."""
         return tries_of(self.engine._inside.store.reads, run, task)
 
     def _told(self, id: str, standing: JobStanding, row: Row) -> TaskResult[Any]:
@@ -137,6 +137,6 @@ _depots: dict[tuple[str, float | timedelta | None], Depot] = {}
 
 
 def depot_on(store: str | os.PathLike[str], keep: float | timedelta | None) -> Depot:
-    """The depot of this process on a store."""
+    """Return the depot of this process on a store."""
     where = (os.fspath(store), keep)
     return _depots.get(where) or _depots.setdefault(where, Depot(store, keep))

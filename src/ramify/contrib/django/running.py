@@ -32,7 +32,7 @@ from ramify.model.outcome import Failure
 
 
 def connected() -> Iterator[None]:
-    """A hook around every attempt: connections to databases that are too old or broken are not used."""
+    """Close database connections that are too old or broken, around every attempt."""
     close_old_connections()
     try:
         yield
@@ -41,7 +41,7 @@ def connected() -> Iterator[None]:
 
 
 def run(ticket: Ticket) -> Any:
-    """Run the task that a ticket names; what it returned as JSON text."""
+    """Run the task that a ticket names, and return its result as JSON text."""
     me = current()
     backend: Any = task_backends[ticket.backend]
     result = ticket.result(me.key or "")

@@ -40,7 +40,7 @@ _BAD_ENDS = (Status.FAILED, Status.QUARANTINED, Status.CANCELLED, Status.SKIPPED
 
 
 def tell(result: TaskResult[Any], reads: Reads, standing: JobStanding) -> None:
-    """Bring the result of a task up to where it stands, but for what it returned."""
+    """Update a result to the present state of its task, without the value it returned."""
     assert standing.row is not None
     task = standing.row.id
     events, commits = reads.events(task, task), Commits(reads)
@@ -61,7 +61,7 @@ def tell(result: TaskResult[Any], reads: Reads, standing: JobStanding) -> None:
 
 
 def tries_of(reads: Reads, run: int, task: int) -> Sequence[Try]:
-    """The tries of a task that left a line in its log, as all do that went on for a while."""
+    """Return the attempts of a task that left a line in its log, as all but very short ones do."""
     found: list[Try] = []
     after, more = 0, True
     while more:
@@ -72,14 +72,14 @@ def tries_of(reads: Reads, run: int, task: int) -> Sequence[Try]:
 
 
 def begun(result: TaskResult[Any], tries: Sequence[Try]) -> None:
-    """Let a result know of its tries."""
+    """Add its attempts to a result."""
     if tries:
         put(result, started_at=tries[0][1], last_attempted_at=tries[-1][1])
         result.worker_ids.extend(f"{process:x}" for process, _ in tries)
 
 
 def returned(value: Any) -> Any:
-    """What a task returned, from the JSON text that is stored; what a person resolved it with is taken as it is."""
+    """Decode the value a task returned from stored JSON text; a value set by `resolve` is used as it is."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:

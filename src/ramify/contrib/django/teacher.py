@@ -29,7 +29,7 @@ REST = 200
 
 
 class Teacher:
-    """A listener to one kernel's signals."""
+    """A listener to the signals of one kernel."""
 
     def __init__(self, depot: Depot, kernel: Kernel, clock: Callable[[], float] = time.monotonic) -> None:
         self._depot = depot
@@ -52,7 +52,7 @@ class Teacher:
             self._next = self._clock() + REST * (self._clock() - began)
 
     def teach(self, kind: str) -> None:
-        """Let the kernel know a Django task by its path."""
+        """Register a Django task with the kernel by its path."""
         if kind not in self._known:
             self._known.add(kind)
             self._kernel.learn(kind, self._depot.handler(kind))

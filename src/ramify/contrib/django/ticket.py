@@ -20,7 +20,7 @@ from ramify.contrib.django.framework import InvalidTask, Task, TaskResult, TaskR
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """Which task, by its import path, with what, from which backend; `given` is its arguments as JSON text."""
+    """A Django task by its import path, with its arguments as JSON text (`given`) and its backend."""
 
     task: str
     given: str
@@ -32,7 +32,7 @@ class Ticket(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, task: Task[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], backend: str) -> Ticket:
-        """The ticket for a task that is about to be enqueued; InvalidTask when no worker could find it."""
+        """Make the ticket of a task that is about to be enqueued; InvalidTask if no worker could find it."""
         if find_task(task.module_path).func is not task.func:
             raise InvalidTask(f"{task.module_path!r} is another task; workers find a task by its function's own name")
         return cls(
@@ -46,7 +46,7 @@ class Ticket(msgspec.Struct, frozen=True):
         )
 
     def result(self, id: str) -> TaskResult[Any]:
-        """The result of one that was not begun."""
+        """Make the result of a task that has not started."""
         args, kwargs = json.loads(self.given)
         after = None if self.run_after is None else by_settings(self.run_after)
         task = find_task(self.task).using(
@@ -69,7 +69,7 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 def find_task(path: str) -> Task[..., Any]:
-    """The Django task at an import path; InvalidTask for anything else that is there."""
+    """Return the Django task at an import path; InvalidTask for anything else."""
     if path.startswith("__main__."):
         raise InvalidTask(f"{path!r} is in the program that was started, where workers cannot import it from")
     try:
@@ -84,7 +84,7 @@ def find_task(path: str) -> Task[..., Any]:
 
 
 def by_settings(moment: datetime) -> datetime:
-    """A moment as Django has it: with USE_TZ=False without a zone, in that of the settings."""
+    """Convert a time to Django's form: without a zone if USE_TZ=False, in the zone of the settings."""
     return moment if settings.USE_TZ else timezone.make_naive(moment)
 
 

@@ -96,7 +96,7 @@ def blank_text(place: int) -> str:
 
 
 def has_slots(raw: bytes) -> bool:
-    """Whether results, or values for blanks, go into these bytes before they are a value."""
+    """Return whether results, or values for blanks, go into these bytes before they are a value."""
     return raw.startswith(MARK) and _A_SLOT.search(raw) is not None
 
 

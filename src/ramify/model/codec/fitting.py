@@ -1,4 +1,4 @@
-"""Whether the result of one function can be an argument of another, as far as their annotations tell.
+"""Checks that the result of one function can be an argument of another, as far as their annotations tell.
 
 A result crosses as JSON and is read by the parameter's annotation, so that a str fits a Path. What is asked here is
 whether any value of the one annotation is written as JSON of a kind that the other one reads.
@@ -51,7 +51,7 @@ _KINDS: tuple[tuple[type, frozenset[str]], ...] = (
 
 
 def fits(result: Any, parameter: Any) -> bool:
-    """Whether some value of `result` may be read as a `parameter`."""
+    """Return whether some value of `result` may be read as a `parameter`."""
     try:
         return _fits(result, parameter)
     except TypeError:  # an annotation that cannot be hashed
@@ -114,6 +114,6 @@ def _any_of(several: Iterable[Kinds]) -> Kinds:
 
 
 def _element(annotation: Any) -> Any:
-    """What is in a list; Any where that is not one thing."""
+    """Return what is in a list; Any where that is not one thing."""
     of = get_args(annotation)
     return of[0] if len(of) == 1 or (len(of) == 2 and of[1] is Ellipsis) else Any

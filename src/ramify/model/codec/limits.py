@@ -32,12 +32,12 @@ _short.maxstring = _short.maxother = 60
 
 
 def fits(number: int) -> bool:
-    """Whether a number is in the 64-bit range."""
+    """Return whether a number is in the 64-bit range."""
     return INT_MIN <= number <= INT_MAX
 
 
 def may_break_limits(raw: bytes) -> bool:
-    """Whether this JSON could hold an integer beyond 64 bits or be nested too deep; no is certain, yes is not.
+    """Return whether this JSON could hold an integer beyond 64 bits or be nested too deep; no is certain, yes is not.
 
     An integer out of range has at least 19 digits, and each level a pair of brackets, so both are seen at C speed.
     """
@@ -47,7 +47,7 @@ def may_break_limits(raw: bytes) -> bool:
 
 
 def breaks_limits(tree: object, max_depth: int) -> bool:
-    """Whether a tree of plain lists and dicts is nested too deep, or holds an integer beyond 64 bits."""
+    """Return whether a tree of plain lists and dicts is nested too deep, or holds an integer beyond 64 bits."""
     level, depth = [tree], 0
     while level:
         below: list[object] = []

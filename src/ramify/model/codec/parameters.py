@@ -1,4 +1,4 @@
-"""What a function's signature says about its arguments and its result, read once, when it is decorated.
+"""The arguments and the result of a function by its signature, read once, when it is decorated.
 
 Promises: every parameter has an annotation that the codec can decode, `Any` where the author gave none; a function that
 can never be called through the codec is refused here, with the parameter's name, not when its first task is made.

@@ -61,7 +61,7 @@ def table_of(annotations: list[Any], counts: range) -> Table:
 
 
 def holds(proofs: Proofs, value: object) -> bool:
-    """Whether a value is proven to come back equal."""
+    """Return whether a value is proven to come back equal."""
     kind = type(value)
     if kind not in proofs:
         return False

@@ -39,7 +39,7 @@ class ResultSource(Protocol):
         """One result, as it is stored."""
 
     def stream(self, name: str, first: int, size: int | None) -> object:
-        """What a parameter that takes a stream is given: the results of `size` slots from `first` on."""
+        """Return what a parameter that takes a stream is given: the results of `size` slots from `first` on."""
 
     def gathered(self, name: str, slot: int) -> object:
         """The same for one that takes the results that the result in a slot names."""

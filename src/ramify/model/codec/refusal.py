@@ -5,6 +5,7 @@ Promises: a text for every value, also for one whose own `__eq__`, `__repr__` or
 Does not decide: it is asked only after `Wire.seal` refused, so it may be slow, and takes each argument on its own.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,10 +18,11 @@ from ramify.model.stray import instead_of_value
 
 #: A parameter's name, its annotation and the value given for it.
 Part = tuple[str, Any, object]
+_TYPES = re.compile(r"Expected `[^`]*`, got `[^`]*`")
 
 
 def explain(parts: list[Part], error: Exception) -> str:
-    """What is wrong with the first part that cannot be stored, or with all of them together."""
+    """Return what is wrong with the first part that cannot be stored, or with all of them together."""
     for where, annotation, value in parts:
         if found := _reason(where, annotation, value):
             return found
@@ -35,8 +37,13 @@ def explain_unknown(where: str, value: object, error: UnknownType) -> str:
 
 
 def cause_of(error: Exception) -> Exception | None:
-    """What to show above a refusal: an exception of the user's own code, and none of the codec's."""
+    """Return what to show above a refusal: an exception of the user's own code, and none of the codec's."""
     return None if isinstance(error, NotStorable | RecursionError | msgspec.MsgspecError) else error
+
+
+def said_by_types(error: object) -> bool:
+    """Return whether the decoder's text about a value as a whole names two types, and nothing else."""
+    return _TYPES.fullmatch(str(error)) is not None
 
 
 def in_words(error: Exception) -> str:
@@ -57,7 +64,7 @@ def _reason(where: str, annotation: Any, value: object) -> str | None:
     try:
         return _reason_in_words(where, annotation, value)
     except RecursionError:
-        return first_fault(value, where) or f"`{where}` is nested too deep to be written. Flatten it"
+        return first_fault(value, where) or f"`{where}` is nested too deep. Flatten it"
     except UnknownType as unknown:
         return first_fault(value, where) or _unknown(where, value, unknown.value)
     except Exception as error:  # noqa: BLE001  the user's own code may raise anything, and its name is the answer
@@ -82,16 +89,15 @@ def _reason_in_words(where: str, annotation: Any, value: object) -> str | None:
 def _too_large(sizes: dict[str, int]) -> str:
     where = max(sizes, key=lambda each: sizes[each])
     return (
-        f"`{where}` takes {sizes[where]:,} bytes, and all arguments, a result or any other value may take "
-        f"{MAX_BYTES:,} (1 MiB). "
-        "Store it elsewhere, in a file, a table or a bucket, and pass a reference to it"
+        f"`{where}`: expected at most {MAX_BYTES:,} bytes (1 MiB) in all, got {sizes[where]:,}. "
+        "Store it in a file, a table or a bucket, and pass its path or key"
     )
 
 
 def _misfit(where: str, annotation: Any, value: object, text: str) -> str:
-    expected = text.replace("`$", f"`{where}")
     name = annotation.__name__ if isinstance(annotation, type) else annotation
-    return f"`{where}` is {_kind(value)} and does not fit its annotation {name}. {expected}"
+    more = "" if said_by_types(text) else f": {text.replace('`$', f'`{where}')}"
+    return f"`{where}`: expected {name}, got {_kind(value)}{more}"
 
 
 def _unknown(where: str, value: object, part: object) -> str:
@@ -105,7 +111,7 @@ def _unknown(where: str, value: object, part: object) -> str:
             break
     return (
         f"`{where}` is {_kind(part)}, which cannot be stored. "
-        "Pass what is needed to make it again, or a dataclass, a Struct or a pydantic model"
+        "Pass a path or a key to make it again, or a dataclass, a Struct or a pydantic model"
     )
 
 

@@ -46,7 +46,7 @@ class Refers(BadPayload):
 
 
 class Signature:
-    """What one function takes and returns, ready to encode and decode; made once, when the function is decorated."""
+    """The types that one function takes and returns, ready to encode and decode; made once, at decoration."""
 
     def __init__(
         self, fn: Function, parameters: tuple[Parameter, ...], result: Any, without: Mapping[str, Any]
@@ -135,7 +135,7 @@ class Signature:
         return self._seal(self._result, value, [(RESULT, value)])
 
     def decode_result(self, raw: bytes | None) -> Any:
-        """What the handler returned."""
+        """Return what the handler returned."""
         if raw is None:
             return None
         try:

@@ -107,7 +107,7 @@ def tree_in(raw: bytes | None) -> object:
 
 
 def can_rebuild(annotation: object) -> bool:
-    """Whether a class that msgspec does not know can be decoded by us."""
+    """Return whether a class that msgspec does not know can be decoded by us."""
     return _maker(annotation) is not None
 
 
@@ -160,7 +160,7 @@ def _flatten(value: Any) -> object:
 
 
 def flatten_to_escape(value: Any) -> object:
-    """What is written in the escaped form for a value that msgspec does not know."""
+    """Return what is written in the escaped form for a value that msgspec does not know."""
     return f"{PATH}{value}" if isinstance(value, PurePath) else _flatten(value)
 
 

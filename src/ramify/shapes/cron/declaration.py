@@ -52,7 +52,7 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def digest(self) -> bytes:
-        """What tells this declaration from others, whoever makes it."""
+        """A digest that tells this declaration from others, whoever makes it."""
         bare = msgspec.structs.replace(self, since=0, by="")
         return blake2b(msgspec.json.encode(bare), digest_size=8).digest()
 
@@ -68,7 +68,7 @@ class Declaration(msgspec.Struct, frozen=True, omit_defaults=True):
         return slot + self.offset(slot)
 
     def chosen(self, after: int, last: int, now: int) -> Sequence[int]:
-        """Those of the slots after a moment, up to the `last` one that has come, that are started now."""
+        """Return those of the slots after a moment, up to the `last` one that has come, that are started now."""
         match self.catch_up:
             case "latest":
                 return [last]

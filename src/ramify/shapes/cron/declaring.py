@@ -87,7 +87,7 @@ def _begin(store: Store, schedule: Schedule, generation: int, reserve: Reserve) 
 
 
 def _is_news(store: Store, schedule: Schedule, run: StoredRun) -> bool:
-    """Whether the schedule is declared otherwise in the store, by a program that was started earlier."""
+    """Return whether the schedule is declared otherwise in the store, by a program that was started earlier."""
     known = declared_in(store, schedule.name, run.id)
     if known is None:
         # Its clock is held just now, or its last slot is over: the task that declares it anew looks again.
@@ -145,7 +145,7 @@ def to_fill(store: Store, schedule: str, run: StoredRun, low: int, high: int) ->
 
 
 def _has_run(store: Store, schedule: str, run: int, at: int) -> bool:
-    """Whether a slot was started, or is about to be."""
+    """Return whether a slot was started, or is about to be."""
     found = store.reads.find_tasks(run, slot_kind(schedule), key_bytes(stamp_of(at)))
     return any(each.ended is None or has_started(each) for each in store.reads.standings(found).values())
 

@@ -72,7 +72,8 @@ def checked(cron: object) -> str:
 
 
 def follows_the_clock(cron: str) -> bool:
-    """Whether slots lie wherever the clock shows a matching time, because the minute or the hour begins with `*`.
+    """Return whether slots lie wherever the clock shows a matching time, because the minute or the hour begins with
+    `*`.
 
     Other expressions name fixed times, each of which comes once a day.
     """

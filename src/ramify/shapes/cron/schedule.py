@@ -84,7 +84,7 @@ class Schedule:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
         return self.declaration.name
 
     def checked(self, root: object) -> object:
@@ -253,7 +253,7 @@ class Schedule:
                 raise Await(last.run, look_again_after(me._deferrals), f"waits for {last}")
 
     def _has_waiting_before(self, me: Current) -> bool:
-        """Whether a slot that came before this one waits for its turn."""
+        """Return whether a slot that came before this one waits for its turn."""
         rows = _store(me).reads.segments(run=me.run_id).rows
         return any(each.kind == slot_kind(self.name) and each.first < me.task for each in rows)
 
@@ -285,7 +285,7 @@ class Schedule:
         return next(slots, None)
 
     def _is_taken(self, me: Current, at: int) -> bool:
-        """Whether another task of this schedule has started a slot, or will.
+        """Return whether another task of this schedule has started a slot, or will.
 
         Of two lines that meet at a slot, the one that has added its job starts it, or else that with the smaller id.
         """
@@ -340,12 +340,12 @@ _SLOT = Signature.of(Schedule.begin.__get__(object()), {})
 
 
 def has_started(task: TaskStanding) -> bool:
-    """Whether the ended task of a slot started something; one that found the slot started did not."""
+    """Return whether the ended task of a slot started something; one that found the slot started did not."""
     return task.ended is Status.DONE and task.value not in (None, b"null")
 
 
 def _takes(store: Store, other: TaskStanding, me: int) -> bool:
-    """Whether another task of a slot has started it, or will before the task `me` does."""
+    """Return whether another task of a slot has started it, or will before the task `me` does."""
     if other.ended is not None:
         return has_started(other)
     slot = StoredSlot.read(other.row.body)

@@ -1,4 +1,4 @@
-"""What a slot of a schedule has started: a job or a run, whether it is still open, and how it is cancelled."""
+"""The job or the run that a slot of a schedule has started: whether it is still open, and how it is cancelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ramify.store.contract import Store
 
 
 class SlotStart(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a slot started: a job or a run, by its id."""
+    """The job or the run that a slot started, by its id."""
 
     at: int
     job: int | None = None
@@ -36,7 +36,7 @@ def shown(declared: Declaration, at: int) -> str:
 
 
 def is_open(store: Store, started: SlotStart) -> bool:
-    """Whether what a slot has started is still to end."""
+    """Return whether what a slot has started is still to end."""
     if started.run is not None:
         run = store.reads.runs_at([started.run]).get(started.run)
         return run is not None and not run.state.is_end

@@ -1,4 +1,4 @@
-"""Who waits for whom in a DAG, by number: orders, levels, and what lies before or behind a node.
+"""Dependencies in a DAG, by number: orders, levels, and what lies before or behind a node.
 
 Promises: each answer costs what it says, not the size of the graph: both directions are listed once.
 Nodes come in the order in which they were added wherever nothing else decides.
@@ -89,7 +89,7 @@ class Adjacency:
         return _reached(nodes, self.followers)
 
     def ready(self, done: Collection[int]) -> list[int]:
-        """Those that can start when these are done: not done themselves, and waiting for nothing else."""
+        """Return those that can start when these are done: not done themselves, and waiting for nothing else."""
         ended = frozenset(done)
         first = self.levels[0] if self.levels else ()
         near = {follower for node in ended for follower in self.followers[node]}

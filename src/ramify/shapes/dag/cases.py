@@ -20,14 +20,16 @@ def case(dag: Dag, number: int, name: str) -> Node[None]:
     if not isinstance(name, str) or not name:
         raise ConfigError(
             f"{dag.name}: case({name!r}): expected a name, got {name!r}. "
-            f'Let {node.id} return a str, and write that: case("deploy")'
+            f'Let {node.id} return a str, and write case("deploy").'
         )
     if number in dag._maps:
-        raise ConfigError(f"{dag.name}: case({name!r}): {node.id} is a map, which gives many. Let one node give a name")
+        raise ConfigError(
+            f"{dag.name}: case({name!r}): expected a node, got the map {node.id}. Let one node return a name."
+        )
     if not fits(gives := dag._gives(number), str | list[str]):
         raise ConfigError(
-            f"{dag.name}: case({name!r}): expected a node that gives a name, got {node.id}, which gives "
-            f"{in_code(gives)}. Let it return a str, or a list of them"
+            f"{dag.name}: case({name!r}): expected a node that returns a name, got {node.id}, which returns "
+            f"{in_code(gives)}. Let it return a str, or a list of them."
         )
     found = dag._cases.get((number, name))
     if found is None:

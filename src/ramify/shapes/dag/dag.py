@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 class Dag:
-    """Nodes and what each of them waits for: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
+    """Calls that depend on each other: `etl = engine.dag("etl")`, then `etl.add(load.of(day))`."""
 
     def __init__(self, name: str, definitions: Definitions | None = None) -> None:
         self.name = name_given("the name of a DAG", name)
@@ -78,22 +78,22 @@ class Dag:
     # defining
 
     def param(self, name: str, of: type[T], default: T = NO_DEFAULT) -> T:
-        """A value that each run is given: `etl.of(day=...)`. Pass it on to calls as if it were the value."""
+        """Define a value that each run is given: `etl.of(day=...)`. Pass it to calls like the value itself."""
         found = self._params[name] = declared(self.name, self._params, name, of, default)
         return cast("T", Blank(found, of=of))
 
     def add(
         self, call: Call[R], *, id: str | None = None, after: Iterable[Node[Any]] = (), when: When = "done"
     ) -> Node[R]:
-        """Add a call, which starts when all whose results it takes, and all in `after`, have ended as `when` says.
+        """Add a call. It starts when the nodes whose results it takes, and all in `after`, have ended as `when` says.
 
-        Without an `id` it is called like its task; the second of them `load#2`, and so on.
+        `id` defaults to the name of the task, then `load#2` and so on.
         """
         for blank in self._checked("add", call):
             if isinstance(blank.source, Item):
                 raise ConfigError(
-                    f"{self.name}: {call.kind} was added with {blank!r}, which is a different one for each: use "
-                    f"{self.name}.map(…), or pass {blank.source.node.id}.out, which is all of them"
+                    f"{self.name}: add({call.kind}): expected one value, got {blank!r}. Use "
+                    f"{self.name}.map(…), or pass all items as {blank.source.node.id}.out."
                 )
         number = self._append(call, call.kind, id, after, when)
         if (maker := yielding(call)) is not None:
@@ -110,11 +110,10 @@ class Dag:
         max_items: int | None = None,
         on_failed: Literal["fail", "skip"] = "fail",
     ) -> Node[Stream[R]]:
-        """Make a task of the call for each item of a node, once that is known: `load.of(files.each)`.
+        """Make a task of the call for each item of a node's result: `load.of(files.each)`.
 
-        What takes its results gets a `Stream` of them, in the order of the items. With `on_failed="skip"` an item
-        that failed, or was quarantined, is left out, and does not make the run fail. More than `max_items` items make
-        the map fail.
+        Nodes that take its results get a `Stream`, in the order of the items. With `on_failed="skip"` failed and
+        quarantined items are left out, and do not fail the run. More than `max_items` items fail the map.
         """
         self._checked("map", call)
         check_options(self.name, on_failed, max_items)
@@ -148,11 +147,11 @@ class Dag:
         return Node(self, number)
 
     def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
-        """Start a call when all nodes have ended: whatever came of them, or if some failed, or if none did.
+        """Start a call when all nodes have ended: always, only if some failed, or only if none did.
 
-        It belongs to the run, which ends after it. `current().run.ends` says how many nodes ended how.
-        After a retry of the run it is called again, as a new task with a new `current().idempotency_key`. Deduplicate
-        its effects by something that its arguments identify, such as an order number.
+        It belongs to the run, which ends after it. `current().run.ends` has the numbers of nodes by how they ended.
+        After a retry of the run it runs again, as a new task with a new `current().idempotency_key`. Deduplicate its
+        effects by one of its arguments, such as an order number.
         """
         self._at_end.append(on_end(self, call, when))
 
@@ -161,8 +160,8 @@ class Dag:
     ) -> Node[int]:
         """Start another run when all nodes have ended: `etl.trigger(report.of(day=day, rows=rows.out))`.
 
-        It is started once, under the name of this run and of what is started: `etl-0105/report`. The result is its id.
-        A trigger that runs again because its run was retried starts the next generation of that name.
+        It is started once, under the names of both: `etl-0105/report`. The result is its id. A trigger that runs again
+        after a retry starts the next generation of that name.
         """
         return trigger(self, root, id, when)
 
@@ -176,33 +175,33 @@ class Dag:
         after: Iterable[Node[Any]] = (),
         queue: str = "default",
     ) -> Node[Any]:
-        """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. It need not be there yet.
+        """Wait for another run, or a node of it: `etl.wait("orders-0105", "total")`. The run may start later.
 
-        The result is that of the node; of a run, that of the call it began with, or of the node at the end of its DAG
-        (several: a dict by id). What did not end well over there is a failure here, and so is the end of `timeout`.
+        The result is that of the node; for a run, that of its root call, or of the last node of its DAG (if several, a
+        dict by id). The node fails if the run or node fails, or at `timeout`.
         """
         call, named = wait_call(self.name, run, node, timeout, queue)
         return Node(self, self._append(call, named, id, after, "done"))
 
     def start_on(self, *datasets: str, when: Literal["all", "any"] = "all") -> None:
-        """Start a run of it when other DAGs have produced these: all of them since its last start, or any of them.
+        """Start a run of it when other DAGs have produced these datasets: all since its last start, or any.
 
-        `load.produces("orders")` says so of a node. A param with the name of a dataset gets what that node gave.
+        `load.produces("orders")` declares a dataset. A param with its name gets the result of that node.
         """
         start_on(self, datasets, when)
 
     def include(self, other: Dag, prefix: str = "") -> Mapping[str, Node[Any]]:
-        """Take in the nodes of another DAG as they are now, with a prefix to their ids. Gives them by their old ids.
+        """Add the present nodes of another DAG, with a prefix to their ids. Return them by their old ids.
 
         Its params become params of this one; those of the same name must be of the same type.
         """
         return include(self, other, prefix)
 
     def of(self, **params: Any) -> DagPlan:
-        """A run of it to be, with a value for each param: `engine.run(etl.of(day=today))`."""
+        """Make a run of it to be started, with a value for each param: `engine.run(etl.of(day=today))`."""
         values, known_later = given(self.name, self._params, params)
         if not self._calls:
-            raise ConfigError(f"{self.name}: it has no node; add a call: {self.name}.add(task.of(…))")
+            raise ConfigError(f"{self.name}: expected at least one node, got none. Write {self.name}.add(task.of(…)).")
         return self._plan(values, known_later)
 
     def _plan(self, values: Mapping[str, bytes], known_later: Mapping[str, Reference]) -> DagPlan:
@@ -219,11 +218,13 @@ class Dag:
             open=known_later,
         )
         if unused := [number for number in self._makers if not plan.graph.followers[number]]:
-            raise ConfigError(f"{self.name}: {self._ids[unused[0]]} yields items, and no map is over them")
+            raise ConfigError(
+                f"{self.name}: {self._ids[unused[0]]} yields items, and no map takes them. Add a map(…) over its .each."
+            )
         return plan.without(self._makers) if self._makers else plan
 
     def of_stored(self, params: Mapping[str, bytes]) -> DagPlan:
-        """The same, with values as they are stored."""
+        """Make a run of it with params in their stored form."""
         return self.of(**values_of(self.name, self._params, params))
 
     # looking
@@ -238,36 +239,37 @@ class Dag:
         try:
             return Node(self, self._numbers[id])
         except KeyError:
-            raise KeyError(f"{self.name} has no node {id!r}; {nearest(id, self._numbers)}") from None
+            raise KeyError(f"{self.name}: unknown node {id!r}. {nearest(id, self._numbers)}") from None
 
     @property
     def order(self) -> list[Node[Any]]:
-        """All nodes, each behind those it waits for."""
+        """Return all nodes, each after its dependencies."""
         return self._nodes(self._connected().order)
 
     @property
     def levels(self) -> list[list[Node[Any]]]:
-        """Nodes by the longest way to them."""
+        """Return the nodes by the length of the longest path to them."""
         return [self._nodes(level) for level in self._connected().levels]
 
     def ready(self, done: Iterable[Node[Any]] = ()) -> list[Node[Any]]:
-        """Those that can start when these are done."""
+        """Return the nodes that can start when these are done."""
         return self._nodes(self._connected().ready({self._own(node) for node in done}))
 
     def dependencies(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
-        """Return the nodes that a node waits for; with `transitive`, also the nodes that those wait for, and so on."""
+        """Return the nodes that a node waits for; with `transitive`, theirs too."""
         number, found = self._own(node), self._connected()
         return self._nodes(sorted(found.before([number]) if transitive else set(found.needs[number])))
 
     def dependents(self, node: Node[Any], *, transitive: bool = False) -> list[Node[Any]]:
-        """Return the nodes that wait for a node; with `transitive`, also the nodes that wait for those, and so on."""
+        """Return the nodes that wait for a node; with `transitive`, theirs too."""
         number, found = self._own(node), self._connected()
         return self._nodes(sorted(found.behind([number]) if transitive else set(found.followers[number])))
 
     def critical_path(self, seconds: Mapping[str, float] | None = None) -> tuple[list[Node[Any]], float]:
-        """The nodes that decide how long a run takes, and how long that is, when each takes so many seconds.
+        """Return the nodes that decide how long a run takes, and that length.
 
-        Without `seconds` (by id; `run.durations()` has those of an earlier run) each counts as one.
+        `seconds` are the durations by id, as in `run.durations()` of an earlier run; without them each node counts as
+        one.
         """
         its = (lambda number: 1.0) if seconds is None else (lambda number: seconds.get(self._ids[number], 0.0))
         way, length = self._connected().longest(its)
@@ -275,7 +277,7 @@ class Dag:
 
     @property
     def gives(self) -> Any:
-        """The annotation of what a run of it comes to, if it has one end; else Any."""
+        """The annotation of its result, if it has one last node; else Any."""
         (end, *others) = self._connected().ends or (0, 0)
         if others or (is_own(self._calls[end].kind) and end not in self._maps):
             return Any
@@ -296,7 +298,7 @@ class Dag:
         return self._maps.get(number, self._calls[number]).group.signature.result
 
     def _has_items(self, number: int) -> bool:
-        """Whether what it gives is known item by item."""
+        """Return whether what it gives is known item by item."""
         return number in self._maps or number in self._makers
 
     def _case(self, node: Node[Any], name: str) -> Node[None]:
@@ -306,7 +308,7 @@ class Dag:
         number = self._own(node)
         if number in self._makers:
             raise ConfigError(
-                f"{self.name}: {node} yields items, so it waits for what it was added with: add(…, after=[…])"
+                f"{self.name}: {node} yields items, so after() comes too late for it. Write add(…, after=[…])."
             )
         more = dependencies(self, node.id, others, number)
         before = self._needs[number]
@@ -316,7 +318,7 @@ class Dag:
         if points_ahead and (cycle := self._connected().cycle()) is not None:
             self._needs[number], self._adjacency = before, None
             way = " waits for ".join(self._ids[each] for each in cycle)
-            raise ConfigError(f"{self.name}: {node.id} cannot wait for these: {way}")
+            raise ConfigError(f"{self.name}: {node.id}: after: nodes cannot wait for each other: {way}. Leave one out.")
         self._points_ahead = points_ahead
 
     # keeping the books
@@ -324,22 +326,22 @@ class Dag:
     def _checked(self, verb: str, call: object) -> Sequence[Blank]:
         """The blanks of what can be a node here."""
         if not isinstance(call, Call) or isinstance(call, OpenCall):
-            raise ConfigError(f"{self.name}: {verb}() takes a call, and was given {instead_of_call(call)}")
+            raise ConfigError(f"{self.name}: {verb}(): expected a call, got {instead_of_call(call)}.")
         if call.group.hold is not Hold.LABEL:
-            raise ConfigError(
-                f"{self.name}: {call!r}: a node is there once in its run, so it takes no once() and no unique()"
-            )
+            raise ConfigError(f"{self.name}: {call!r}: a node runs once in its run anyway. Remove once() or unique().")
         if not isinstance(call, ReferringCall) or not has_blanks(call):
             return ()
         blanks = [each for each in call.references if isinstance(each, Blank)]
         for blank in blanks:
             if isinstance(blank.source, Param) and self._params.get(blank.source.name) is not blank.source:
-                raise ConfigError(f"{self.name}: {call.kind} takes the {blank!r}, which is one of another DAG")
+                raise ConfigError(
+                    f"{self.name}: {call.kind}: expected a param of this DAG, got the {blank!r} of another one."
+                )
         return blanks
 
     def _append(self, call: Call[Any], kind: str, id: str | None, after: Iterable[Node[Any]], when: str) -> int:
         if when not in RULES:
-            raise ConfigError(f"{self.name}: when={when!r}: give {quoted(RULES)}")
+            raise ConfigError(f"{self.name}: when={when!r}: expected {quoted(RULES)}.")
         id = key_text(call.label) if id is None else id
         said = kind if id is None else id
         references = call.references if isinstance(call, ReferringCall) else ()
@@ -347,7 +349,7 @@ class Dag:
         more = () if isinstance(after, tuple) and not after else dependencies(self, said, after, None)
         needs = (*taken, *(other for other in more if other not in taken)) if more else tuple(taken)
         if not needs and when != "done":
-            raise ConfigError(f"{self.name}: {said} waits for nothing, so when={when!r} says nothing; give after=[…]")
+            raise ConfigError(f"{self.name}: {said}: when={when!r} needs nodes to wait for. Give after=[…].")
         return self._insert(kept(call), self._free_id(kind) if id is None else id, needs, RULES[when])
 
     def _insert(self, call: Call[Any], id: str, needs: tuple[int, ...], rule: Rule) -> int:
@@ -362,11 +364,11 @@ class Dag:
 
     def _check_id(self, id: str) -> None:
         if not isinstance(id, str) or not id:
-            raise ConfigError(f"{self.name}: id={id!r}: give a text that is not empty")
+            raise ConfigError(f"{self.name}: id={id!r}: expected text that is not empty.")
         if id in self._numbers or id == CLOSING:
-            raise ConfigError(f"{self.name}: it has a node {id!r} already; give this one another id")
+            raise ConfigError(f"{self.name}: id={id!r}: this id is taken. Give another id.")
         if len(key_bytes(id)) > MAX_KEY:
-            raise ConfigError(f"{self.name}: id={id[:40]!r}…: an id may take {MAX_KEY:,} bytes")
+            raise ConfigError(f"{self.name}: id={id[:40]!r}…: expected at most {MAX_KEY:,} bytes. Use a shorter id.")
 
     def _free_id(self, kind: str) -> str:
         while True:
@@ -382,9 +384,11 @@ class Dag:
         if isinstance(node, str) and node in self._numbers:
             return self._numbers[node]
         if isinstance(node, Node):
-            raise ConfigError(f"{self.name}: {node.id} is a node of another DAG ({node._dag.name}); include() it first")
-        hint = nearest(node, self._numbers) if isinstance(node, str) else "give nodes, or their ids"
-        raise ConfigError(f"{self.name}: it has no node {node!r}; {hint}")
+            raise ConfigError(
+                f"{self.name}: {node.id} is a node of another DAG ({node._dag.name}). include() that DAG first."
+            )
+        hint = nearest(node, self._numbers) if isinstance(node, str) else "Give nodes or their ids."
+        raise ConfigError(f"{self.name}: unknown node {node!r}. {hint}")
 
     def _nodes(self, numbers: Iterable[int]) -> list[Node[Any]]:
         return [Node(self, number) for number in numbers]

@@ -37,9 +37,9 @@ def produce(dag: Dag, number: int, datasets: tuple[str, ...]) -> None:
     names = _checked(dag.name, "produces", datasets)
     node = Node[Any](dag, number)
     if number in dag._triggers:
-        raise ConfigError(f"{dag.name}: {node} starts another run; what that one produces is said there")
+        raise ConfigError(f"{dag.name}: produces(): {node} starts another run. Declare there what that run produces.")
     if (id := f"{node.id} produces") in dag._numbers:
-        raise ConfigError(f"{dag.name}: {node} was told already what it produces; name all datasets at once")
+        raise ConfigError(f"{dag.name}: produces(): {node} produces datasets already. Name all of them at once.")
     note_products(dag, names)
     # What a map gives is many, and whoever wants them asks for them.
     given = [] if number in dag._maps else [node.out]
@@ -63,13 +63,15 @@ def start_on(dag: Dag, datasets: tuple[str, ...], when: str) -> None:
     """Let runs of a DAG start when these were produced; ConfigError when that cannot be."""
     names = _checked(dag.name, "start_on", datasets)
     if when not in ("all", "any"):
-        raise ConfigError(f"{dag.name}: start_on(when={when!r}): give {quoted(('all', 'any'))}")
+        raise ConfigError(f"{dag.name}: start_on(when={when!r}): expected {quoted(('all', 'any'))}.")
     if dag.awaits:
-        raise ConfigError(f"{dag.name}: it starts on {', '.join(dag.awaits)} already; name all datasets at once")
+        raise ConfigError(
+            f"{dag.name}: start_on(): it starts on {', '.join(dag.awaits)} already. Name all datasets at once."
+        )
     given = names if when == "all" or len(names) == 1 else []
     lacks = [name for name, param in dag._params.items() if param.default is None and name not in given]
     if lacks:
-        raise ConfigError(f"{dag.name}: nobody gives {lacks[0]} when it starts on datasets; give that param a default")
+        raise ConfigError(f"{dag.name}: start_on(): no dataset gives the param {lacks[0]!r}. Give it a default.")
     dag.awaits, dag.awaits_all = {name: name in dag._params for name in names}, when == "all"
     try:
         dag._definitions.check_no_circle(dag)
@@ -81,7 +83,7 @@ def start_on(dag: Dag, datasets: tuple[str, ...], when: str) -> None:
 
 def _checked(dag: str, verb: str, datasets: tuple[str, ...]) -> list[str]:
     if not datasets:
-        raise ConfigError(f"{dag}: {verb}(): give the names of datasets")
+        raise ConfigError(f"{dag}: {verb}(): expected the names of datasets, got none.")
     what = f"{dag}: {verb}{datasets!r}: the name of a dataset"
     return list(dict.fromkeys(name_given(what, each) for each in datasets))
 
@@ -126,7 +128,7 @@ def _root(definition: Definition, produced: Mapping[str, Any]) -> object:
 
 
 def produced(entry: Entry) -> None:
-    """What is written down of a production: there is nothing to do."""
+    """Record a production: there is nothing to do."""
 
 
 HANDLERS: Mapping[str, Handler] = {

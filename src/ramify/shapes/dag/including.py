@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 def include(into: Dag, other: Dag, prefix: str) -> Mapping[str, Node[Any]]:
     """Take in all nodes of another DAG, with a prefix to their ids; the new ones by the old ids."""
     if other is into:
-        raise ConfigError(f"{into.name}: a DAG cannot include itself")
+        raise ConfigError(f"{into.name}: include(): a DAG cannot include itself. Give another DAG.")
     for name, param in other._params.items():
         if into._params.get(name, param).annotation != param.annotation:
-            raise ConfigError(f"{into.name}: include({other.name}): both have a param {name!r}, of different types")
+            raise ConfigError(
+                f"{into.name}: include({other.name}): both have a param {name!r}, of different types. Rename one."
+            )
     for id in other._ids:
         into._check_id(prefix + id)
     for started in other.starts.values():

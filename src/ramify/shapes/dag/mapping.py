@@ -24,9 +24,9 @@ from ramify.shapes.dag.packed import PackedCall
 def check_options(dag: str, on_failed: object, max_items: object) -> None:
     """Refuse options that a map cannot have."""
     if on_failed not in ("fail", "skip"):
-        raise ConfigError(f'{dag}: on_failed={on_failed!r}: give "fail" or "skip"')
+        raise ConfigError(f'{dag}: on_failed={on_failed!r}: expected "fail" or "skip".')
     if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
-        raise ConfigError(f"{dag}: max_items={max_items!r}: give a whole number, 0 or more")
+        raise ConfigError(f"{dag}: max_items={max_items!r}: expected a whole number, 0 or more.")
 
 
 def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
@@ -35,18 +35,19 @@ def mapped_over(dag: str, call: Call[Any]) -> Node[Any]:
     sources = {blank.source.node: None for blank in blanks if isinstance(blank.source, Item)}
     if len(sources) != 1 or not isinstance(call, ReferringCall):
         given = " and ".join(f"{node.id}.each" for node in sources) or "none"
-        raise ConfigError(f"{dag}: map({call.kind}) is over the items of one node, node.each; it was given {given}")
+        raise ConfigError(f"{dag}: map({call.kind}): expected the items of one node, got {given}. Pass node.each.")
     streamed = next((each for each, _ in call.slots() if each.stream), None)
     if streamed is not None:
         raise ConfigError(
-            f"{dag}: map({call.kind}) takes the {streamed!r}, which are many, for each of its items; collect them in a "
-            "node of their own first"
+            f"{dag}: map({call.kind}): expected one value for each item, got the {streamed!r}. Collect them in a "
+            "node first."
         )
     source = next(iter(sources))
     gives = source._dag._gives(source._number)
     if not source._dag._has_items(source._number) and not fits(gives, list[Any]):
         raise ConfigError(
-            f"{dag}: map({call.kind}) is over the items of {source}, which gives {in_code(gives)}, and that is no list"
+            f"{dag}: map({call.kind}): expected a list to map over, got {source}, "
+            f"which returns {in_code(gives)}. Return a list."
         )
     return source
 
@@ -59,7 +60,7 @@ class Maker(NamedTuple):
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """What it takes."""
+        """The references that it takes."""
         return self.call.references if isinstance(self.call, ReferringCall) else ()
 
     def moved_to(self, nodes: Mapping[int, Node[Any]]) -> Maker:
@@ -86,8 +87,8 @@ def yielding(call: Call[Any]) -> Maker | None:
     of = get_args(annotations_of(handler.fn).get("return"))
     if handler.calling is Calling.ASYNC_GENERATOR and of and not _may_be_call(of[0]):
         raise ConfigError(
-            f"{call.kind} is an async generator of {in_code(of[0])}, and these may only yield calls; make it a "
-            "generator without async, or let it return a list"
+            f"{call.kind}: expected an async generator to yield calls, got one of {in_code(of[0])}. Make it a "
+            "generator without async, or return a list."
         )
     if handler.calling is not Calling.GENERATOR:
         return None
@@ -144,7 +145,7 @@ def mapping(
 
 
 def _extra(maker: Call[Any]) -> bytes | None:
-    """What was chosen for a call, or else for its task."""
+    """Return what was chosen for a call, or else for its task."""
     extra, handler = Extra.decode(maker.extra), maker.group.handler
     assert isinstance(handler, Handler)
     retries = handler.policy.retries if extra.retries is None else extra.retries

@@ -74,12 +74,12 @@ def kept(call: Call[Any]) -> Call[Any]:
 
 
 def has_blanks(call: ReferringCall[Any]) -> bool:
-    """Whether some of what it takes is written into it before it is stored."""
+    """Return whether some of what it takes is written into it before it is stored."""
     return Blank in map(type, call.references)
 
 
 class Node(Generic[R_co]):
-    """A call of a DAG. Pass `node.out` to other calls, or `node` itself to `after=`."""
+    """A call in a DAG. Pass `node.out` to other calls, or `node` itself to `after=`."""
 
     # Very many of them are made, and each is known to its DAG by its number.
     __slots__ = ("_dag", "_number", "_out")
@@ -91,12 +91,12 @@ class Node(Generic[R_co]):
 
     @property
     def id(self) -> str:
-        """Its name within the DAG."""
+        """Its id within the DAG."""
         return self._dag._ids[self._number]
 
     @property
     def out(self) -> R_co:
-        """Its result, for the arguments of other calls, also inside lists and dicts; they wait for it."""
+        """Its result, for the arguments of other calls, also inside lists and dicts. They wait for it."""
         if self._out is None:
             dag, number = self._dag, self._number
             self._out = Reference(self, gathered=number in dag._maps, of=dag._gives(number))
@@ -105,7 +105,7 @@ class Node(Generic[R_co]):
 
     @property
     def each(self: Node[Iterable[T]]) -> T:
-        """One item of its result, for the arguments of a call that `dag.map` makes once for each."""
+        """One item of its result, for the call that `dag.map` makes for each item."""
         of = self._dag._gives(self._number)
         if not self._dag._has_items(self._number):
             items = get_args(of)
@@ -113,23 +113,24 @@ class Node(Generic[R_co]):
         return cast("T", Blank(Item(self), of=of))
 
     def case(self, name: str) -> Node[None]:
-        """For `after=`: the node runs only if this one gives that name, or a list with it; otherwise it is skipped.
+        """Use in `after=`: the other node runs only if this one returns that name, or a list with it; else it is
+        skipped.
 
-        What gives a name that is no case of it fails.
+        This node fails if it returns a name that is no case of it.
         """
         return self._dag._case(self, name)
 
     def produces(self, *datasets: str) -> Self:
-        """Say what is produced when it is done: runs of DAGs that `start_on` these datasets are then started."""
+        """Declare the datasets it produces when done. DAGs that `start_on` them are then started."""
         self._dag._produce(self, datasets)
         return self
 
     def after(self, *others: Node[Any]) -> None:
-        """Let it wait for these as well."""
+        """Make it wait for these nodes too."""
         self._dag._link(self, others)
 
     def _instead_of_value(self) -> str:
-        """What to write where its result is meant."""
+        """Return what to write where its result is meant."""
         return f"is the node {self.id} itself. Pass {self.id if self.id.isidentifier() else 'node'}.out, its result"
 
     def __eq__(self, other: object) -> bool:

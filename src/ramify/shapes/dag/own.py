@@ -26,11 +26,11 @@ from ramify.model.task import MAX_PAYLOAD, OWN, is_own
 from ramify.shapes.dag.packed import PackedCall
 
 #: What to do about too many items.
-_FEWER = "give the map a larger max_items, or give it fewer"
+_FEWER = "Raise max_items, or give fewer."
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """What a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
+    """The task that a map makes of each item: `call`, with the item in these `blanks` of it, and params in others.
 
     More than `most` items are a failure. With `spare`, an item whose task fails is left out. Items that a generator
     yields come from its call, the `maker`, to which the first params and results belong. If they are the beginnings of
@@ -50,7 +50,7 @@ class Expansion(msgspec.Struct, frozen=True):
 
 
 def renamed(map_body: bytes, names: Mapping[str, str]) -> bytes:
-    """What tells a map from others, as if the kinds of the calls in it had these names."""
+    """Return what tells a map from others, as if the kinds of the calls in it had these names."""
 
     def tree(node: Any) -> Any:
         if isinstance(node, list):
@@ -67,7 +67,7 @@ def renamed(map_body: bytes, names: Mapping[str, str]) -> bytes:
 
 
 def has_branches(call: Call[Any]) -> bool:
-    """Whether what a call of a map begins are branches of a pipeline."""
+    """Return whether what a call of a map begins are branches of a pipeline."""
     tree = tree_in(call.body)
     return isinstance(tree, list) and isinstance(tree[0], dict) and bool(tree[0].get("branches"))
 
@@ -82,16 +82,16 @@ class AtEnd(msgspec.Struct, frozen=True):
 def expand(how: Expansion, params: list[Any], results: list[Any], items: Any) -> None:
     """Make a task for each item of a list."""
     if not isinstance(items, list):
-        raise Fatal(f"{how.source} gave {shown(items)}, which is no list; a map is over the items of one")
+        raise Fatal(f"{how.source}: expected a list to map over, got {shown(items)}. Return a list.")
     if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} items, and max_items is {how.most:,}; {_FEWER}")
+        raise Fatal(f"{how.source}: expected at most {how.most:,} items (max_items), got {len(items):,}. {_FEWER}")
     _expand(how, params, results, items)
 
 
 def expand_stream(how: Expansion, params: list[Any], results: list[Any], items: Stream[Any]) -> None:
     """Make a task for each result of a map."""
     if how.most is not None and len(items) > how.most:
-        raise Fatal(f"{how.source} gave {len(items):,} results, and max_items is {how.most:,}; {_FEWER}")
+        raise Fatal(f"{how.source}: expected at most {how.most:,} results (max_items), got {len(items):,}. {_FEWER}")
     _expand(how, params, results, items)
 
 
@@ -122,12 +122,12 @@ def _expand(how: Expansion, params: list[Any], results: list[Any], items: Iterab
     def each() -> Iterator[Call[Any]]:
         for count, item in enumerate(items, 1):
             if how.most is not None and count > how.most:
-                raise Fatal(f"{how.source} gave more than {how.most:,} items, which is max_items; {_FEWER}")
+                raise Fatal(f"{how.source}: expected at most {how.most:,} items (max_items), got more. {_FEWER}")
             whole = filled(body, dict.fromkeys(how.blanks, write(item)))
             if len(whole) > MAX_PAYLOAD:
                 raise Fatal(
-                    f"{how.call.kind}: its arguments for {shown(item)} take {len(whole):,} bytes, and may take "
-                    f"{MAX_PAYLOAD:,} (1 MiB)"
+                    f"{how.call.kind}: expected arguments of at most {MAX_PAYLOAD:,} bytes (1 MiB), got "
+                    f"{len(whole):,} for {shown(item)}. Pass a path or a key instead."
                 )
             yield packed.call(group, whole, keyed(count))
 
@@ -149,7 +149,7 @@ def filled_in(packed: PackedCall, blanks: Iterable[int], params: Iterable[Any], 
 
 
 def gather(members: Stream[Any] = Stream()) -> Gathered:
-    """What a map came to, by name: whoever wants the results reads them from there."""
+    """Return what a map came to, by name: whoever wants the results reads them from there."""
     return Gathered(current().task)
 
 
@@ -158,7 +158,9 @@ def choose(chosen: Any, case: str, cases: list[str]) -> None:
     names = chosen if isinstance(chosen, list) else [chosen]
     for name in names:
         if name not in cases:
-            raise Fatal(f"{shown(name)} was chosen, and the cases are {', '.join(cases)}")
+            raise Fatal(
+                f"expected one of the cases {', '.join(cases)}, got {shown(name)}. Return one of these, or add a case."
+            )
     if case not in names:
         raise Skip(f"{shown(chosen)} was chosen, not {case}")
 
@@ -182,7 +184,7 @@ def close(at_end: list[AtEnd]) -> None:
 
 
 def group_of(me: Current, packed: PackedCall) -> Group:
-    """What calls share that are made of a packed one, here and now."""
+    """Return what calls share that are made of a packed one, here and now."""
     handler = me._surroundings.library.handler(packed.kind)
     # Of a kind that nobody here knows tasks are made all the same: they wait for somebody who does.
     return packed.group(HANDLERS[CLOSE].signature if handler is None else handler.signature, handler)

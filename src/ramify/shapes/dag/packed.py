@@ -33,7 +33,7 @@ class PackedCall(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
     def group(self, signature: Signature, handler: object = None) -> Group:
-        """What calls that are made of it share."""
+        """Return what calls that are made of it share."""
         return Group(
             self.kind, signature, self.queue, self.priority, self.delay, self.due, hold=Hold.LABEL, handler=handler
         )

@@ -20,10 +20,10 @@ from ramify.shapes.dag.packed import PackedCall
 
 
 class EarlierRun(Protocol):
-    """A run whose results can be taken as given."""
+    """A run whose results can be given to a part of a DAG."""
 
     def _stored_results(self, keys: Sequence[str]) -> Mapping[str, bytes | None]:
-        """What the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
+        """Return what the tasks with these keys gave, as stored; ConfigError when one of them did not end well."""
 
 
 Given = Mapping[str, Any] | EarlierRun
@@ -44,7 +44,9 @@ def chosen(
                 runs.add(node)
                 waiting += (each for each in graph.needs[node] if each not in stop)
     if not runs:
-        raise ConfigError(f"nothing is left to run: {', '.join(names[each] for each in stop)} are given")
+        raise ConfigError(
+            f"part(): nothing is left to run, because {', '.join(names[each] for each in stop)} are given. Give fewer."
+        )
     needed = {each for node in runs for each in graph.needs[node]} - runs
     return sorted(runs), sorted(needed)
 
@@ -59,7 +61,9 @@ def given_call(id: str, node: Call[Any], made: Call[Any] | None, given: Given) -
     try:
         value = given[id]
     except KeyError:
-        raise ConfigError(f"the result of {id} is needed, and it does not run; give it: given={{{id!r}: …}}") from None
+        raise ConfigError(
+            f"part(): the result of {id} is needed, and it does not run. Give it: given={{{id!r}: …}}."
+        ) from None
     if isinstance(value, BaseException):
         return own_call(GIVE, None, f"{type(value).__name__}: {value}")
     encode: Callable[[object], bytes | None] = call.group.signature.encode_result

@@ -44,7 +44,7 @@ CLOSING = "(end)"
 
 @dataclass(frozen=True, slots=True)
 class DagPlan:
-    """A run of a DAG to be. Node i has `ids[i]`, is `nodes[i]`, and runs when what it waits for ended as `rules[i]`."""
+    """A run of a DAG to be started. Node i is `nodes[i]` with id `ids[i]`, and runs by `rules[i]`."""
 
     name: str
     ids: Sequence[str]
@@ -69,19 +69,19 @@ class DagPlan:
         upto: Node[Any] | str | None = None,
         given: Given = MappingProxyType({}),
     ) -> DagPlan:
-        """Run a part of it: `only` these nodes, or all that are needed for `upto`.
+        """Run a subset of it: `only` these nodes, or all nodes needed for `upto`.
 
-        Results of nodes that do not run but are needed are taken from `given`: values by the ids of nodes, or an
-        earlier run. What is given as a value does not run, nor does what only it needs; an exception is a failure.
+        Results of needed nodes that do not run come from `given`: values by node id, or an earlier run. A node with a
+        value does not run, nor do nodes needed only by it; an exception stands for a failure.
         """
         if isinstance(only, str | Node):
-            raise ConfigError(f"{self.name}: part(only={only!r}): give a list of nodes")
+            raise ConfigError(f"{self.name}: part(only={only!r}): expected a list of nodes. Write only=[…].")
         numbers = {id: number for number, id in enumerate(self.ids)}
 
         def number_of(node: Node[Any] | str) -> int:
             id = node.id if isinstance(node, Node) else node
             if id not in numbers:
-                raise ConfigError(f"{self.name}: it has no node {id!r}; {nearest(id, numbers)}")
+                raise ConfigError(f"{self.name}: unknown node {id!r}. {nearest(id, numbers)}")
             return numbers[id]
 
         named = [number_of(id) for id in given] if isinstance(given, Mapping) else []
@@ -91,7 +91,7 @@ class DagPlan:
         return replace(self._reduced(sorted([*runs, *needed]), instead), definition=None)
 
     def without(self, nodes: Collection[int]) -> DagPlan:
-        """All but these, for which nobody waits."""
+        """Leave out these nodes, which nothing waits for."""
         rest = self._reduced([n for n in range(len(self.nodes)) if n not in nodes], {})
         return replace(rest, inside=[self.nodes[n] for n in nodes])
 
@@ -110,19 +110,19 @@ class DagPlan:
 
     @property
     def calls(self) -> Sequence[Call[Any]]:
-        """Those of users."""
+        """The calls of users."""
         every = [*self.nodes, *self.maps.values(), *self.inside, *(call for _, call in self.at_end)]
         own = {kind for kind in _kinds(every) if is_own(kind)}
         return [call for call in every if call.group.kind not in own]
 
     @property
     def size(self) -> int:
-        """Each node is a task, and there is one that closes the run."""
+        """One id for each node, and one for the task that closes the run."""
         return len(self.nodes) + 1
 
     @property
     def order(self) -> Order:
-        """Nothing waits but for what it is told to."""
+        """Any order: a node waits only for its dependencies."""
         return Order.ANY
 
     @property
@@ -136,7 +136,7 @@ class DagPlan:
         return {name: tree_in(value) for name, value in self.params.items()} or None
 
     def identities(self, older: Mapping[str, Sequence[str]]) -> Iterator[bytes]:
-        """Ids, kinds, arguments and edges; older names of kinds one after the other, those of all kinds together."""
+        """Ids, kinds, arguments and edges; with older names of kinds, those of all kinds together."""
         names = {kind: (kind, *older.get(kind, ())) for kind in _kinds([*self.nodes, *self.calls])}
         bodies = [self._identity(call) for call in self.nodes]
         params = msgspec.json.encode(sorted((name, value.decode()) for name, value in self.params.items()))
@@ -154,7 +154,7 @@ class DagPlan:
             yield b"%b\0%b" % (self.name.encode(), digest.digest())
 
     def difference(self, rows: Iterable[Row]) -> str:
-        """Which nodes are new, gone or changed."""
+        """Name the nodes that are new, gone or changed."""
         before = {key_text(row.key): (row.kind, row.body) for row in rows if row.kind != CLOSE}
         now = {id: (call.kind, self._body(call)) for id, call in zip(self.ids, self.nodes, strict=True)}
         found: dict[str, list[str | None]] = {
@@ -166,7 +166,7 @@ class DagPlan:
         return f" ({'; '.join(told) or 'its nodes wait for others than before'})"
 
     def beginning(self, first: int, now: int) -> Beginning:
-        """Nodes level by level with ids from `first` on; then the task that joins all ends."""
+        """Make the nodes level by level with ids from `first` on, then the task that joins all ends."""
         graph, closing = self.graph, first + len(self.nodes)
         numbers = [0] * len(self.nodes)
         tasks: list[NewTasks] = []
@@ -265,5 +265,5 @@ def plan_of(root: object, functions: Container[CodeType]) -> DagPlan | None:
     if not isinstance(root, DagPlan):
         return None
     for name, reference in root.open.items():
-        raise ConfigError(f"{root.name}: {name} is the {reference!r}, known only in a run that triggers this one")
+        raise ConfigError(f"{root.name}: {name}: expected a value, got the {reference!r}. Only trigger() takes it.")
     return root

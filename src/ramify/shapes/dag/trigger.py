@@ -49,22 +49,22 @@ def on_end(dag: Dag, call: Call[Any], when: str) -> tuple[Call[Any], Rule]:
     dag._checked("on_end", call)
     for reference in call.references if isinstance(call, ReferringCall) else ():
         if not isinstance(reference.source, Param):
-            raise ConfigError(f"{dag.name}: on_end takes no results, and was given the {reference!r}; use add(…)")
+            raise ConfigError(f"{dag.name}: on_end(): expected no results of nodes, got the {reference!r}. Use add(…).")
     if when not in END_RULES:
-        raise ConfigError(f"{dag.name}: on_end(when={when!r}): give {quoted(END_RULES)}")
+        raise ConfigError(f"{dag.name}: on_end(when={when!r}): expected {quoted(END_RULES)}.")
     return kept(call), END_RULES[when]
 
 
 def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
     """Add a trigger to a DAG; ConfigError for what cannot be started."""
     if when not in END_RULES:
-        raise ConfigError(f"{dag.name}: trigger(when={when!r}): give {quoted(END_RULES)}")
+        raise ConfigError(f"{dag.name}: trigger(when={when!r}): expected {quoted(END_RULES)}.")
     if id is not None:
         dag._check_id(id)
     if isinstance(root, DagPlan):
         started = root.definition
         if started is None:
-            raise ConfigError(f"{dag.name}: trigger({root.name}): a part of a DAG is not started by its name")
+            raise ConfigError(f"{dag.name}: trigger({root.name}): expected a whole DAG. Leave part() out.")
         name, params, results = root.name, *_apart(dag, root.name, root.open.values())
         names = sorted(root.open, key=lambda name: not isinstance(root.open[name], Blank))
         values = {name: tree_in(raw) for name, raw in root.params.items()}
@@ -78,9 +78,7 @@ def trigger(dag: Dag, root: object, id: str | None, when: str) -> Node[int]:
         blanks = tuple(at for _, at in root.blanks()) if isinstance(root, ReferringCall) else ()
         how = Launch(END_RULES[when], PackedCall.of(root), blanks)
     else:
-        raise ConfigError(
-            f"{dag.name}: trigger() takes a call, or a run of a DAG, and was given {instead_of_call(root)}"
-        )
+        raise ConfigError(f"{dag.name}: trigger(): expected a call or a run of a DAG, got {instead_of_call(root)}.")
     call = call_of(HANDLERS[TRIGGER], how, params, results)
     if dag._calls:
         # Whoever serves the last of its nodes serves this as well.
@@ -99,12 +97,14 @@ def _apart(dag: Dag, kind: str, references: Iterable[Reference]) -> tuple[list[R
         if not isinstance(each, Blank):
             source_of(dag, kind, each)
             if each.stream:
-                raise ConfigError(f"{dag.name}: trigger({kind}) takes the {each!r}, which are many; collect them first")
+                raise ConfigError(
+                    f"{dag.name}: trigger({kind}): expected one value, got the {each!r}. Collect them in a node first."
+                )
             results.append(each)
         elif isinstance(each.source, Param) and dag._params.get(each.source.name) is each.source:
             params.append(each)
         else:
-            raise ConfigError(f"{dag.name}: trigger({kind}) takes the {each!r}, which is no param of this DAG")
+            raise ConfigError(f"{dag.name}: trigger({kind}): expected a param of this DAG, got the {each!r}.")
     return params, results
 
 
@@ -121,7 +121,7 @@ def note_start(dag: Dag, started: Definition) -> None:
 
 
 def behind_all(needs: Sequence[tuple[int, ...]], triggers: Collection[int]) -> Sequence[tuple[int, ...]]:
-    """What each node waits for, when triggers wait for all that nobody else waits for."""
+    """Return what each node waits for, when triggers wait for all that nobody else waits for."""
     if not triggers:
         return tuple(needs)
     waited_for = {other for node, its in enumerate(needs) if node not in triggers for other in its}

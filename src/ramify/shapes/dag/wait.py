@@ -25,11 +25,11 @@ WAIT = f"{OWN}wait"
 
 @runtime_checkable
 class OtherRun(Protocol):
-    """The handle of a run that can be waited for."""
+    """The handle of a run to wait for."""
 
     @property
     def id(self) -> int:
-        """By which it is known."""
+        """The id of the run."""
 
 
 def wait_call(
@@ -38,14 +38,18 @@ def wait_call(
     """A call that waits for another run, and what to call it; ConfigError for what is no run."""
     key = node.id if isinstance(node, Node) else node
     if key is not None and (not isinstance(key, str) or not key):
-        raise ConfigError(f"{dag}: wait(node={node!r}): give the id of a node of the other run")
+        raise ConfigError(f"{dag}: wait(node={node!r}): expected the id of a node of the other run.")
     if isinstance(run, Node):
-        raise ConfigError(f"{dag}: wait({run!r}): that is a node; a result that is the name of a run is {run.id}.out")
+        raise ConfigError(
+            f"{dag}: wait({run!r}): expected a run, got a node. If its result is the name of a run, write {run.id}.out."
+        )
     if isinstance(run, OtherRun):
         run = run.id
     is_number = isinstance(run, int) and not isinstance(run, bool) and run > 0
     if not (is_number or isinstance(run, Reference) or (isinstance(run, str) and run)):
-        raise ConfigError(f"{dag}: wait({run!r}): give a run, its name or its id, or a param or result that is one")
+        raise ConfigError(
+            f"{dag}: wait({run!r}): expected a run, its name or its id, or a param or result that is one."
+        )
     try:
         call = call_of(HANDLERS[WAIT], run, key).queue(queue)
         if timeout is not None:

@@ -1,4 +1,4 @@
-"""What definitions of DAGs say to people, and values that people give them."""
+"""Texts of definitions of DAGs, and values that people give them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def sealed(dag: str, param: Param, value: object) -> bytes:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """What was perhaps meant by a name that is not known."""
+    """Return what was perhaps meant by a name that is not known."""
     near = difflib.get_close_matches(name, list(known), 1)
-    return f"did you mean {near[0]!r}?" if near else f"it has {named(list(known))}"
+    return f"Did you mean {near[0]!r}?" if near else f"It has {named(list(known))}."
 
 
 def quoted(names: Iterable[str]) -> str:

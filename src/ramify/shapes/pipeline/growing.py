@@ -37,7 +37,7 @@ from ramify.shapes.pipeline.verbs import Gate, RunOther, Sleep, Step
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What is handed on: the arguments of the next step, and the nodes at which branches have arrived.
+    """The value so far: the arguments of the next step, and the nodes at which branches have arrived.
 
     Without arguments branches stay apart, and `apart` is the annotation of what comes of them together; of those of a
     `choice` one is taken.
@@ -85,8 +85,8 @@ class Growing:
                     passed = self._step(element, *passed.args)
                     if passed.tip._number in self._dag._makers and not isinstance(following, ExpandElement):
                         raise ConfigError(
-                            f"{self._dag.name}: {passed.tip} yields its items, and nobody keeps them; go on with "
-                            "expand(…), or let it return a list"
+                            f"{self._dag.name}: {passed.tip} yields items, and the next step does not take them. Add "
+                            "expand(…), or return a list."
                         )
                 case Gate():
                     passed = self._gate(element, passed)
@@ -108,7 +108,7 @@ class Growing:
         """Add the first step of a pipeline, whose arguments come with each run."""
         call = step.chosen(Call(step.task.group, b"[]"))
         if yielding(call) is not None:
-            raise ConfigError(f"{self._dag.name}: the first step, {step.name}, yields its items; let it return a list")
+            raise ConfigError(f"{self._dag.name}: the first step, {step.name}, yields items. Return a list.")
         return self._added(step, call)
 
     def _step(self, step: Step, *args: Any) -> Passed:
@@ -118,13 +118,13 @@ class Growing:
         try:
             return step.call(*args)
         except BadPayload as error:
-            more = "; a step behind a gate takes two arguments, the value and the answer" if len(args) > 1 else ""
+            more = ". A step after a gate takes two arguments: the value and the answer" if len(args) > 1 else ""
             if len(args) == 1 and self._has_answers(args[0]):
-                more = "; of a branch that ends in a gate it gets the answer alone: chain a step there that takes both"
+                more = ". A branch that ends in a gate gives the answer alone: chain a step there that takes both"
             raise ConfigError(f"{self._dag.name}: {error}{more}") from None
 
     def _has_answers(self, given: Any) -> bool:
-        """Whether it is the answer of a gate, or may be one, at the end of a branch."""
+        """Return whether it is the answer of a gate, or may be one, at the end of a branch."""
         if isinstance(given, list | dict):
             return any(map(self._has_answers, given.values() if isinstance(given, dict) else given))
         if not isinstance(given, Reference) or not isinstance(node := given.source, Node):
@@ -143,8 +143,8 @@ class Growing:
         spec = GateSpec(gate.name, schema_of(gate.of), None if gate.timeout is None else wait, otherwise)
         if (id := self._id(gate, gate.name)) in self._dag._numbers:
             raise ConfigError(
-                f"{self._whole.name}: gate({gate.name!r}): expected a name that is free, got that of another gate or "
-                "step. Answers name their gate, so give this one another name"
+                f"{self._whole.name}: gate({gate.name!r}): this name is taken by another gate or "
+                "step. Give this gate another name."
             )
         node = self._insert(call_of(HANDLERS[GATE], spec).delay(wait), id, passed.tips)
         return Passed((*passed.args, Reference(node, of=gate.of)), (node,))
@@ -191,8 +191,8 @@ class Growing:
         assert isinstance(first, Step)
         if source._number not in self._dag._makers and not fits(gives := passed.value.of, list[Any]):
             raise ConfigError(
-                f"{self._dag.name}: expand({first.name}): {source} gives {in_code(gives)}, and expand is over the "
-                "elements of a list"
+                f"{self._dag.name}: expand({first.name}): expected a list, got {in_code(gives)} from {source}. "
+                "Return a list there."
             )
         call, id = self._call(first, source.each), first.options.get("id")
         of = call.group.signature.result
@@ -207,7 +207,7 @@ class Growing:
         return self._step(expansion.into, Reference(node, gathered=True, of=of))
 
     def _branch(self, expansion: ExpandElement, first: Step, item: Any, wanted: bool) -> tuple[list[PackedNode], Any]:
-        """What is done with each element, as a graph of its own, and the annotation of what it gives.
+        """Return what is done with each element, as a graph of its own, and the annotation of what it gives.
 
         Ids are those within the branch.
         """
@@ -224,15 +224,16 @@ class Growing:
         is_route = _is_route(chosen.of)
         if not is_route and _holds_route(chosen.of):
             raise ConfigError(
-                f"{self._dag.name}: {passed.tip} gives {in_code(chosen.of)}, and a Route decides only where it is all "
-                "that a step gives: write Route[…]"
+                f"{self._dag.name}: divert: expected a Route, got {in_code(chosen.of)} from {passed.tip}. "
+                "Return a Route[…] alone."
             )
         of = (get_args(_bare(chosen.of)) or (Any,))[0] if is_route else chosen.of
         names = list(diversion.ways)
         possible = _possible(chosen.of)
         if possible is not None and (never := [name for name in names if name not in possible]):
             raise ConfigError(
-                f"{self._dag.name}: the way {never[0]!r} can never be taken: {passed.tip} gives {', '.join(possible)}"
+                f"{self._dag.name}: the way {never[0]!r} can never be taken: {passed.tip} returns "
+                f"{', '.join(possible)}. Remove it."
             )
         found = []
         ways: list[tuple[str | None, Sequence[Element]]] = [*diversion.ways.items(), (None, diversion.otherwise)]
@@ -272,8 +273,8 @@ class Growing:
 
     def _open(self, verb: str, remedy: str) -> ConfigError:
         return ConfigError(
-            f"{self._dag.name}: a branch ends in an open {verb}(…), so it has no one result to go on with; "
-            f"bring it together first: {remedy}(…)"
+            f"{self._dag.name}: a branch ends in an open {verb}(…), so it has no single result. "
+            f"Join it first: {remedy}(…)."
         )
 
 

@@ -59,7 +59,7 @@ def way(chosen: Any, name: str | None, names: list[str], is_route: bool) -> Any:
 
 
 def meet(values: list[Any]) -> Any:
-    """What came of the only way that was taken."""
+    """Return what came of the only way that was taken."""
     return next((value for value in values if value is not None), None)
 
 

@@ -32,16 +32,16 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class PipelinePlan(DagPlan, Generic[R_co]):
-    """A run of a pipeline to be."""
+    """A run of a pipeline to be started."""
 
     @property
     def calls(self) -> Sequence[Call[R_co]]:
-        """Those of users."""
+        """The calls of users."""
         return super().calls
 
     @property
     def fails_as(self) -> RunState:
-        """It can be revived."""
+        """Halted, so that it can be revived."""
         return RunState.HALTED
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Pipeline(Generic[P, R]):
         given: object = steps
         if not isinstance(given, Steps):
             what = getattr(given, "kind", "task")
-            raise ConfigError(f"pipeline({name!r}, {given!r}): give steps, such as steps({what}).chain(…)")
+            raise ConfigError(f"pipeline({name!r}): expected steps, got {given!r}. Write steps({what}).chain(…).")
         self.name = name_given("the name of a pipeline", name)
         self._dag = Dag(name)
         self.starts, self.produces = self._dag.starts, self._dag.produces
@@ -70,7 +70,7 @@ class Pipeline(Generic[P, R]):
         definitions.add(self)
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> PipelinePlan[R]:
-        """A run of it to be, with the arguments of its first step: `engine.start(order.of("o-17"))`."""
+        """Make a run of it to be started, with the arguments of its first step: `engine.start(order.of("o-17"))`."""
         return self._made(self._first.call(*args, **kwargs))
 
     def _made(self, first: Call[Any]) -> PipelinePlan[R]:
@@ -83,16 +83,16 @@ class Pipeline(Generic[P, R]):
         return PipelinePlan(**made)
 
     def of_stored(self, params: Mapping[str, bytes]) -> PipelinePlan[R]:
-        """The same, with the argument of its first step as it is stored."""
+        """Make a run of it with the argument of its first step in stored form."""
         args, kwargs = self._first.task.group.signature.decode(b"[%b]" % b",".join(params.values()))
         return self._made(self._first.call(*args, **kwargs))
 
     def on_end(self, call: Call[Any], *, when: Literal["done", "failed", "always"] = "always") -> None:
-        """Start a call when a run has nothing left to do: whatever came of it, or if steps failed, or if none did.
+        """Start a call when a run has nothing left to do: always, only if steps failed, or only if none did.
 
-        It belongs to the run, which ends after it. `current().run.ends` says how many steps ended how.
-        After a retry of the run it is called again, as a new task with a new `current().idempotency_key`. Deduplicate
-        its effects by something that its arguments identify, such as an order number.
+        It belongs to the run, which ends after it. `current().run.ends` has the numbers of steps by how they ended.
+        After a retry of the run it runs again, as a new task with a new `current().idempotency_key`. Deduplicate its
+        effects by one of its arguments, such as an order number.
         """
         self._dag.on_end(call, when=when)
 

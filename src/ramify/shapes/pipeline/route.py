@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class Route(msgspec.Struct, Generic[V], frozen=True):
-    """`return Route("ship", order)`: the `divert` behind the step takes the way of that name, which gets the value."""
+    """Choose a way: `return Route("ship", order)` sends the value down that way of the next `divert`."""
 
     name: str
     value: V

@@ -90,7 +90,7 @@ class Answered(Generic[R_co, A_co]):
 
 
 class Steps(Generic[P_self, R_co, O_co]):
-    """Steps that take what the first of them takes and give what the last one gives. Made by `steps(task)`."""
+    """Steps that take the input of the first one and give the result of the last one. Made by `steps(task)`."""
 
     __slots__ = ("_open", "_verbs")
 
@@ -110,7 +110,7 @@ class Steps(Generic[P_self, R_co, O_co]):
     @overload
     def chain(self: Steps[P, R, O], task: MakesCalls[[R], S], **options: Unpack[StepOptions]) -> Steps[P, S, O]: ...
     def chain(self, task: Any, **options: Any) -> Any:
-        """Go on with a task, which gets what came before; in each branch that is open."""
+        """Add a task that takes the value so far; in each open branch."""
         return self._with(step_of("chain", task, options))
 
     # What lists and dicts of unlike branches give is more than mypy finds out: what they take is checked all the same.
@@ -123,9 +123,9 @@ class Steps(Generic[P_self, R_co, O_co]):
     @overload
     def divide(self: Steps[P, R, O], branches: Sequence[Branch[[R], Any]]) -> Steps[P, Any, Divided[O]]: ...
     def divide(self, branches: Any) -> Any:
-        """Go several ways at once, each with what came before: `[steps(pick), steps(bill)]`, or a dict of them."""
+        """Run several branches at once, each with the value so far: `[steps(pick), steps(bill)]`, or a dict of them."""
         if not branches or isinstance(branches, str | Steps) or not isinstance(branches, Mapping | Iterable):
-            raise ConfigError(f"divide({branches!r}): give the branches in a list, or in a dict by their names")
+            raise ConfigError(f"divide({branches!r}): expected a list of branches, or a dict of them by name.")
         found: list[tuple[str | None, Steps[Any, Any, Any]]] = []
         if isinstance(branches, Mapping):
             for name, branch in branches.items():
@@ -154,9 +154,9 @@ class Steps(Generic[P_self, R_co, O_co]):
         self: Steps[P, R, Divided[O]], into: MakesCalls[[list[R]], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]: ...
     def combine(self, into: Any, **options: Any) -> Any:
-        """Bring divided branches together: the task gets a list of what they gave, in the order they were written in.
+        """Join divided branches: the task takes a list of their results, in the order they were written in.
 
-        Branches with names give a dict.
+        Named branches give a dict.
         """
         return self._met("combine", into, options)
 
@@ -167,13 +167,13 @@ class Steps(Generic[P_self, R_co, O_co]):
         max_items: int | None = None,
         **options: Unpack[StepOptions],
     ) -> Steps[P, S, Expanded[O]]:
-        """Go on with a branch for each element of the list that came before.
+        """Run a branch for each element of the list so far.
 
-        More than `max_items` are a failure, before anything is done. No element at all ends the branch: `collapse` and
-        what follows it are skipped.
+        More than `max_items` elements fail before any branch starts. An empty list ends the branch: `collapse` and the
+        steps after it are skipped.
         """
         if max_items is not None and (isinstance(max_items, bool) or not isinstance(max_items, int) or max_items < 0):
-            raise ConfigError(f"expand(max_items={max_items!r}): give a whole number, 0 or more")
+            raise ConfigError(f"expand(max_items={max_items!r}): expected a whole number, 0 or more.")
         return self._parted(Expand(_steps_of("expand", task, options), max_items))
 
     @overload
@@ -185,7 +185,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         self: Steps[P, R, Expanded[O]], into: MakesCalls[[Stream[R]], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]: ...
     def collapse(self, into: Any, **options: Any) -> Any:
-        """Bring expanded branches together: the task gets a `Stream` of what they gave, in the order of the list."""
+        """Join expanded branches: the task takes a `Stream` of their results, in the order of the list."""
         return self._met("collapse", into, options)
 
     @overload
@@ -217,25 +217,27 @@ class Steps(Generic[P_self, R_co, O_co]):
         otherwise: Branch[[R], Any],
     ) -> Steps[P, Any, Diverted[O]]: ...
     def divert(self, ways: Any, *, otherwise: Any = _UNSET) -> Any:
-        """Go one way, by what the step before returned: a `Route(name, value)`, or a value that is itself the name."""
+        """Take one way, chosen by the step before: it returns `Route(name, value)`, or the name as its value."""
         if not isinstance(ways, Mapping) or not ways:
-            raise ConfigError(f"divert({ways!r}): give the ways in a dict, by what the step before returns")
+            raise ConfigError(f"divert({ways!r}): expected a dict of ways, by the value that the step before returns.")
         if otherwise is _UNSET:
             raise ConfigError(
-                f"divert({{{', '.join(map(repr, ways))}: …}}): say what happens with anything else: otherwise=…"
+                f"divert({{{', '.join(map(repr, ways))}: …}}): expected a way for any other value. Give otherwise=…."
             )
         found: dict[str, Steps[Any, Any, Any]] = {}
         for key, way in ways.items():
             name = _name_of(key)
             if name in found:
-                raise ConfigError(f"divert: the way {key!r} can never be taken: another one is called {name!r} too")
+                raise ConfigError(
+                    f"divert: the way {key!r} can never be taken: another one is called {name!r}. Remove one."
+                )
             found[name] = _steps_of("divert", way)
         return self._parted(Divert(found, _steps_of("divert", otherwise)))
 
     def converge(
         self: Steps[P, R, Diverted[O]], into: MakesCalls[[R], S], **options: Unpack[StepOptions]
     ) -> Steps[P, S, O]:
-        """Bring ways together again: the task gets what came of the one that was taken."""
+        """Join the ways again: the task takes the result of the way that was taken."""
         return self._met("converge", into, options)
 
     @overload
@@ -252,14 +254,16 @@ class Steps(Generic[P_self, R_co, O_co]):
         self: Steps[P, R, O], name: str, of: object, *, timeout: Duration | None = None
     ) -> Steps[P, Answered[R, Any], O]: ...
     def gate(self, name: str, of: Any, *, timeout: Duration | None = None, otherwise: Any = _UNSET) -> Any:
-        """Wait for an answer of this type: `run.answer("approval", value)`. The next step gets (value, answer).
+        """Wait for an answer of this type: `run.answer("approval", value)`. The next step takes (value, answer).
 
-        After `timeout` the answer is `otherwise`; without one, the gate fails and the run is halted.
+        After `timeout` the answer is `otherwise`; without `otherwise` the gate fails and the run is halted.
         """
         name_given("gate: a name", name)
         limit = None if timeout is None else duration(f"gate({name!r}, timeout=", timeout)
         if limit is None and otherwise is not _UNSET:
-            raise ConfigError(f"gate({name!r}, otherwise=…): give a timeout as well, after which that is the answer")
+            raise ConfigError(
+                f"gate({name!r}, otherwise=…): expected a timeout after which that is the answer. Give timeout=…."
+            )
         try:
             wire = Wire(of)
         except TypeError as error:
@@ -273,7 +277,7 @@ class Steps(Generic[P_self, R_co, O_co]):
         return self._with(Gate(name, of, limit, None if otherwise is _UNSET else (otherwise,)))
 
     def sleep(self: Steps[P, R, O], length: Duration) -> Steps[P, R, O]:
-        """Wait so long before what follows. Nobody is kept waiting by it: it is a time, and not a sleeping worker."""
+        """Wait before the next step. No worker is blocked meanwhile."""
         return self._with(Sleep(duration("sleep(", length)))
 
     @overload
@@ -283,10 +287,11 @@ class Steps(Generic[P_self, R_co, O_co]):
     @overload
     def run(self: Steps[P, R, O], other: Dag, *, id: str | None = None) -> Steps[P, Any, O]: ...
     def run(self, other: Any, *, id: str | None = None) -> Any:
-        """Start a run of its own with what came before, wait for it, and go on with its result.
+        """Start another run with the value so far, wait for it, and continue with its result.
 
-        `other` is a pipeline, a task, or a DAG with one param. It is started once, under the name of this run and the
-        step: `order-o-17/refund`. If it does not end well, this step fails; a revival tries again what failed in it.
+        `other` is a pipeline, a task, or a DAG with one param. It is started once, under the names of this run and the
+        step: `order-o-17/refund`. If it does not end as done, this step fails; a retry of this step retries its failed
+        tasks.
         """
         if id is not None:
             name_given("run: a name", id)
@@ -307,24 +312,24 @@ class Steps(Generic[P_self, R_co, O_co]):
     def _met(self, verb: str, into: object, options: Mapping[str, Any]) -> Steps[Any, Any, Any]:
         step = step_of(verb, into, options)
         if not self._open:
-            raise ConfigError(f"{verb}({step.name}): nothing is open; {PARTING[verb]}(…) comes first")
+            raise ConfigError(f"{verb}({step.name}): no open branch to join. Write {PARTING[verb]}(…) first.")
         if self._open[-1] != verb:
             raise ConfigError(
-                f"{verb}({step.name}): the last that was opened is {PARTING[self._open[-1]]}(…), which "
-                f"{self._open[-1]}(…) brings together"
+                f"{verb}({step.name}): the innermost open branch is {PARTING[self._open[-1]]}(…). "
+                f"Join it with {self._open[-1]}(…)."
             )
         return Steps(self._with(Meet(verb, step))._verbs, self._open[:-1])
 
 
 def steps(first: MakesCalls[P, R], **options: Unpack[StepOptions]) -> Steps[P, R, Whole]:
-    """The first step of a pipeline, or of a branch. It takes what `pipeline.of(...)` is given, or what came before."""
+    """Make the first step of a pipeline or a branch. It takes the input of `pipeline.of(...)`, or the value so far."""
     if isinstance(first, Steps):
-        raise ConfigError("steps(steps(…)): these have begun already; go on with chain(…)")
+        raise ConfigError("steps(): expected a task, got steps(…). Add to them with chain(…).")
     return Steps((step_of("steps", first, options),))
 
 
 def _name_of(way: object) -> str:
-    """What a way is called: what the step before returns is compared as it is stored, of an enum by its value."""
+    """Return the name of a way: the value of the step before is compared as it is stored, an enum by its value."""
     try:
         return str(tree_in(write(way)))
     except Exception as error:  # noqa: BLE001  whatever a key may be, it is refused
@@ -337,5 +342,7 @@ def _steps_of(verb: str, branch: object, options: Mapping[str, Any] | None = Non
     if not isinstance(branch, Steps):
         return Steps((step_of(verb, branch, options or {}),))
     if options:
-        raise ConfigError(f"{verb}(steps(…), {next(iter(options))}=…): say that of the steps themselves")
+        raise ConfigError(
+            f"{verb}(steps(…), {next(iter(options))}=…): expected options on the steps themselves. Write them there."
+        )
     return branch

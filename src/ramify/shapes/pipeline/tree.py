@@ -22,7 +22,7 @@ class DivideElement:
 
 @dataclass(frozen=True, slots=True)
 class ExpandElement:
-    """What is done with each element, and the step that gets what came of all."""
+    """The steps for each element, and the step that takes all results."""
 
     body: Sequence[Element]
     max_items: int | None

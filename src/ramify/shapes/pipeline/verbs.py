@@ -1,4 +1,4 @@
-"""What was written: the verbs of a pipeline as values, in the order in which they were written.
+"""The verbs of a pipeline as values, in the order in which they were written.
 
 Each is checked where it is written, as far as it can be seen by itself; `tree.py` looks at what they make together.
 """
@@ -30,22 +30,22 @@ _OPTIONS = ("id", "retries", "timeout", "delay", "priority", "queue", "lane", "h
 
 
 class MakesCalls(Protocol[P, R_co]):
-    """What makes calls: a task."""
+    """A maker of calls: a task."""
 
     @property
     def kind(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     @property
     def group(self) -> Group:
-        """What its calls share."""
+        """The properties that its calls share."""
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Call[R_co]:
         """A call with these arguments."""
 
 
 class StartsRuns(Protocol[P, R_co]):
-    """What makes runs: a pipeline."""
+    """A maker of runs: a pipeline."""
 
     def of(self, *args: P.args, **kwargs: P.kwargs) -> Plan[R_co]:
         """A run with these arguments."""
@@ -62,7 +62,7 @@ Branch = BranchSteps[P, R_co] | MakesCalls[P, R_co]
 
 
 class StepOptions(TypedDict, total=False):
-    """What may be chosen for one step; but for `id`, its name in the run, as on every call."""
+    """The options of one step: those of a call, and `id`, its name in the run."""
 
     id: str
     retries: int
@@ -83,7 +83,7 @@ class Step:
 
     @property
     def name(self) -> str:
-        """What it is called, unless that is taken."""
+        """Its name, unless that is taken."""
         return self.options.get("id") or self.task.kind
 
     def call(self, *args: Any, **kwargs: Any) -> Call[Any]:
@@ -130,7 +130,7 @@ class RunOther:
 
     @property
     def name(self) -> str:
-        """What it is called, unless that is taken."""
+        """Its name, unless that is taken."""
         return self.id or (self.other.name if isinstance(self.other, Definition) else self.other.kind)
 
 
@@ -142,7 +142,7 @@ class Divide:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Those of the branches, if they have names."""
+        """The names of the branches, if they have names."""
         found = tuple(name for name, _ in self.branches if name is not None)
         return found or None
 
@@ -180,26 +180,32 @@ PARTING: Mapping[str, str] = {"combine": "divide", "collapse": "expand", "conver
 def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
     """A step as it was written; ConfigError for what is none."""
     if isinstance(task, Call):
-        raise ConfigError(f"{verb}({task.kind}.of(…)): give the task itself; its arguments are what came before")
+        raise ConfigError(f"{verb}({task.kind}.of(…)): expected a task, got a call. Write {verb}({task.kind}).")
     what = "a pipeline, a DAG with one param, or a task" if verb == "run" else "a task"
     if hasattr(task, "_verbs"):
         remedy = (
-            'steps under a name are a pipeline: engine.pipeline("name", steps(…))'
+            'Make a pipeline of them: engine.pipeline("name", steps(…)).'
             if verb == "run"
-            else "steps are chained one by one, and divide, expand and divert take branches"
+            else "Chain the steps one by one; divide, expand and divert take branches."
         )
-        raise ConfigError(f"{verb}(steps(…)): give {what}; {remedy}")
+        raise ConfigError(f"{verb}(steps(…)): expected {what}, got steps. {remedy}")
     if isinstance(task, DagPlan):
         raise ConfigError(
-            f"{verb}({task.name}.of(…)): that is a run to be; steps(…).run({task.name}) starts one with what came "
-            "before"
+            f"{verb}({task.name}.of(…)): expected a definition, got a run of it. Write "
+            f"steps(…).run({task.name}): it takes the value so far."
         )
     if isinstance(task, Definition):
-        raise ConfigError(f"{verb}({task.name}): give {what}; a pipeline or a DAG is run by steps(…).run({task.name})")
+        raise ConfigError(
+            f"{verb}({task.name}): expected {what}, got a pipeline or a DAG. Write steps(…).run({task.name})."
+        )
     if not callable(getattr(task, "of", None)) or not hasattr(task, "kind"):
-        raise ConfigError(f"{verb}({getattr(task, '__name__', repr(task))}): give {what}, made with @engine.task")
+        raise ConfigError(
+            f"{verb}({getattr(task, '__name__', repr(task))}): expected {what}. Make one with @engine.task."
+        )
     if unknown := [name for name in options if name not in _OPTIONS]:
-        raise ConfigError(f"{verb}({task.kind}, {unknown[0]}=…): a step has the options {', '.join(_OPTIONS)}")
+        raise ConfigError(
+            f"{verb}({task.kind}, {unknown[0]}=…): unknown option. A step has the options {', '.join(_OPTIONS)}."
+        )
     name_given(f"{verb}({task.kind}, id=…): an id", options.get("id", "step"))
     return Step(task, MappingProxyType(dict(options)))  # type: ignore[arg-type]  # it has `of`, whatever that takes
 
@@ -207,18 +213,14 @@ def step_of(verb: str, task: object, options: Mapping[str, Any]) -> Step:
 def check_behind(last: Verb | None, verb: Verb) -> None:
     """Refuse what would lose the value behind a gate."""
     if isinstance(last, Gate) and not isinstance(verb, Step | Meet):
-        raise ConfigError(
-            f"gate({last.name!r}) must be followed by a step, which gets the value and the answer: chain(…)"
-        )
+        raise ConfigError(f"gate({last.name!r}): expected a step that takes the value and the answer. Add chain(…).")
 
 
 def duration(verb: str, length: object) -> timedelta:
     """A length of time as it was written."""
     seconds = seconds_in(length)
     if seconds is None or seconds <= 0:
-        raise ConfigError(
-            f"{verb}{length!r}): give seconds or a timedelta, more than nothing, such as timedelta(days=3)"
-        )
+        raise ConfigError(f"{verb}{length!r}): expected seconds or a timedelta, more than 0. Write timedelta(days=3).")
     if seconds >= LONGEST_DELAY:
-        raise ConfigError(f"{verb}{length!r}): give less than a hundred years")
+        raise ConfigError(f"{verb}{length!r}): expected less than a hundred years.")
     return timedelta(seconds=seconds)

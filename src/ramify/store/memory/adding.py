@@ -250,7 +250,7 @@ def _alike(a: MemorySpan, b: MemorySpan) -> bool:
 
 
 def _shared(s: MemorySpan) -> tuple[object, ...]:
-    """What rows must have in common to lie in one span."""
+    """Return what rows must have in common to lie in one span."""
     return (
         s.run, s.round, s.kind, s.queue, s.lane, s.priority, s.due, s.hold, s.keep, s.join, s.shift,
         s.keys is None, s.details is None, s.lanes is None, s.awaited,

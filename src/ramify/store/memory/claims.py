@@ -183,7 +183,7 @@ def _details(tables: Tables, row: MemorySegment, tasks: Iterable[int]) -> dict[i
 
 
 def _results(tables: Tables, join: Standing) -> tuple[bytes | None, ...] | None:
-    """What the members of a small join came to, by slot, if it brings that along and all of them ended well."""
+    """Return what the members of a small join came to, by slot, if it brings that along and all of them ended well."""
     if not join.brings or join.needs > SMALL or join.ends.broken:
         return None
     ends = (reversed(tables.events[task]) for _, task in sorted(joins.members(tables, join.id).items()))

@@ -147,7 +147,7 @@ def write_ends(
 def arrivals_of(
     tables: Tables, row: MemorySegment, ended: Iterable[int], withheld: frozenset[int] = frozenset()
 ) -> list[Arrival]:
-    """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
+    """Return what the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     span = row.span
     if span.join is None and not tables.waiters:

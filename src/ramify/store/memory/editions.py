@@ -15,7 +15,7 @@ from ramify.store.memory.tables import MemorySegment, RunRow, Tables
 
 
 def find(tables: Tables, run: int, makers: Collection[int]) -> Edition:
-    """What these tasks of a run have made, and what that has made, as far as it was not replaced."""
+    """Return what these tasks of a run have made, and what that has made, as far as it was not replaced."""
     children: dict[int | None, list[int]] = defaultdict(list)
     for span in tables.spans.values():
         if span.run == run and span.published:
@@ -31,7 +31,7 @@ def find(tables: Tables, run: int, makers: Collection[int]) -> Edition:
 
 
 def is_replaced(tables: Tables, task: int) -> bool:
-    """Whether a task was replaced, which is for good."""
+    """Return whether a task was replaced, which is for good."""
     return joins.ending(tables, task) is Status.REPLACED
 
 

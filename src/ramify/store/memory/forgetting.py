@@ -204,7 +204,7 @@ def _ended(tables: Tables, piece: Piece) -> Iterator[tuple[int, Status, int]]:
 
 
 def _has_key(tables: Tables, task: int, now: int) -> bool:
-    """Whether a task has a key that keeps others from its name."""
+    """Return whether a task has a key that keeps others from its name."""
     span = tables.span_of(task)
     assert span is not None
     key = span.keys[task - span.first] if span.keys is not None else None

@@ -112,7 +112,7 @@ def firing(tables: Tables, task: int) -> Iterator[int]:
 
 
 def heirs(tables: Tables, task: int, join: int, slot: int) -> list[int]:
-    """Those that arrive in a slot in the stead of a task, whose own it is."""
+    """Return those that arrive in a slot in the stead of a task, whose own it is."""
     if tables.linked.get(join, {}).get(slot, 0) <= task:
         return []
     return [later for later, pairs in tables.waiters.items() if later > task and (join, slot) in pairs]

@@ -85,7 +85,7 @@ def reap(tables: Tables, process: int, dead_after: float, now: int, tick: int) -
 
 
 def clean_window(beats: deque[int], limit: int, tick: int) -> bool:
-    """Whether these beats reach back `limit` from `tick` with no gap over `limit / GAP_SHARE`."""
+    """Return whether these beats reach back `limit` from `tick` with no gap over `limit / GAP_SHARE`."""
     later = tick
     for beat in reversed(beats):
         if later - beat > limit // GAP_SHARE:

@@ -79,12 +79,12 @@ class MemoryReads:
             return _page((r for r in named if state is None or r.state is state), lambda r: r.id, after, limit)
 
     def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
-        """Those of these runs that exist."""
+        """Return those of these runs that exist."""
         with self._tables.lock:
             return {run: as_run(self._tables.runs[run]) for run in runs if run in self._tables.runs}
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
-        """Who began unfinished runs without a name."""
+        """Return who began unfinished runs without a name."""
         with self._tables.lock:
             found = (row.new.owner for row in self._unnamed(digest))
             return list(dict.fromkeys(owner for owner in found if owner is not None))
@@ -191,7 +191,7 @@ class MemoryReads:
             return [event for task in tasks if first <= task <= last for event in known.get(task, ())]
 
     def history(self, task: int) -> History:
-        """What the events of a task add up to, sweeps included."""
+        """Return what the events of a task add up to, sweeps included."""
         with self._tables.lock:
             known = fold(self._tables.events.get(task, ()))
             ended = joins.ending(self._tables, task)
@@ -249,7 +249,7 @@ class MemoryReads:
             return len(self._tables.commits)
 
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
-        """What was appended, by first id."""
+        """Return what was appended, by first id."""
         with self._tables.lock:
             rows = (self._tables.spans[f] for f in self._tables.firsts if f > after)
             shown = (_span(s) for s in rows if s.published and run in (None, s.run))
@@ -293,7 +293,7 @@ class MemoryReads:
             return live.in_line(self._tables, page_size(limit))
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
-        """What the cancel of a run ended."""
+        """Return what the cancel of a run ended."""
         with self._tables.lock:
             return sorted(self._tables.sweeps.get(run, ()), key=lambda s: (s.first, s.left or 0))
 
@@ -309,14 +309,14 @@ class MemoryReads:
             return _page((j for j in rows if j.run == run and fired in (None, j.fired)), lambda j: j.id, after, limit)
 
     def context(self, run: int, *, after: str = "", limit: int = 100) -> Sequence[ContextValue]:
-        """What the tasks of a run have set, by name."""
+        """Return what the tasks of a run have set, by name."""
         with self._tables.lock:
             check_remembered(as_run(self._tables.run(run)))
             values = self._tables.context.get(run, {})
             return [values[name] for name in sorted(values) if name > after][: page_size(limit)]
 
     def context_value(self, run: int, name: str) -> ContextValue | None:
-        """What stands under one name."""
+        """Return what stands under one name."""
         with self._tables.lock:
             check_remembered(as_run(self._tables.run(run)))
             return self._tables.context.get(run, {}).get(check_name(A_NAME, name))
@@ -324,7 +324,7 @@ class MemoryReads:
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
     ) -> Page[StoredLine]:
-        """What a run logged, in order of arrival."""
+        """Return what a run logged, in order of arrival."""
         with self._tables.lock:
             check_remembered(as_run(self._tables.run(run)))
             found = (

@@ -67,7 +67,7 @@ def reopen(
 
 
 def _candidates(tables: Tables, run: int, tasks: Collection[int], now: int) -> dict[int, Candidate]:
-    """Those of some tasks that are published tasks of a run."""
+    """Return those of some tasks that are published tasks of a run."""
     found: dict[int, Candidate] = {}
     for task in tasks:
         span = tables.published(task)

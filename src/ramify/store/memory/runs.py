@@ -120,7 +120,7 @@ def _move(tables: Tables, run: RunRow, move: Move, now: int) -> Advanced:
 
 
 def _waits_for_others(tables: Tables, run: int) -> bool:
-    """Whether a task of this run may still start because of what others do."""
+    """Return whether a task of this run may still start because of what others do."""
 
     def awaited(number: int) -> Iterable[int]:
         unfired = {join.id for join in tables.joins.values() if join.run == number and not join.fired}

@@ -47,7 +47,7 @@ class RunRow:
     decision: Decision | None = None
 
     def state_for(self, round: int) -> SegmentState:
-        """What a segment of that round is now: claimable, or behind the gate."""
+        """Return what a segment of that round is now: claimable, or behind the gate."""
         # Without a barrier all rounds open at once, and at once unless the run follows another.
         free = self.new.order is not Order.ROUNDS and (self.round >= 0 or self.new.follows is None)
         reached = free or round <= self.round
@@ -131,13 +131,13 @@ class MemorySegment:
         return self.last - self.first + 1 if self.left is None else self.left.bit_count()
 
     def covers(self, task: int) -> bool:
-        """Whether `task` is one of them."""
+        """Return whether `task` is one of them."""
         return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
 
 
 @dataclass
 class KeyRow:
-    """Who holds a key, and until when (None: until it is released)."""
+    """The holder of a key, and until when (None: until it is released)."""
 
     task: int
     hold: Hold
@@ -264,7 +264,7 @@ class Tables:
         return span if span is not None and span.published else None
 
     def is_forgotten(self, task: int) -> bool:
-        """Whether `task` is of a run that was forgotten, and goes with one of the next pages."""
+        """Return whether `task` is of a run that was forgotten, and goes with one of the next pages."""
         span = self.span_of(task)
         return span is not None and self.run(span.run).state is RunState.FORGOTTEN
 
@@ -273,7 +273,7 @@ class Tables:
         return None if self.is_forgotten(task) else self.published(task)
 
     def has_any(self, run: int, first: int, last: int) -> bool:
-        """Whether any task of that run lies in a range of ids."""
+        """Return whether any task of that run lies in a range of ids."""
         at = bisect_right(self.firsts, last)
         span = self.spans[self.firsts[at - 1]] if at else None
         return span is not None and span.last >= first and span.run == run

@@ -31,7 +31,7 @@ NO_LATE_SLOTS: Mapping[int, int] = {}
 
 
 class SqliteAdded:
-    """What became of one group. Which id each task has is worked out only when somebody asks."""
+    """The result of adding one group. The id of each task is worked out only on request."""
 
     def __init__(self, tasks: NewTasks, offer: Offer | None = None, placed: Sequence[int] = ()) -> None:
         self._tasks, self._offer, self._placed = tasks, offer, placed
@@ -302,7 +302,7 @@ def _stage(db: Db, run: StoredRun, tasks: NewTasks, owner: SqliteSegment) -> Non
 
 
 def _continues(db: Db, before: SqliteSpan, span: SqliteSpan) -> bool:
-    """Whether a staged range goes on where another ends, for the same parent: each parent publishes its own."""
+    """Return whether a staged range goes on where another ends, for the same parent: each parent publishes its own."""
     if before.last != span.first - 1 or before.shared() != span.shared():
         return False
     parents = db.execute("SELECT parent FROM task WHERE id IN (?, ?) ORDER BY id", (before.last, span.first)).fetchall()

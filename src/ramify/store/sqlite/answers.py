@@ -1,4 +1,4 @@
-"""What numbered verbs answered, kept in the session so that the last one can be sent again.
+"""Answers of numbered verbs, kept in the session so that the last one can be sent again.
 
 A claim is remembered by its tokens only: the rows themselves are the truth about it.
 """
@@ -50,12 +50,12 @@ def recall(stored: bytes, verb: str) -> Answer:
 
 
 def of_claim(taken: Taken) -> Answer:
-    """What to keep of a claim."""
+    """Return what to keep of a claim."""
     return Answer("claim", tokens=taken.tokens, suspects=taken.suspects, looked=_looked(taken))
 
 
 def of_commit(seq: int, refused: tuple[bytes, ...], taken: Taken) -> Answer:
-    """What to keep of a commit and of the claim it carried."""
+    """Return what to keep of a commit and of the claim it carried."""
     return Answer(
         "commit", seq=seq, refused=refused, tokens=taken.tokens, suspects=taken.suspects, looked=_looked(taken)
     )

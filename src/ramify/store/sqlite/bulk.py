@@ -186,8 +186,8 @@ def _insert_alike(
 
 
 def look_up(db: Db, statement: str, names: Sequence[bytes], *values: object) -> Sequence[int | None]:
-    """What a statement finds for each `value` of a column, None for nothing. Best sorted: then a table is walked once
-    from front to back.
+    """Return what a statement finds for each `value` of a column, None for nothing. Best sorted: then a table is walked
+    once from front to back.
     """
     if not names:
         return ()

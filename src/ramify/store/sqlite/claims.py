@@ -55,7 +55,7 @@ class CutRow:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What was claimed: the tokens, whether suspects wait, and the run that was served first.
+    """The result of a claim: the tokens, whether suspects wait, and the run that was served first.
 
     `looked` is the time up to which rows with a due time were looked at.
     """
@@ -67,7 +67,7 @@ class Taken:
 
 
 def look(db: Db, process: int, want: Want, now: int) -> Taken | None:
-    """What a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
+    """Return what a claim would answer that finds nothing; None when there is something to take. It writes nothing."""
     held, worst = _held(db, process)
     if worst:
         return Taken((), False, 0, now)
@@ -178,7 +178,7 @@ def _suspects(db: Db, want: Want, rooms: Rooms, now: int) -> Iterator[SqliteSegm
 def _candidates(
     db: Db, want: Want, places: Iterable[tuple[str, str]], rooms: Rooms, due: Iterable[SqliteSegment]
 ) -> Iterator[SqliteSegment]:
-    """What may be claimed, best first."""
+    """Return what may be claimed, best first."""
     streams: list[Iterable[SqliteSegment]] = [[row for row in due if row.state is SegmentState.READY]]
     for kind, queue in places:
         if want.runs is None:

@@ -26,7 +26,7 @@ QUIET_SECONDS = 0.1
 
 
 class CommitWait:
-    """What the waits of one store sleep on. `changed` gives a token that differs once anybody has committed."""
+    """The place where waits of one store sleep. `changed` gives a token that differs after any commit."""
 
     def __init__(self, changed: Callable[[], int], log: str) -> None:
         self._changed, self._log = changed, log

@@ -223,7 +223,7 @@ class EndedTasks:
 
     @property
     def all_done(self) -> bool:
-        """Whether it is known without a look at each that all of them ended well."""
+        """True if it is known without a look at each that all of them ended well."""
         return self._statuses is Status.DONE
 
     def __iter__(self) -> Iterator[tuple[int, Status]]:
@@ -264,7 +264,7 @@ def _count(db: Db, span: SqliteSpan, part: Part, process: int) -> None:
 def end_tasks(
     db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: int, *, is_marked: bool = True
 ) -> None:
-    """What every end entails besides its event and its arrivals: the key is released, the mark has done its work."""
+    """Do what every end entails besides its event and its arrivals: release the key, remove the mark."""
     keys.release(db, span, ended, now)
     if is_marked:
         db.executemany(
@@ -274,7 +274,7 @@ def end_tasks(
 
 
 def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
-    """What ran out of time has its event now, and may be tried again."""
+    """Forget which tasks ran out of time: they have their events now, and may be tried again."""
     db.executemany(
         "DELETE FROM mark WHERE run = ? AND task = ? AND status = ?", [(run, task, Status.RETRYING) for task in tasks]
     )
@@ -287,7 +287,7 @@ def arrivals_of(
     withheld: frozenset[int] = frozenset(),
     heirs: Mapping[int, int] = NO_HEIRS,
 ) -> list[Arrival]:
-    """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
+    """Return what the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     if not ended.tasks:
         return found

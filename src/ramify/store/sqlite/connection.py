@@ -27,7 +27,7 @@ class Connection:
         self.stale = False
 
     def is_mine(self) -> bool:
-        """Whether this thread has the lock."""
+        """Return whether this thread has the lock."""
         mine: bool = self.lock._is_owned()  # type: ignore[attr-defined]  # what conditions ask a lock; not in its types
         return mine
 

@@ -32,13 +32,13 @@ def write(db: Db, log: CommitLog, row: SqliteSegment, sets: Iterable[SetValue], 
 
 
 def value(db: Db, run: int, name: str) -> ContextValue | None:
-    """What stands under one name of a run."""
+    """Return what stands under one name of a run."""
     found = db.execute(f"{VALUES} AND name = ?", (run, name)).fetchall()
     return ContextValue(*found[0]) if found else None
 
 
 def page(db: Db, run: int, after: str, limit: int) -> list[ContextValue]:
-    """What stands in a run under the names that come after one, in order."""
+    """Return what stands in a run under the names that come after one, in order."""
     found = db.execute(f"{VALUES} AND name > ? ORDER BY name LIMIT ?", (run, after, limit))
     return [ContextValue(*row) for row in found.fetchall()]
 

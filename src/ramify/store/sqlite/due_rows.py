@@ -64,7 +64,7 @@ def due_now(db: Db, want: Want, rooms: Rooms, now: int) -> list[SqliteSegment]:
 
 
 def _are_many(db: Db, now: int) -> bool:
-    """Whether more rows are due, of any kind, than the window holds."""
+    """Return whether more rows are due, of any kind, than the window holds."""
     return db.execute(MORE_DUE, (now, DUE_WINDOW)).fetchone() is not None
 
 

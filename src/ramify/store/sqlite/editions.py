@@ -55,7 +55,7 @@ AWAITED = (
 
 
 def find(db: Db, run: int, makers: Collection[int]) -> Edition:
-    """What these tasks of a run have made, and what that has made, as far as it was not replaced."""
+    """Return what these tasks of a run have made, and what that has made, as far as it was not replaced."""
     made: list[tuple[int, int]] = []
     ahead = merged((task, task) for task in makers)
     while ahead:
@@ -72,7 +72,7 @@ def find(db: Db, run: int, makers: Collection[int]) -> Edition:
 
 
 def _made_by(db: Db, run: int, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """What a range of tasks has made, as ranges."""
+    """Yield what a range of tasks has made, as ranges."""
     for low, high, low_parent, high_parent in db.execute(CHILD_SPANS, (first, last, run)).fetchall():
         is_replaced = db.execute(ANY_REPLACED, (low, high)).fetchone() is not None
         if is_replaced and low_parent == high_parent:

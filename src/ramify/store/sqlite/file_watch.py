@@ -180,7 +180,7 @@ class FileWatch:
         self._break_off(_shm_lost(self._path) if lost == [f"{self._path}-shm"] else _lost(self._path))
 
     def _has_moved(self, files: dict[str, FileId | None]) -> bool:
-        """Whether the files are all where they were, in a folder that has another name now."""
+        """Return whether the files are all where they were, in a folder that has another name now."""
         folder = self._folder
         return folder is not None and all(
             _id_at(os.path.basename(path), folder) == file for path, file in files.items()

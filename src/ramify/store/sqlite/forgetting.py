@@ -207,7 +207,7 @@ def _remove_sweeps(db: Db, run: int, limit: int) -> None:
 
 
 class Looked(msgspec.Struct, frozen=True, array_like=True):
-    """What must be known of a span to look at its tasks."""
+    """The properties of a span that are needed to look at its tasks."""
 
     first: int
     last: int
@@ -219,7 +219,7 @@ class Looked(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def likeness(self) -> tuple[object, ...]:
-        """What spans have in common whose tasks are looked at together."""
+        """The common properties of spans whose tasks are looked at together."""
         return self.kind, self.queue, self.hold, self.keyed
 
 
@@ -266,7 +266,7 @@ def _forget_tasks(db: Db, run: StoredRun, removal: Removal, tasks: range, now: i
 
 
 def _blocks(db: Db, found: Sequence[Piece], spans: Mapping[int, Looked]) -> Iterator[Block]:
-    """What is looked at, in as few blocks as can be: most jobs have a span of their own."""
+    """Yield what is looked at, in as few blocks as can be: most jobs have a span of their own."""
     begin = found[0]
     for piece, after in zip_longest(found, found[1:]):
         near = after is not None and after.first == piece.last + 1

@@ -82,7 +82,7 @@ class Guard:
                 self._retail()
 
     def is_live(self, file: FileId) -> bool:
-        """Whether a store of this process has that file open."""
+        """Return whether a store of this process has that file open."""
         return file in self._live
 
     def orphan(self) -> None:
@@ -143,7 +143,7 @@ class Guard:
 
 
 def id_of(found: os.stat_result) -> FileId:
-    """What tells one file from all others."""
+    """Return what tells one file from all others."""
     return found.st_dev, found.st_ino
 
 

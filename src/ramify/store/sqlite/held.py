@@ -1,4 +1,4 @@
-"""What processes hold in the SQLite store: their claims, with all that goes along, and what they are told.
+"""Claims of processes in the SQLite store, with all that goes along.
 
 Reads only. A claim may be of very many rows of one task each, so what rows need is read for all of them at once; a wide
 row has statements of its own, because a range is read faster than the ids in it.
@@ -138,7 +138,7 @@ def _is_narrow(row: SqliteSegment) -> bool:
 
 
 def _told(bits: tuple[Any, ...]) -> Details:
-    """What a join says that published a task."""
+    """Return what a join says that published a task."""
     return Details(members=joins.ends_of(bits[2:]), rule=RULES[bits[0]])
 
 
@@ -148,7 +148,7 @@ def _join_details(
     results: Mapping[int, tuple[bytes | None, ...]],
     details: dict[int, Details],
 ) -> dict[int, Details]:
-    """What goes along with the tasks of a row, with what the joins that published them say."""
+    """Return what goes along with the tasks of a row, with what the joins that published them say."""
     found = dict(details)
     for task, bits in known.items():
         just = found[task] = told(bits)
@@ -159,7 +159,9 @@ def _join_details(
 
 
 def _results(db: Db, known: Mapping[int, tuple[Any, ...]]) -> dict[int, tuple[bytes | None, ...]]:
-    """What the members of small joins came to, by slot, for those that bring it along and of which all ended well."""
+    """Return what the members of small joins came to, by slot, for those that bring it along and of which all ended
+    well.
+    """
     ended = (
         (join, size) for join, (_, brings, size, _, *broken) in known.items() if brings and size and not any(broken)
     )
@@ -211,7 +213,7 @@ def _grouped(db: Db, wanted: Sequence[int]) -> dict[int, tuple[bytes | None, ...
 
 
 def _histories(db: Db, row: SqliteSegment, tasks: Iterable[int]) -> dict[int, History]:
-    """What the events of the tasks of a row add up to, for those that have any."""
+    """Return what the events of the tasks of a row add up to, for those that have any."""
     found: dict[int, list[Event]] = {}
     events = db.execute(
         "SELECT task, n, status FROM event WHERE task BETWEEN ? AND ? ORDER BY task, n", (row.first, row.last)

@@ -111,7 +111,7 @@ def _columns(join: Standing) -> tuple[object, ...]:
 
 
 def _changing(join: Standing) -> tuple[object, ...]:
-    """What changes: of a small join its bits, of a large one how many of its members ended in which way."""
+    """Return what changes: of a small join its bits, of a large one how many of its members ended in which way."""
     state = (join.needs, join.total, join.full, join.instance, join.fired)
     if not _is_small(join):
         ends = join.ends
@@ -250,7 +250,7 @@ def arriving(db: Db, ended: dict[int, Status]) -> dict[int, Status]:
 
 
 def waiters_of(db: Db, tasks: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Who waits for these tasks: the task, the join and the slot of each."""
+    """Return who waits for these tasks: the task, the join and the slot of each."""
     if not tasks:
         return []
     first, last = bounds(tasks)

@@ -104,7 +104,7 @@ def _in_order(names: Sequence[bytes]) -> list[int]:
 
 
 def _chosen(column: Mapping[int, T] | Sequence[T], positions: Sequence[int]) -> list[T]:
-    """What a column has at these positions."""
+    """Return what a column has at these positions."""
     return list(map(column.__getitem__, positions))
 
 
@@ -137,7 +137,7 @@ def release(db: Db, span: SqliteSpan, ended: Iterable[tuple[int, Status]], now: 
 
 
 def taken_by(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> dict[int, int]:
-    """Those of some tasks of a span whose key another task holds now, with that one."""
+    """Return those of some tasks of a span whose key another task holds now, with that one."""
     if not span.keyed or span.hold is Hold.LABEL:
         return {}
     found = db.execute(KEYS_OF, (rows.ids(tasks),)).fetchall()
@@ -194,7 +194,7 @@ def forget_run(db: Db, run: int, limit: int) -> None:
 
 
 def of_tasks(db: Db, span: SqliteSpan, tasks: Sequence[int], now: int) -> list[int]:
-    """Those of neighbouring tasks of a span whose key keeps others from their name now."""
+    """Return those of neighbouring tasks of a span whose key keeps others from their name now."""
     if not span.keyed or span.hold is Hold.LABEL or not tasks:
         return []
     found = dict(db.execute(KEYS_OF_RANGE, (tasks[0], tasks[-1])).fetchall())

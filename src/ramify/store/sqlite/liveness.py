@@ -82,7 +82,7 @@ class Gaps:
         return next(end for gap, end in reversed(self.ends) if gap > longest)
 
     def are_clean(self, now: int, window: int) -> bool:
-        """Whether there was no gap over its share of the window in the whole window up to now."""
+        """Return whether there was no gap over its share of the window in the whole window up to now."""
         longest = window // GAP_SHARE
         return now - self.last <= longest and now - self.since(longest) >= window
 
@@ -196,7 +196,7 @@ class Liveness:
                 self._write(held)
 
     def probe(self, process: int) -> Alive | Dead:
-        """What the lock file of any process tells."""
+        """Return what the lock file of any process tells."""
         try:
             file = os.open(self._path(process), os.O_RDONLY | os.O_NOFOLLOW)
         except OSError as error:
@@ -218,12 +218,12 @@ class Liveness:
             os.close(file)
 
     def alive(self, process: int) -> Alive | None:
-        """What a living process tells; None when it is dead."""
+        """Return what a living process tells; None when it is dead."""
         found = self.probe(process)
         return found if isinstance(found, Alive) else None
 
     def judge(self, reaper: int, process: int, dead_after: float) -> Dead | None:
-        """Whether a process is dead in the eyes of a reaper: for certain, or because it was silent for too long."""
+        """Return whether a process is dead to a reaper: for certain, or because it was silent for too long."""
         found = self.probe(process)
         if isinstance(found, Dead):
             return found
@@ -231,7 +231,7 @@ class Liveness:
         return Dead() if silent and self.clean_window(reaper, dead_after) else None
 
     def clean_window(self, process: int, dead_after: float) -> bool:
-        """Whether this process has beaten without a gap for `dead_after` seconds, and so may judge others by theirs."""
+        """Return whether this process has beaten for `dead_after` seconds without a gap, and may judge others."""
         with self._mine():
             held = self._held.get(process)
             return held is not None and held.gaps.are_clean(self._clock.monotonic(), int(dead_after * SECOND))
@@ -246,7 +246,7 @@ class Liveness:
         return min(writers, key=lambda writer: writer.since, default=None)
 
     def holder_in_words(self) -> str | None:
-        """Who is writing, for the text of a time-out."""
+        """Describe the process that is writing, for the text of a time-out."""
         writer = self.holder()
         if writer is None:
             return None
@@ -269,7 +269,7 @@ class Liveness:
         return found
 
     def committed(self) -> dict[int, Alive]:
-        """What processes of this boot, dead or alive, noted as committed: the database must hold as much.
+        """Return what processes of this boot, dead or alive, noted as committed: the database must hold as much.
 
         Only of this boot: when the machine goes down, a note may outlive a commit that was not made safe for that.
         """
@@ -299,7 +299,7 @@ class Liveness:
                 self._found_dead.pop(process, None)
 
     def is_left_to(self, process: int, parent: int | None, is_seen: bool = True) -> bool:
-        """Whether a dead process is still left to its parent, who knows more about its death, and lives.
+        """Return whether a dead process is still left to its parent, who knows more about its death, and lives.
 
         A parent that cannot be seen from here, in another container say, may live.
         """

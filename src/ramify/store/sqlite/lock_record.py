@@ -1,4 +1,4 @@
-"""What a lock file says: one record of fixed size, written in place by its process and read by everybody.
+"""The content of a lock file: one record of fixed size, written in place by its process and read by everybody.
 
 It has a checksum, because it may be read while it is written; then it is read again. In place and of fixed size, so
 that a full disk does not keep a process from saying that the disk is full.
@@ -55,7 +55,7 @@ class Alive:
 
 
 def read(file: int) -> Alive | None:
-    """What an open lock file says; None when it says nothing that makes sense."""
+    """Return what an open lock file says; None when it says nothing that makes sense."""
     for _ in range(_READS):
         content = os.pread(file, _RECORD.size + _CHECK.size, 0)
         record, check = content[: _RECORD.size], content[_RECORD.size :]

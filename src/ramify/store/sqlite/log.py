@@ -43,14 +43,14 @@ def events_of(db: Db, seq: int, ranges: str) -> list[Event]:
 
 
 def sweeps(db: Db, where: str, values: tuple[int, ...]) -> list[Sweep]:
-    """What cancels of runs ended in one stroke."""
+    """Return what cancels of runs ended in one stroke."""
     found = db.execute(f"SELECT run, first, last, mask, seq FROM sweep WHERE {where}", values)
     return [Sweep(run, first, last, unpack(mask), seq) for run, first, last, mask, seq in found]
 
 
 def swept(db: Db, run: int, since: Mapping[int, int]) -> dict[int, int]:
-    """Those of some tasks of a run that a sweep ended, with its commit. A sweep ends the life that was present then:
-    `since` tells of each task in which commit its last event was.
+    """Return those of some tasks of a run that a sweep ended, with its commit. A sweep ends the life that was present
+    then: `since` tells of each task in which commit its last event was.
     """
     tasks = sorted(since)
     ended: dict[int, int] = {}

@@ -30,12 +30,12 @@ def check_to_read(path: str | os.PathLike[str]) -> Path:
 
 
 def can_write(where: Path) -> bool:
-    """Whether the file and its folder can be written here."""
+    """Return whether the file and its folder can be written here."""
     return os.access(where, os.W_OK) and os.access(where.parent, os.W_OK | os.X_OK)
 
 
 def read_only_name(where: Path) -> str:
-    """What SQLite is told to open where nothing can be written."""
+    """Return what SQLite is told to open where nothing can be written."""
     if not _size(f"{where}-wal"):
         return f"{where.as_uri()}?immutable=1"
     if not os.path.exists(f"{where}-shm"):

@@ -1,4 +1,4 @@
-"""What tasks logged: a table of its own, in order of arrival. Nothing of the work is decided by it.
+"""Log lines of tasks: a table of its own, in order of arrival. Nothing of the work is decided by it.
 
 There is one writer at a time, so rows appear in the order of their numbers and whoever follows them misses none.
 """

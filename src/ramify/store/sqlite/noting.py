@@ -1,4 +1,4 @@
-"""What a process notes in its lock file while it writes, for whoever looks: that it writes, or why it cannot, and which
+"""Notes of a process in its lock file while it writes, for whoever looks: that it writes, or why it cannot, and which
 of its verbs was committed last.
 
 That number bears witness: a database that knows a smaller one has lost commits that returned, because its write-ahead

@@ -100,13 +100,13 @@ def consume(db: Db, stamp: Stamp, answer: bytes) -> None:
 
 
 def is_gone(db: Db, process: int) -> bool:
-    """Whether a session has ended, or never began."""
+    """Return whether a session has ended, or never began."""
     row = db.execute("SELECT gone_at FROM session WHERE process = ?", (process,)).fetchone()
     return row is None or row[0] is not None
 
 
 def is_draining(db: Db, process: int) -> bool | None:
-    """Whether a process was asked to leave; None when its session has ended, or never began."""
+    """Return whether a process was asked to leave; None when its session has ended, or never began."""
     row = db.execute("SELECT draining, gone_at FROM session WHERE process = ?", (process,)).fetchone()
     return None if row is None or row[1] is not None else row[0] is not None
 

@@ -37,7 +37,7 @@ class _Methods(ctypes.Structure):
 
 
 class Checkpoints(NamedTuple):
-    """What every checkpoint of any process changes, before it writes to the file and after."""
+    """The bytes that every checkpoint of any process changes, before it writes to the file and after."""
 
     salts: bytes
     copied: bytes
@@ -45,7 +45,7 @@ class Checkpoints(NamedTuple):
 
     @property
     def is_half_done(self) -> bool:
-        """Whether a checkpoint is at work, or was killed at it, or the log has just been recovered."""
+        """True if a checkpoint is at work, or was killed at it, or the log has just been recovered."""
         return self.copied != self.begun
 
 

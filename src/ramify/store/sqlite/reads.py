@@ -116,12 +116,12 @@ class SqliteReads:
             return _page(map(rows.read_run, found), lambda r: r.id, after, limit)
 
     def runs_at(self, runs: Sequence[int]) -> Mapping[int, StoredRun]:
-        """Those of these runs that exist."""
+        """Return those of these runs that exist."""
         with self._link.read() as db:
             return rows.runs_at(db, (run for run in runs if 0 < run <= MAX_ID))
 
     def owners(self, digest: bytes) -> Sequence[Owner]:
-        """Who began unfinished runs without a name, found by skipping from one to the next."""
+        """Return who began unfinished runs without a name, found by skipping from one to the next."""
         found: list[Owner] = []
         after = ""
         with self._link.read() as db:
@@ -204,7 +204,7 @@ class SqliteReads:
             )
 
     def history(self, task: int) -> History:
-        """What the events of a task add up to, sweeps included."""
+        """Return what the events of a task add up to, sweeps included."""
         with self._link.read() as db:
             known = fold(log.events(db.execute(f"{log.EVENT} WHERE task = ? ORDER BY n", (task,))))
             return replace(known, ended=log.ending(db, task))
@@ -261,7 +261,7 @@ class SqliteReads:
             return int(db.execute("SELECT ifnull(max(seq), 0) FROM commits").fetchall()[0][0])
 
     def spans(self, *, run: int | None = None, after: int = 0, limit: int = 1000) -> Page[Span]:
-        """What was appended, by first id."""
+        """Return what was appended, by first id."""
         with self._link.read() as db:
             found = db.execute(
                 "SELECT first, last, run, round, kind, queue, lane, priority, due, joined,"
@@ -300,7 +300,7 @@ class SqliteReads:
             return live.in_line(db, page_size(limit))
 
     def sweeps(self, run: int) -> Sequence[Sweep]:
-        """What the cancel of a run ended."""
+        """Return what the cancel of a run ended."""
         with self._link.read() as db:
             return sorted(log.sweeps(db, "run = ?", (run,)), key=lambda s: (s.first, s.left or 0))
 
@@ -321,13 +321,13 @@ class SqliteReads:
             return _page(shown, lambda j: j.id, after, limit)
 
     def context(self, run: int, *, after: str = "", limit: int = 100) -> Sequence[ContextValue]:
-        """What the tasks of a run have set, by name."""
+        """Return what the tasks of a run have set, by name."""
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
             return context.page(db, run, after, page_size(limit))
 
     def context_value(self, run: int, name: str) -> ContextValue | None:
-        """What stands under one name."""
+        """Return what stands under one name."""
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
             return context.value(db, run, check_name(A_NAME, name))
@@ -335,7 +335,7 @@ class SqliteReads:
     def logs(
         self, run: int, *, task: int | None = None, level: int = 0, after: int = 0, limit: int = 1000
     ) -> Page[StoredLine]:
-        """What a run logged, in order of arrival."""
+        """Return what a run logged, in order of arrival."""
         with self._link.read() as db:
             check_remembered(rows.run_row(db, run))
             return _page(notes.lines(db, run, task, level, after), lambda stored: stored.seq, after, limit)
@@ -359,14 +359,14 @@ class SqliteReads:
             return [Refusal(*row) for row in found]
 
     def damage(self) -> Sequence[str]:
-        """What SQLite's own check of every page, row and index finds. On a connection of its own: it takes long."""
+        """Return the findings of SQLite's own check of every page, row and index. On its own connection: it is slow."""
         with self._link.snapshot() as db:
             found = [text for (text,) in db.execute(f"PRAGMA integrity_check({DAMAGES})")]
         return [] if found == ["ok"] else found
 
 
 def _ended(db: Db, run: int, found: Iterable[tuple[Any, ...]], status: Status) -> Iterator[Result]:
-    """Those of some tasks of a run that ended as wanted, by an event or by a sweep, in order."""
+    """Yield those of some tasks of a run that ended as wanted, by an event or by a sweep, in order."""
     rest = iter(found)
     while some := list(islice(rest, SWEPT_TOGETHER)):
         since = {task: seq or 0 for task, _, last, seq in some if last != status}

@@ -106,7 +106,7 @@ def reopen(
 def _candidates(
     db: Db, run: int, tasks: Collection[int], spans: dict[int, SqliteSpan], now: int
 ) -> dict[int, Candidate]:
-    """Those of some tasks that are published tasks of a run; their spans are added to `spans`."""
+    """Return those of some tasks that are published tasks of a run; their spans are added to `spans`."""
     found = db.execute(LAST_EVENTS, (rows.ids(tasks), run)).fetchall() if tasks else []
     since = {task: seq or 0 for task, _, status, seq in found if status is None or not Status(status).is_end}
     swept = swept_tasks(db, run, since) if since else {}

@@ -92,19 +92,19 @@ def run_row(db: Db, run: int) -> StoredRun:
 
 
 def runs_at(db: Db, numbers: Iterable[int]) -> dict[int, StoredRun]:
-    """Those of these runs that there are, in one statement however many they are."""
+    """Return those of these runs that there are, in one statement however many they are."""
     wanted = sorted(set(numbers))
     found = db.execute(RUNS_AT, (ids(wanted),)).fetchall() if wanted else []
     return {row[0]: read_run(row) for row in found}
 
 
 def unknown(run: int) -> UnknownRun:
-    """What to raise when there is no such run."""
+    """Return what to raise when there is no such run."""
     return UnknownRun(f"there is no run {run} in this store")
 
 
 def state_for(run: StoredRun, round: int) -> SegmentState:
-    """What a segment of that round is now: claimable, or behind the gate."""
+    """Return what a segment of that round is now: claimable, or behind the gate."""
     # Without a barrier all rounds open at once, and at once unless the run follows another.
     free = run.order is not Order.ROUNDS and (run.round >= 0 or run.follows is None)
     reached = free or round <= run.round
@@ -138,7 +138,7 @@ class SqliteSpan:
     added: int = 0
 
     def shared(self) -> tuple[object, ...]:
-        """What tasks must have in common to lie in one span."""
+        """Return what tasks must have in common to lie in one span."""
         return (
             self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due, self.hold, self.keep,
             self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
@@ -149,7 +149,7 @@ class SqliteSpan:
         db.execute(INSERT_SPAN, self.column_values())
 
     def column_values(self) -> tuple[object, ...]:
-        """What `INSERT_SPAN` is bound to."""
+        """Return what `INSERT_SPAN` is bound to."""
         return (
             self.first, self.last, self.run, self.round, self.kind, self.queue, self.lane, self.priority, self.due,
             self.hold, self.keep, self.join, self.shift, self.keyed, self.extra, self.laned, self.awaited,
@@ -204,7 +204,7 @@ def kept_span(db: Db, task: int) -> SqliteSpan | None:
 
 
 def has_any(db: Db, run: int, first: int, last: int) -> bool:
-    """Whether any task of that run lies in a range of ids."""
+    """Return whether any task of that run lies in a range of ids."""
     row = db.execute("SELECT last, run FROM span WHERE first <= ? ORDER BY first DESC LIMIT 1", (last,)).fetchone()
     return row is not None and row[0] >= first and row[1] == run
 
@@ -249,7 +249,7 @@ class SqliteSegment:
         return Deaths(self.ran, self.held, self.silent, bool(self.apart), bool(self.alone))
 
     def covers(self, task: int) -> bool:
-        """Whether `task` is one of them."""
+        """Return whether `task` is one of them."""
         return self.first <= task <= self.last and (self.left is None or bool(self.left >> (task - self.first) & 1))
 
     def insert(self, db: Db) -> SqliteSegment:
@@ -259,7 +259,7 @@ class SqliteSegment:
         return self
 
     def column_values(self) -> tuple[object, ...]:
-        """What `INSERT_SEGMENT` is bound to."""
+        """Return what `INSERT_SEGMENT` is bound to."""
         return (
             self.span, self.run, self.round, self.kind, self.queue, self.lane, self.first, self.last, pack(self.left),
             self.rank, self.due, self.state, self.attempt, self.ran, self.held, self.silent, self.apart, self.alone,

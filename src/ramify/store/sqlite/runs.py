@@ -86,7 +86,9 @@ def movable(db: Db, limit: int, now: int) -> tuple[tuple[int, int], ...]:
 
 
 def look(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advanced, ...] | None:
-    """What `advance` would answer that changes nothing; None when there is something to change. It writes nothing."""
+    """Return what `advance` would answer that changes nothing; None when there is something to change. It writes
+    nothing.
+    """
     moves = _moves(db, asked, now)
     still = (_answer(at, now, gated_by=move.gated_by) for at, move in moves if isinstance(move, Stay))
     return tuple(still) if all(isinstance(move, Stay) for _, move in moves) else None
@@ -107,7 +109,7 @@ def advance(db: Db, asked: Sequence[tuple[int, int]], now: int) -> tuple[Advance
 
 
 def _is_alone(at: RunStanding, move: Move) -> bool:
-    """Whether neither its leader nor its sweep ties what becomes of a run to what becomes of others."""
+    """Return whether neither its leader nor its sweep ties what becomes of a run to what becomes of others."""
     return at.leader is None and not isinstance(move, Drain) and not (isinstance(move, End) and at.waits)
 
 
@@ -181,7 +183,7 @@ def _is_any(db: Db, where: str, values: tuple[object, ...]) -> bool:
 
 
 def _waits_for_others(db: Db, run: int) -> bool:
-    """Whether a task of this run may still start because of what others do."""
+    """Return whether a task of this run may still start because of what others do."""
 
     def awaited(number: int) -> Iterable[int]:
         return [task for (task,) in db.execute(AWAITED, (number,)).fetchall()]
@@ -232,7 +234,7 @@ def _end(db: Db, ending: Sequence[RunStanding], now: int) -> dict[int, Advanced]
 
 
 def _into(db: Db, run: StoredRun) -> RunState:
-    """What the run was last drained into, and DONE if it never was."""
+    """Return what the run was last drained into, and DONE if it never was."""
     (becomes,) = db.execute("SELECT becomes FROM run WHERE id = ?", (run.id,)).fetchall()[0]
     return RunState(becomes)
 

@@ -55,7 +55,7 @@ def fired_at(db: Db, tasks: Sequence[int]) -> dict[int, int]:
 
 
 def standings(db: Db, tasks: Sequence[int]) -> Iterator[tuple[int, TaskStanding]]:
-    """Those of these tasks that there are, with how each ended or where it waits."""
+    """Yield those of these tasks that there are, with how each ended or where it waits."""
     wanted = sorted({task for task in tasks if 0 < task <= MAX_ID})
     open_rows: dict[int, Row] = {}
     since: defaultdict[int, dict[int, int]] = defaultdict(dict)

@@ -23,12 +23,12 @@ BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)
 
 
 def is_doubtful(error: apsw.Error) -> bool:
-    """Whether the connection cannot be trusted after this error: what it wrote may or may not be on the disk."""
+    """Return whether the connection cannot be trusted after this error: what it wrote may or may not be on the disk."""
     return isinstance(error, apsw.IOError | apsw.CorruptError | apsw.NotADBError | apsw.NoMemError)
 
 
 def is_full(error: apsw.Error, system_errno: int = 0) -> bool:
-    """Whether the disk is full."""
+    """Return whether the disk is full."""
     return isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and system_errno in _NO_ROOM)
 
 

@@ -1,4 +1,4 @@
-"""What a want covers in the SQLite store: the kinds with their queues that have rows, and the rows that fit it."""
+"""Rows that a want covers in the SQLite store: the kinds and queues that have rows, and the rows that fit it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def places(db: Db, statement: str) -> Iterator[tuple[str, str]]:
 
 
 def wanted_places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str]]:
-    """Those of them that are wanted. Kinds between two that the want names are passed over in one step."""
+    """Yield those of them that are wanted. Kinds between two that the want names are passed over in one step."""
     kinds: list[str] = []
     place = ("", "")
     while found := db.execute(statement, place).fetchall():
@@ -46,12 +46,12 @@ def wanted_places(db: Db, statement: str, want: Want) -> Iterator[tuple[str, str
 
 
 def is_wanted(want: Want, kind: str, queue: str) -> bool:
-    """Whether a kind and queue is asked for."""
+    """Return whether a kind and queue is asked for."""
     return kind in want.kinds and (want.queues is None or queue in want.queues)
 
 
 def may_fit(want: Want, kind: str, queue: str, run: int, lane: str | None) -> bool:
-    """Whether rows like this are asked for, whether or not their run has room now."""
+    """Return whether rows like this are asked for, whether or not their run has room now."""
     return (
         kind in want.kinds
         and (want.queues is None or queue in want.queues)
@@ -61,7 +61,7 @@ def may_fit(want: Want, kind: str, queue: str, run: int, lane: str | None) -> bo
 
 
 def fits(row: SqliteSegment, want: Want, rooms: Rooms) -> bool:
-    """Whether a row may be taken, if it is due."""
+    """Return whether a row may be taken, if it is due."""
     return may_fit(want, row.kind, row.queue, row.run, row.lane) and rooms.of(row.run, 1) > 0
 
 

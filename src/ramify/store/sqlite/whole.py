@@ -38,12 +38,14 @@ Batch = Sequence[tuple[SqliteSegment, SqliteSpan, Part]]
 
 
 def is_named(row: SqliteSegment, part: Part) -> bool:
-    """Whether the part names every task of a row without gaps."""
+    """Return whether the part names every task of a row without gaps."""
     return row.left is None and isinstance(part.tasks, range) and part.tasks == range(row.first, row.last + 1)
 
 
 def is_simple(row: SqliteSegment, span: SqliteSpan, part: Part) -> bool:
-    """Whether the part ends every task of a narrow row at its first attempt, and brings nothing but plain children."""
+    """Return whether the part ends every task of a narrow row at its first attempt, and brings nothing but plain
+    children.
+    """
     if row.attempt or row.last - row.first >= NARROW or not is_named(row, part):
         return False
     if part.joins or part.waiters or part.publish or part.discard or part.withheld or part.heirs or part.sets:
@@ -82,7 +84,7 @@ def end(db: Db, log: CommitLog, batch: Batch, process: int) -> None:
 
 
 def arrivals(db: Db, batch: Batch) -> Iterator[Arrivals]:
-    """What the ends of these tasks mean to joins: their groups' slots, and whoever waits for them."""
+    """Yield what the ends of these tasks mean to joins: their groups' slots, and whoever waits for them."""
     waiting: dict[int, list[Slot]] = defaultdict(list)
     for task, join, slot in joins.waiters_of(db, [task for _, _, part in batch for task in part.tasks]):
         waiting[task].append((join, slot))

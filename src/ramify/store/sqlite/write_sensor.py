@@ -18,7 +18,7 @@ _ENOUGH = 65_536
 
 
 class WriteSensor:
-    """What one sleeper hears. Not for several threads at once, except `call`."""
+    """The ear of one sleeper. Not for several threads at once, except `call`."""
 
     def __init__(self, path: str) -> None:
         self._in, self._out = os.pipe()
@@ -32,7 +32,7 @@ class WriteSensor:
 
     @property
     def hears_writes(self) -> bool:
-        """Whether the system tells about writes to the file."""
+        """True if the system tells about writes to the file."""
         return self._watch is not None
 
     def listen(self, seconds: float) -> bool:

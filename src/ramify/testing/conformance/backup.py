@@ -15,7 +15,7 @@ from ramify.testing.conformance.registry import case
 
 
 def _copied(house: House, target: Path) -> bool:
-    """Whether this store can be copied."""
+    """Return whether this store can be copied."""
     try:
         house.store.backup(target)
     except StoreRefused:

@@ -76,7 +76,7 @@ def a_run_that_goes_on_is_refused(house: House) -> None:
 
 @case("forget")
 def it_is_marked_before_anything_of_it_goes(house: House) -> None:
-    """Whoever is killed after the first page leaves a run that says so, and no half of one."""
+    """A process killed after the first page leaves a run that says so, and no half of one."""
     run = ended_run(house, 5)
     first = house.store.reads.tasks(run).rows[0].id
     page = house.store.forget(run, limit=2, said=Said("old", "ann"))
@@ -270,7 +270,7 @@ def a_cancelled_run_goes_with_its_sweeps_and_garbage(house: House) -> None:
 
 @case("forget")
 def cursors_stay_good(house: House) -> None:
-    """Whoever follows the log or the lines of another run misses nothing, and sees nothing twice."""
+    """A follower of the log or the lines of another run misses nothing, and sees nothing twice."""
     run, other = ended_run(house, 3), house.queue()
     worker = house.worker()
     worker.store.note(worker.process, [line_of(1, run), line_of(2, run)])

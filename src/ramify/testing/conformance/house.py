@@ -354,7 +354,7 @@ class House:
         return self.store.reads.history(task).ended
 
     def events(self, task: int) -> list[Status]:
-        """What the events of a task say, in order."""
+        """Return the texts of the events of a task, in order."""
         return [event.status for event in self.store.reads.events(task, task)]
 
     def join(self, run: int, join: int) -> Join:
@@ -386,7 +386,7 @@ class House:
 
     @contextmanager
     def nothing_changes(self) -> Iterator[None]:
-        """What the block does must leave no trace in what can be seen."""
+        """Check that a block leaves no visible trace."""
         before = self.picture()
         yield
         after = self.picture()

@@ -1,4 +1,4 @@
-"""What a claim tells beside its tasks: their place in a join, and how many tasks it left for the next claim.
+"""The answers of a claim beside its tasks: their place in a join, and how many tasks it left for the next claim.
 
 `Claimed.ready` is a lower bound from a bounded look: there may be more, and there are never fewer. Only what the same
 want could take now is counted: no other kind, queue, run or lane, nothing gated or not yet due, and no suspects.

@@ -51,7 +51,7 @@ def a_line_is_kept_once_however_often_it_is_written(house: House) -> None:
 
 @case("note")
 def lines_are_told_in_order_of_arrival_and_a_follower_misses_none(house: House) -> None:
-    """Whatever their numbers and their times: those that come late are behind the cursor of whoever follows."""
+    """Late lines come behind the cursor of a follower, whatever their numbers and their times."""
     run = house.run(house.tasks())
     one, two = house.worker(), house.worker()
     one.store.note(one.process, [_line(5, run), _line(3, run)])

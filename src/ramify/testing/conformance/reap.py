@@ -160,7 +160,7 @@ def a_newcomer_buries_nobody(house: House) -> None:
 
 @case("reap")
 def who_entered_and_never_beat_is_buried_in_the_end(house: House) -> None:
-    """What a crash inside `enter` leaves."""
+    """A crash inside `enter` leaves this."""
     process = new_process_id()
     house.client().enter(NewProcess(process))
     reaper = house.worker()

@@ -31,13 +31,13 @@ class _Manage(Commands):
 
 
 class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
-    """Hands what was typed on to the command line of Ramify."""
+    """Pass the arguments on to the command line of Ramify."""
 
-    help = "Run the tasks of a Ramify backend, until stopped."
+    help = "Run the tasks of a Ramify backend until stopped."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        """The options of `ramify worker`, as texts: that command reads them."""
-        parser.add_argument("--backend", default="default", help="Which one of TASKS; else default.")
+        """Add the options of `ramify worker`, as text for that command to read."""
+        parser.add_argument("--backend", default="default", help="The alias in TASKS; by default `default`.")
         for each in _OPTIONS:
             how: dict[str, Any] = {"dest": each.name, "help": (each.help or "").replace("%", "%%")}
             if each.is_flag:
@@ -68,7 +68,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
 
 
 def _typed(options: dict[str, Any]) -> Iterator[str]:
-    """What was given, as it is typed for `ramify worker`."""
+    """Yield the given options as arguments of `ramify worker`."""
     for each in _OPTIONS:
         given = options.get(each.name or "")
         if each.is_flag:
