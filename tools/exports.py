@@ -36,9 +36,8 @@ def public_exports(root: Path) -> Iterator[Finding]:
 
 def definitions(root: Path, path: Path) -> Iterator[tuple[Path, ast.AST]]:
     """The public classes and functions that a module binds, where they are defined, with the bases of classes."""
-    tree = parse(path)
     package = _package(root, path)
-    for name, binding in _bindings(tree, package):
+    for name, binding in _bindings(root, parse(path), package):
         if not name.startswith("_") and (binding.module is None or binding.module.split(".")[0] == "ramify"):
             yield from _defined(root, package if path.name == "__init__.py" else f"{package}.{path.stem}", name, _HOPS)
 
@@ -46,7 +45,8 @@ def definitions(root: Path, path: Path) -> Iterator[tuple[Path, ast.AST]]:
 def _check(root: Path, path: Path) -> Iterator[tuple[int, str]]:
     tree = parse(path)
     package = _package(root, path)
-    bound = dict(_bindings(tree, package))
+    bound = dict(_bindings(root, tree, package))
+    starred = {name for name, binding in bound.items() if binding.starred}
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
     public = {name for name in bound if not name.startswith("_") and _is_public(bound[name], name in used)} - starred
     statement = _all_statement(tree)
@@ -166,7 +166,7 @@ def _defined(root: Path, module: str, name: str, hops: int) -> Iterator[tuple[Pa
     path = _module_file(root, module)
     if path is None or hops == 0:
         return
-    match dict(_bindings(parse(path), _package(root, path))).get(name):
+    match dict(_bindings(root, parse(path), _package(root, path))).get(name):
         case _Binding(module=str(source), name=str(original)):
             yield from _defined(root, source, original, hops - 1)
         case _Binding(node=ast.ClassDef() as node):

@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 
 
 class RamifyError(Exception):
-    """Any error that Ramify itself raises."""
+    """Base class: Ramify refused something, lost something or cannot reach something."""
 
 
 class BadPayload(RamifyError, TypeError):
-    """Arguments or a result cannot be stored without a change, or a stored value no longer fits its function."""
+    """Arguments or a result would not come back equal, or a stored value no longer fits its function."""
 
 
 class NotKnownYet(BadPayload):
-    """The placeholder of a node's result or of a param was used as if it were the value. Use the value in a task."""
+    """A stand-in for a param or a node's result was used as if it were the value; use the value inside a task."""
 
 
 class ConfigError(RamifyError):
-    """A declaration, a setting or an argument cannot work as it is written."""
+    """A declaration, an argument or a setting can never work as it is written."""
 
 
 class GateClosed(RamifyError):
-    """The gate takes no answer: it is not open yet, it has been answered, or it has timed out."""
+    """The gate takes no answer: it is not open yet, it was answered, or its time is up."""
 
 
 class NotInstalled(RamifyError):
@@ -72,23 +72,23 @@ class OutsideTask(RamifyError):
 
 
 class OverwriteError(RamifyError):
-    """The name has a value in the context of the run already. Set it with `overwrite=True` to replace it."""
+    """The run's context already has a value under this name. Pass `overwrite=True` to replace it."""
 
 
 class StaleClaim(RamifyError):
-    """The claim's token is void: another process may hold these tasks. Nothing was changed."""
+    """The claim's token is void: another process may hold these tasks, and nothing was changed."""
 
 
 class Reaped(StaleClaim):
-    """This process was declared dead, or has left: its claims are void, its verbs refused. Enter as a new process."""
+    """This process was declared dead, or has left: its claims are void, its verbs refused; enter as a new one."""
 
 
 class StaleStamp(StaleClaim):
-    """The verb arrived after a later one of the same process, and was answered long ago. Nothing was changed."""
+    """A verb arrived after a later one of the same process: it was answered long ago, and nothing was changed."""
 
 
 class JobFailed(RamifyError):
-    """The job failed for good. `error` has the failure."""
+    """The job failed for good. `error` is the failure."""
 
     def __init__(self, text: str, error: Any = None) -> None:
         super().__init__(text)
@@ -96,20 +96,22 @@ class JobFailed(RamifyError):
 
 
 class JobCancelled(JobFailed):
-    """The job was cancelled or expired, so it has no result. `error` has the reason."""
+    """The job was cancelled or expired, so it has no result. `error` says why."""
 
 
 class QueueFull(RamifyError):
-    """The queue has reached its limit of pending jobs; nothing was added."""
+    """The queue holds as many pending jobs as it may; nothing was added."""
 
 
 class RunEnded(RamifyError):
-    """The run has ended or is being cancelled, and takes no more tasks. Start another one, or retry its tasks."""
+    """The run has ended or is being cancelled, and takes no more tasks; start another, or reopen its tasks."""
 
 
 class RunFailed(RamifyError):
-    """Tasks of the run failed, so its results are incomplete. `groups` are the failures by cause, largest first;
-    `complete` is False if only the newest of very many were read.
+    """Tasks of the run failed, so its results are incomplete.
+
+    `groups` holds the failures, those that look alike together, largest group first. `complete` is False when they are
+    only the newest of very many.
     """
 
     def __init__(self, text: str, groups: Iterable[Any] = (), complete: bool = True) -> None:
@@ -119,36 +121,44 @@ class RunFailed(RamifyError):
 
 
 class RunCancelled(RunFailed):
-    """The run was cancelled, so its results are incomplete. `groups` are the failures before that."""
+    """The run was cancelled, so its results are incomplete. `groups` holds the failures before that."""
 
 
 class RunForgotten(RamifyError):
-    """The run was forgotten: its tasks, results and logs are gone. Its name, counts and end state remain."""
+    """The run was forgotten: its tasks, results and logs are gone. How it ended is still known."""
 
 
 class RunNeeded(RamifyError):
-    """The run cannot be forgotten: it is open, or another run needs its results. Nothing was changed."""
+    """The run cannot be forgotten: it is unfinished, or other work needs its results. Nothing was changed."""
 
 
 class StoreError(RamifyError):
-    """The store could not do what it was asked."""
+    """The store could not do what it was asked to do."""
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer at the moment. Send the same verb again."""
+    """The store does not answer at the moment: retry."""
 
 
 class StoreBroken(StoreError):
-    """The store is damaged or contradicts itself. Stop; it needs a person."""
+    """The store is damaged or contradicts itself: stop, and let a person look at it."""
 
 
 class StoreRefused(StoreError):
-    """The store cannot keep its promises in this place, such as a network file system, and was not opened."""
+    """The store was not opened: it cannot keep its promises in this place, such as a network file system."""
 
 
 class SchemaTooNew(StoreError):
-    """The store was written by a newer Ramify. Upgrade this process."""
+    """The store was written by a newer Ramify than this one: upgrade this process."""
 
 
 class UnknownRun(RamifyError):
     """The store has no run of that name or id."""
+
+
+class UnknownTask(RamifyError):
+    """The store has no published task of that id, or the run has none under that key."""
+
+
+class Terminated(SystemExit):
+    """SIGTERM asked for a stop, and everything finished is saved."""

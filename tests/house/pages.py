@@ -6,8 +6,9 @@ A page is played from top to bottom in an empty folder:
     ```python                   runs as a program, and must succeed
     ```console                  lines after `$ ` run in a shell; the lines below each are what it prints
 
-`…` in an expected line matches any text; alone on a line it matches any number of lines. `# exits with 1` after a
-command is the exit code it must have. A command that ends with `&` runs until the page ends. Other blocks are not run.
+`…` in an expected line matches any text; alone on a line it matches any number of lines. In a block that is marked
+`numbers="vary"`, each number matches any other. `# exits with 1` after a command names the exit code it must have. A
+command that ends with `&` runs until the page ends. Other blocks are not run.
 """
 
 from __future__ import annotations

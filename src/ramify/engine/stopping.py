@@ -29,10 +29,6 @@ _STOPPED_BY = (signal.SIGINT, signal.SIGTERM)
 _STOPPING = "stopping: nothing new starts, what runs is finished and saved; once more to quit at once"
 
 
-class Terminated(SystemExit):
-    """SIGTERM asked for a stop, and all finished work is saved."""
-
-
 class Stopped:
     """The signal that asked for a stop, if one did."""
 

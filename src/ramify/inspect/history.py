@@ -22,10 +22,6 @@ from ramify.store.reads import Reads, Sweep
 EVENTS = 100
 
 
-class UnknownTask(RamifyError):
-    """The store has no published task with that id."""
-
-
 class EventInWords(msgspec.Struct, frozen=True):
     """One event in words. `n` is 0 for the end by a sweep, which is no event of its own.
 
@@ -56,12 +52,12 @@ def task_row(reads: Reads, task: int) -> Row:
     """One published task; UnknownTask when there is none."""
     row = reads.task(task)
     if row is None:
-        raise UnknownTask(f"no task {task} in this store, or it is not published yet. `ramify tasks RUN` lists tasks.")
+        raise UnknownTask(f"no task {task} in this store, or it is not published yet; `ramify tasks RUN` lists tasks")
     return row
 
 
 def history_of(reads: Reads, task: int) -> TaskHistory:
-    """Return the history of a task."""
+    """Return a task with its events."""
     row = task_row(reads, task)
     run = reads.run(row.run)
     events = list(reads.events(task, task))
