@@ -243,7 +243,7 @@ def test_an_error_of_a_hook_after_that_of_the_task_is_logged_and_that_of_the_tas
 
     troubles[:] = [Fatal("gone")]
     run = engine.run(task.of("work"))
-    assert failed(run) == "ramify.kernel.control.Fatal: gone"
+    assert failed(run) == "ramify.Fatal: gone"
     (line,) = logged(engine, run)
     assert line.startswith("the hook translate() raised an error of its own, after that of the task")
     assert "ConnectionError: lost too" in line

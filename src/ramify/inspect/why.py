@@ -19,6 +19,7 @@ from ramify.inspect.gates import answer_line, asks_for, gate_of
 from ramify.inspect.history import task_row
 from ramify.inspect.live import in_words, rows_of, width, workers
 from ramify.inspect.show import because
+from ramify.inspect.words import plural
 from ramify.model import decision
 from ramify.model.event import Status, fold
 from ramify.model.gate import GATE
@@ -141,7 +142,7 @@ def _waiting(reads: Reads, task: int, run: StoredRun) -> Why:
     return Why(
         task,
         Cause.JOIN,
-        f"it waits for {join.needs:,} tasks to end, and {join.arrived:,} of them have"
+        f"it waits for {plural(join.needs, 'task')} to end, and {join.arrived:,} of them have"
         + (f" ({join.broken:,} not as done)" if join.broken else ""),
     )
 

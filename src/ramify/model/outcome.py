@@ -116,7 +116,12 @@ def text_of(error: BaseException) -> str:
 def _name_of(kind: type[BaseException]) -> str:
     # By the slots of `type` itself: a metaclass may answer for every attribute of its classes, and raise.
     name, module = type.__dict__["__qualname__"].__get__(kind), type.__dict__["__module__"].__get__(kind)
-    return str(name) if module == "builtins" or type(module) is not str else f"{module}.{name}"
+    if module == "builtins" or type(module) is not str:
+        return str(name)
+    if module.startswith("ramify.") and module != "ramify.errors":
+        # Fatal and its like are imported from `ramify`, wherever they are defined.
+        module = "ramify"
+    return f"{module}.{name}"
 
 
 class _Recorder:
