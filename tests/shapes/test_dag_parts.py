@@ -215,7 +215,7 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
         ({"upto": "total", "given": {"twice": 7}}, "given={'twice': …}: 'int' object is not iterable"),
         ({"only": "words"}, "expected a list of nodes"),
         ({"only": ["words"], "given": failed}, f"given=run: total ended as skipped in run {failed.id}"),
-        ({"upto": "total", "given": {"total": 7}}, "nothing is left to run: total are given"),
+        ({"upto": "total", "given": {"total": 7}}, "part(): nothing is left to run, because total are given"),
     ):
         with pytest.raises(ConfigError, match=re.escape(says)):
             dag.of().part(**part)
