@@ -148,7 +148,7 @@ def test_what_is_no_resource_is_refused() -> None:
         Tasks().resource(plain)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="expected no parameters, got url"):
         Tasks().resource(wants)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="without yielding"):
+    with pytest.raises(ConfigError, match="ended without a value"):
         Resource(empty)()
     resource = Resource(twice)
     resource()
