@@ -201,7 +201,7 @@ def test_trigger_starts_a_slot_now(desk: Desk, bench: Workbench) -> None:
     ran.clear()
     said = desk.out("crons", "trigger", "report").splitlines()
     assert said[0].startswith("schedule 'report': a slot starts now (task ")
-    assert said[1] == "no live worker declares it; start your program"
+    assert said[1] == "no live worker declares it. Start your program"
     bench.drain(raising=False)
     assert ran.count("report") == 1
     (answer,) = desk.json("crons", "trigger", "report")
@@ -255,7 +255,7 @@ def test_backfill_starts_slots_that_were_missed_and_no_slot_twice(desk: Desk, be
     # It was declared 48 hours ago, and ran from then on.
     assert desk.out(*given, "--parallel", "3").splitlines() == [
         "schedule 'etl' starts 12 slots, from 2126-03-27 01:00:00 UTC to 2126-03-27 12:00:00 UTC",
-        "no live worker declares it; start your program",
+        "no live worker declares it. Start your program",
     ]
     for _ in range(20):
         bench.advance(60)

@@ -160,7 +160,7 @@ def test_a_program_that_would_run_by_itself_when_it_is_imported_is_told_of_the_g
     (program / "eager.py").write_text(f"{PROGRAM}\nengine.run(grow.of(1))\n")
     found = ramify("run", "eager.py:engine", "grow", "1", code=3)
     assert found.stderr == (
-        "ramify: engine.run() was called while `ramify` imports eager.py:engine; "
+        "ramify: engine.run() was called while `ramify` imports eager.py:engine. "
         'Put the line under `if __name__ == "__main__":`.\n'
     )
     assert list(program.glob("*.db")) == []

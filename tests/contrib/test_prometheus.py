@@ -220,13 +220,13 @@ def test_while_the_store_cannot_be_read_the_times_are_told(tmp_path: Path) -> No
 def test_a_port_that_is_taken_is_refused_in_words(engine: Engine) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"127.0.0.1:{port} .*give another port"), Metrics(engine).serve(port):
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port} .*Give another port"), Metrics(engine).serve(port):
             pass
 
 
 @pytest.mark.parametrize("host", ["nohost.invalid", "192.0.2.1", "a..b"], ids=["unknown", "not here", "no name"])
 def test_a_host_that_is_not_this_machine_is_refused_in_words(engine: Engine, host: str) -> None:
-    with pytest.raises(ConfigError, match=rf"on {host}:0 .*give another host"), Metrics(engine).serve(0, host):
+    with pytest.raises(ConfigError, match=rf"on {host}:0 .*Give another host"), Metrics(engine).serve(0, host):
         pass
 
 

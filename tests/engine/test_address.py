@@ -50,8 +50,8 @@ def test_what_is_wrong_with_a_place_is_said(tmp_path: Path, monkeypatch: pytest.
         ":engine": "expected MODULE:ENGINE",
         f"{tmp_path}/missing.py:engine": "no file 'missing.py'",
         "no_such_module_at_all:engine": "no module 'no_such_module_at_all'",
-        f"{tmp_path}/two_engines.py:three": "there is one, two",
-        f"{tmp_path}/no_engines.py:engine": "no engine in it at all",
+        f"{tmp_path}/two_engines.py:three": r"It has one, two\.",
+        f"{tmp_path}/no_engines.py:engine": "It has no engine at all",
     }.items():
         with pytest.raises(ConfigError, match=words):
             load_engine(place)

@@ -187,7 +187,7 @@ def test_of_two_processes_that_answer_at_once_one_is_first(tmp_path: Path) -> No
 
 def test_a_gate_takes_no_answer_before_it_is_open(bench: Workbench) -> None:
     run = bench.engine.start(bench.engine.pipeline("order", ordering.approval).of("o-17"))
-    with pytest.raises(GateClosed, match=r"'approval' of run \d+ is not open yet\\. No gate is open"):
+    with pytest.raises(GateClosed, match=r"'approval' of run \d+ is not open yet\. No gate is open"):
         run.answer("approval", Decision(True))
     bench.drain()
     assert gates(bench) == ["approval"]
@@ -239,7 +239,7 @@ def test_an_unknown_gate_is_answered_with_the_nearest_name(bench: Workbench) -> 
 def test_a_step_is_no_gate(bench: Workbench) -> None:
     run = began(bench, ordering.approval)
     with pytest.raises(
-        ConfigError, match=r"'decide' of run \d+ is not a gate and takes no answer\\. Open gates: approval"
+        ConfigError, match=r"'decide' of run \d+ is not a gate and takes no answer\. Open gates: approval"
     ):
         run.answer("decide", Decision(True))
 

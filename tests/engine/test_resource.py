@@ -146,9 +146,9 @@ def test_what_is_no_resource_is_refused() -> None:
 
     with pytest.raises(ConfigError, match="Yield the value once"):
         Tasks().resource(plain)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="it takes url"):
+    with pytest.raises(ConfigError, match="expected no parameters, got url"):
         Tasks().resource(wants)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="without yielding"):
+    with pytest.raises(ConfigError, match="ended without a value"):
         Resource(empty)()
     resource = Resource(twice)
     resource()

@@ -369,7 +369,7 @@ def test_inline_an_interrupt_from_the_keyboard_ends_the_kernel_and_not_the_task(
     with pytest.raises(KeyboardInterrupt):
         quick.kernel(run, threads=0).run()
     assert quick.statuses(quick.tasks(run)[0]) == []
-    with pytest.raises(Exception, match="outside of a task"):
+    with pytest.raises(Exception, match="outside a task"):
         current()
 
 

@@ -331,7 +331,7 @@ def endless() -> list[Any]:
         ([(1, 2)], "is a tuple and would come back as a list"),
         (object(), "is an object, which cannot be stored"),
         (lambda: 1, "which cannot be stored"),
-        ("x" * 1_048_577, r"got 1,048,579"),
+        ("x" * 1_048_577, r"takes 1,048,579 bytes"),
         (endless(), "contains itself"),
         (view(), "is a Context, which cannot be stored"),
     ],

@@ -111,7 +111,7 @@ def test_it_is_the_same_after_an_await_and_in_what_the_task_awaits(quick: Shop) 
 def test_outside_of_a_task_it_says_so(quick: Shop) -> None:
     def work() -> None: ...
 
-    with pytest.raises(OutsideTask, match="call it inside a handler"):
+    with pytest.raises(OutsideTask, match=r"current\(\): called outside a task\. Call it in a task function"):
         current()
     quick.kernel(quick.start(quick.task(work).of()), threads=0).run()
     with pytest.raises(OutsideTask):

@@ -187,7 +187,7 @@ def test_in_a_test_nodes_are_given_results_and_failures_and_tasks_are_replaced()
         assert (failed.state, failed.error.failure.text) == ("failed", "ValueError: no total")
         assert (run["words"].state, run["free"].state) == ("skipped", "done")
     assert engine._inside.handlers()["numbers"].fn is numbers.fn
-    for tasks, says in (({"numbers": 1}, "give tasks of this engine"), ({numbers: 7}, "give a function")):
+    for tasks, says in (({"numbers": 1}, "expected tasks of this engine"), ({numbers: 7}, "expected a function")):
         with pytest.raises(ConfigError, match=says), using(engine, tasks=tasks):  # type: ignore[arg-type]
             pass
 
@@ -215,7 +215,7 @@ def test_what_is_missing_or_wrong_in_a_part_is_named(here: Engine) -> None:
         ({"upto": "total", "given": {"twice": 7}}, "given={'twice': …}: 'int' object is not iterable"),
         ({"only": "words"}, "expected a list of nodes"),
         ({"only": ["words"], "given": failed}, f"given=run: total ended as skipped in run {failed.id}"),
-        ({"upto": "total", "given": {"total": 7}}, "nothing is left to run: total are given"),
+        ({"upto": "total", "given": {"total": 7}}, "part(): nothing is left to run, because total are given"),
     ):
         with pytest.raises(ConfigError, match=re.escape(says)):
             dag.of().part(**part)

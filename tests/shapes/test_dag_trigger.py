@@ -262,7 +262,7 @@ def test_what_cannot_be_started_is_refused_where_it_is_written(both: Engine) -> 
         dag.trigger(other.of(day=elsewhere))
     with pytest.raises(ConfigError, match=r"expected a node of this DAG, got .*\. include\(\) its DAG first"):
         dag.trigger(number.of(stranger.add(number.of(1)).out))
-    with pytest.raises(ConfigError, match="it has a node 'numbers' already"):
+    with pytest.raises(ConfigError, match="id='numbers': this id is taken"):
         dag.trigger(other.of(day=DAY), id="numbers")
     assert dag.starts == {}
     mapped = dag.map(number.of(rows.each))

@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "Write steps(one).chain(…).",
     ),
     "not started: nothing": (lambda: engine.pipeline("p", None), "Write steps(task).chain(…)."),  # type: ignore[call-overload]
-    "no name": (lambda: engine.pipeline("", steps(one)), "the name of a pipeline is empty; give it a name"),
+    "no name": (lambda: engine.pipeline("", steps(one)), "the name of a pipeline is empty. Give it a name."),
     "started twice": (lambda: steps(steps(anyhow)), "steps(): expected a task, got steps(…). Add to them with"),  # type: ignore[arg-type]
     "started in the middle": (
         lambda: steps(one).chain(steps(one)),  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         "divide([]): expected a list of branches, or a dict of them by name.",
     ),
     "one branch": (lambda: steps(one).divide(anyhow), "expected a list of branches, or a dict of them by name."),
-    "a branch without a name": (lambda: steps(one).divide({"": one}), "divide: a name is empty; give it a name"),
+    "a branch without a name": (lambda: steps(one).divide({"": one}), "divide: a name is empty. Give it a name."),
     "no otherwise": (
         lambda: steps(word).divert({"a": anything}),  # type: ignore[call-overload]
         "divert({'a': …}): expected a way for any other value. Give otherwise=….",
@@ -250,7 +250,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: pipeline(steps(one).gate("x", bool).chain(two).gate("x", bool).chain(two)),
         "p: gate('x'): this name is taken by another gate or step.",
     ),
-    "an empty id": (lambda: steps(one).chain(one, id=""), "chain(one, id=…): an id is empty; give it a name"),
+    "an empty id": (lambda: steps(one).chain(one, id=""), "chain(one, id=…): an id is empty. Give it a name."),
     "an id that is too long": (lambda: steps(one, id="x" * 256), "steps(one, id=…): an id has 256 characters; at most"),
     "an id that no store keeps": (
         lambda: steps(many).expand(steps(one).run(one, id="a\0b")),
@@ -322,7 +322,7 @@ REFUSED: dict[str, tuple[Callable[[], object], str]] = {
         lambda: pipeline(steps(one).gate("a", bool).chain(anyhow)),
         "p: one(): too many positional arguments. A step after a gate takes two arguments: the value and the answer",
     ),
-    "a gate with no name": (lambda: steps(one).gate("", bool), "gate: a name is empty; give it a name"),
+    "a gate with no name": (lambda: steps(one).gate("", bool), "gate: a name is empty. Give it a name."),
     "a gate that never times out": (
         lambda: steps(one).gate("a", bool, otherwise=True),
         "gate('a', otherwise=…): expected a timeout after which that is the answer. Give timeout=….",

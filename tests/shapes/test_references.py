@@ -402,7 +402,7 @@ def test_an_attempt_in_a_test_is_told_the_results() -> None:
     two, many = Node[int](2), Nodes[int](range(2))
     assert attempt(total.of(two.out, 3), results=[4]).result == 7
     assert attempt(rest.of(two.out, many.out), results=[4, 5, 6]).result == [4, -1, 5, 6, 2, 0]
-    with pytest.raises(ConfigError, match="tell it them, with results="):
+    with pytest.raises(ConfigError, match="Give them as results="):
         attempt(total.of(two.out))
 
 

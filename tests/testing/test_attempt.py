@@ -163,7 +163,7 @@ def test_a_node_of_a_dag_is_attempted_with_the_results_that_it_takes() -> None:
         lambda: attempt(shop.two.of(many.out, more.out), results=[[1]]),
         lambda: attempt(shop.two.of(many.out, more.out), results=[1, 2]),
     ):
-        with pytest.raises(ConfigError, match=r"takes results of others; tell it them, with results=\[…\]"):
+        with pytest.raises(ConfigError, match=r"takes results of others\. Give them as results=\[…\]"):
             wrong()
 
 

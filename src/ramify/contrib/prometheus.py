@@ -90,7 +90,7 @@ class Metrics:
         except (OSError, OverflowError, UnicodeError) as error:
             is_host = isinstance(error, socket.gaierror | UnicodeError) or getattr(error, "errno", 0) == EADDRNOTAVAIL
             other = "host, which must be one of this machine" if is_host else "port"
-            raise ConfigError(f"metrics cannot be served on {host}:{port} ({error}); give another {other}") from error
+            raise ConfigError(f"metrics cannot be served on {host}:{port} ({error}). Give another {other}.") from error
         try:
             yield server.server_port
         finally:

@@ -152,7 +152,7 @@ class StoreLibrary:
     def others(self) -> OtherRuns:
         """Other runs of the store; ConfigError where a task is tried by itself."""
         if self._others is None:
-            raise ConfigError("there are no other runs where a task is tried by itself; test this with using()")
+            raise ConfigError("other runs do not exist in attempt(). Test this with using()")
         return self._others
 
     def handler(self, kind: str) -> Handler | None:

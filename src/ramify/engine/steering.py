@@ -86,7 +86,7 @@ def steering_here(kernel: Kernel, store: Store, say: Callable[[str], None]) -> d
         _dump_stacks()
 
     def refuse() -> None:
-        say("there are no worker processes to replace, add or remove; start with --processes N for that")
+        say("there are no worker processes to replace, add or remove. Start with --processes N for that")
 
     return {signal.SIGUSR1: dump, **dict.fromkeys((signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU), refuse)}
 

@@ -103,7 +103,7 @@ def _without_a_row(reads: Reads, row: Row, run: StoredRun) -> Why:
         Status.FAILED: f"`ramify events {row.id}` shows its attempts; `ramify retry` begins a new life",
         Status.QUARANTINED: f"`ramify events {row.id}` shows why; `ramify retry` begins a new life",
         Status.CANCELLED: "`ramify retry` begins a new life",
-        Status.REPLACED: "what made it has made others in its stead; name the node or the item to see where it stands",
+        Status.REPLACED: "the task that made it has made others instead. Give the node or the item to see its state",
     }.get(ended)
     how = f"{ended.name.lower()}{_why_ended(reads, row.id)}"
     return Why(row.id, Cause.ENDED, f"it ended as {how} (run {title(run)} is {run.state.value})", advice)

@@ -98,7 +98,7 @@ class Context:
         """How to look a name up; refuses what is no name, and whoever comes when the attempt is over."""
         check_name(A_NAME, name)
         if self._read is None:
-            raise OutsideTask(f"the attempt of task {self._task} is over; ask current().context in each attempt anew")
+            raise OutsideTask(f"the attempt of task {self._task} is over. Read current().context in each attempt.")
         return self._read
 
     # for the kernel only

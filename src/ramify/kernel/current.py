@@ -40,7 +40,7 @@ def current() -> Current:
     """Return the attempt that runs here."""
     attempt = _current.get()
     if attempt is None:
-        raise OutsideTask("current() was called outside of a task; call it inside a handler that the engine runs")
+        raise OutsideTask("current(): called outside a task. Call it in a task function that the engine runs.")
     return attempt
 
 

@@ -145,7 +145,7 @@ def _delay_of(group: Group) -> int | None:
     """How long tasks of a group wait once their joins have fired."""
     if group.due is not None:
         raise BadPayload(
-            f"{group.kind}: it waits for other tasks, so it cannot have a time as well; give delay(seconds), which "
+            f"{group.kind}: it waits for other tasks and cannot have a time as well. Use delay(seconds), which "
             "counts from when they have ended"
         )
     if group.delay is None:

@@ -119,7 +119,7 @@ def begin(run: StoredRun, said: Said, reader: Callable[[], Reader | None], now: 
         raise RunNeeded(f"run {run.id} is {run.state.value}; it can be forgotten once it has ended; `cancel` ends it")
     moved = decide(What.FORGOTTEN, run.state, run.decision, said, now)
     if moved is None:
-        raise RunNeeded(f"run {run.id} was not forgotten: somebody decided about it meanwhile; look at it again")
+        raise RunNeeded(f"run {run.id} was not forgotten: somebody decided about it meanwhile. Look at it again")
     if (found := reader()) is not None:
         raise RunNeeded(
             f"task {found.reader} of run {found.run} has the result of task {found.task} of run {run.id} and may ask "

@@ -63,7 +63,7 @@ class Backoff(msgspec.Struct, frozen=True):
                 what = "a finite number" if name == "factor" else "seconds or a timedelta"
                 raise ValueError(f"Backoff({name}={value!r}): give {what}, 0 or more")
         if self.factor < 1:
-            raise ValueError(f"Backoff(factor={self.factor!r}): a factor below 1 would wait ever less; give 1 or more")
+            raise ValueError(f"Backoff(factor={self.factor!r}): expected a factor of 1 or more")
 
     def longest(self, failures: int) -> float:
         """Return the longest wait after the given number of failed attempts (1 or more)."""

@@ -134,7 +134,7 @@ class StoredRun(NewRun, frozen=True, kw_only=True):
 def check_takes_tasks(run: int, state: RunState) -> None:
     """Refuse tasks from outside for a run that has ended, or is on its way to."""
     if state.is_end or state is RunState.DRAINING:
-        raise RunEnded(f"run {run} is {state.value} and takes no more tasks; reopen its tasks or start another")
+        raise RunEnded(f"run {run} is {state.value} and takes no more tasks. Retry its tasks, or start another run")
 
 
 def check_run(new: NewRun) -> None:

@@ -119,11 +119,11 @@ def check_name(what: str, name: object) -> str:
     if not isinstance(name, str):
         raise BadPayload(f"{what} must be text, not {type(name).__name__}")
     if not name:
-        raise BadPayload(f"{what} is empty; give it a name")
+        raise BadPayload(f"{what} is empty. Give it a name.")
     if len(name) > MAX_NAME:
         raise BadPayload(f"{what} has {len(name)} characters; at most {MAX_NAME} are allowed")
     if "\0" in name or (not name.isascii() and any("\ud800" <= c <= "\udfff" for c in name)):
-        raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate; use plain text (a key or an argument may)")
+        raise BadPayload(f"{what} {name!a} holds a NUL or a lone surrogate. Use plain text (a key or an argument may)")
     return name
 
 

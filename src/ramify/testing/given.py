@@ -52,7 +52,7 @@ class Given(StoreLibrary):
     def leader(self, run: int) -> Leader:
         """The leader's results, as the test gave them."""
         if self._leader is None:
-            raise ConfigError("current().leader: tell attempt() what it finds, with leader={key: result}")
+            raise ConfigError("current().leader: expected what it finds. Give attempt(..., leader={key: result})")
         return GivenLeader(self._leader)
 
     def context(self, run: int, name: str) -> ContextValue | None:
@@ -83,9 +83,7 @@ class GivenLeader:
 
     def children(self, key: str) -> Any:
         """Not known to one attempt."""
-        raise ConfigError(
-            "attempt() knows a leader's results and not its children: test this with using() and two runs"
-        )
+        raise ConfigError("attempt(): the children of a leader are unknown here. Test this with using() and two runs")
 
 
 def members_of(
@@ -138,7 +136,7 @@ def supplied_to(call: ReferringCall[Any], results: Sequence[Any] | None, failure
         fits = all(isinstance(one, list | tuple) for ask, one in zip(asks, given, strict=True) if ask.gathered)
     if (asks and results is None) or (failures and len(many) != 1) or not fits:
         raise ConfigError(
-            f"attempt({call!r}): it takes results of others; tell it them, with results=[…], in the order in which "
+            f"attempt({call!r}): it takes results of others. Give them as results=[…], in the order in which "
             f"they are first named ({', '.join(map(repr, call.references))}), a stream as one after the other, several "
             "streams as a list each; broken=… is for a single stream"
         )

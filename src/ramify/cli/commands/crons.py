@@ -386,7 +386,7 @@ def _note_workers(visit: Visit, run: StoredRun) -> None:
     if view.state is CronState.PAUSED:
         visit.out.say(("dim", f"it is paused: `ramify crons resume {view.name}` lets it continue"))
     elif view.declared_by is not None and not view.declared_by:
-        visit.out.say(("dim", "no live worker declares it; start your program"))
+        visit.out.say(("dim", "no live worker declares it. Start your program"))
 
 
 def _reserve(store: Store) -> Callable[[int], int]:

@@ -78,7 +78,7 @@ def find_task(path: str) -> Task[..., Any]:
         raise InvalidTask(f"there is no task {path!r} that a worker could import: {error}") from error
     if not isinstance(found, Task):
         raise InvalidTask(
-            f"{path!r} is a {type(found).__name__} and no task; put @task on the function, and keep its name"
+            f"{path!r} is a {type(found).__name__} and not a task. Put @task on the function, and keep its name"
         )
     return found
 

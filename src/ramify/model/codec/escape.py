@@ -169,7 +169,7 @@ def _escape(node: object) -> object:
 
 def _escape_key(key: str) -> str:
     if key.startswith((RESULT, BLANK)):
-        raise BadPayload("a reference is a key of a dict, and its result is not known yet; use it as a value")
+        raise BadPayload("a reference is a key of a dict, and its result is not known yet. Use it as a value")
     return _KEY + _spelled(key.removeprefix(PATH)) if key.startswith(PATH) else _spelled(key)
 
 

@@ -89,8 +89,9 @@ def _reason_in_words(where: str, annotation: Any, value: object) -> str | None:
 def _too_large(sizes: dict[str, int]) -> str:
     where = max(sizes, key=lambda each: sizes[each])
     return (
-        f"`{where}`: expected at most {MAX_BYTES:,} bytes (1 MiB) in all, got {sizes[where]:,}. "
-        "Store it in a file, a table or a bucket, and pass its path or key"
+        f"`{where}` takes {sizes[where]:,} bytes, and all arguments, a result or any other value may take "
+        f"{MAX_BYTES:,} (1 MiB). "
+        "Store it elsewhere, in a file, a table or a bucket, and pass a reference to it"
     )
 
 

@@ -338,7 +338,7 @@ class MemoryStore:
     def backup(self, path: str | os.PathLike[str], *, new_id: bool = False) -> None:
         """There is no file to copy."""
         raise StoreRefused(
-            f"{os.fspath(path)}: the memory store keeps nothing beyond its process, so there is nothing to copy; use a "
+            f"{os.fspath(path)}: the memory store keeps nothing beyond its process, so there is nothing to copy. Use a "
             "file store for work that must be kept"
         )
 

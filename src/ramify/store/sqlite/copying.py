@@ -94,4 +94,4 @@ def _in_words(target: str) -> Iterator[None]:
 
 
 def _exists(target: str) -> StoreRefused:
-    return StoreRefused(f"{target} exists, and a copy is never written over anything; give it a name of its own")
+    return StoreRefused(f"{target} exists, and a copy never overwrites a file. Give it another name")

@@ -176,7 +176,7 @@ class FileWatch:
             # The last connection was closed meanwhile, and SQLite removed what is beside the file.
             return
         if not any(found[path] for path in lost) and self._has_moved(files):
-            raise StoreUnavailable(f"{self._path}: its folder was moved away; put it back under its name")
+            raise StoreUnavailable(f"{self._path}: its folder was moved away. Put it back under its name")
         self._break_off(_shm_lost(self._path) if lost == [f"{self._path}-shm"] else _lost(self._path))
 
     def _has_moved(self, files: dict[str, FileId | None]) -> bool:

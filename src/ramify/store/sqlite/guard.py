@@ -60,7 +60,7 @@ class Guard:
             if found in self._inherited:
                 raise StoreRefused(
                     f"{place} was open in the process that this one was forked from, and SQLite cannot open it here "
-                    "without losing commits; start the child with subprocess or multiprocessing's 'spawn', or close "
+                    "without losing commits. Start the child with subprocess or multiprocessing's 'spawn', or close "
                     "the store before forking"
                 )
             if not self._hooked:
@@ -132,7 +132,7 @@ class Guard:
             if found is not None and found in self._live:
                 raise LiveFile(
                     f"sqlite3.connect({name!r}): a Ramify store of this process has this database open, and closing a "
-                    "second connection would drop the store's locks; ask run.sql(query) instead, copy it with "
+                    "second connection would drop the store's locks. Use run.sql(query) instead, copy it with "
                     "`ramify backup`, or connect from another process"
                 )
 

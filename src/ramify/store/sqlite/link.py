@@ -250,12 +250,12 @@ class Link:
     def _check_usable(self) -> None:
         if self._orphaned:
             raise StoreRefused(
-                f"{self.path} was opened before this process was forked, and SQLite does not survive a fork; start the "
+                f"{self.path} was opened before this process was forked, and SQLite does not survive a fork. Start the "
                 "child with subprocess or multiprocessing's 'spawn', or close the store before forking and open it "
                 "again in the child"
             )
         if self._closed:
-            raise StoreRefused(f"{self.path}: this store was closed; open it again")
+            raise StoreRefused(f"{self.path}: this store was closed. Open it again")
 
     # opening
 

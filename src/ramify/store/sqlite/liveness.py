@@ -321,7 +321,7 @@ class Liveness:
     def _mine(self) -> Iterator[None]:
         if self._orphaned:
             raise StoreRefused(
-                f"{self.folder}: this process was forked from the one that holds these locks; open the store anew"
+                f"{self.folder}: this process was forked from the one that holds these locks. Open the store again"
             )
         with self._lock:
             yield

@@ -80,7 +80,7 @@ def check_there(path: str | os.PathLike[str]) -> None:
     if not os.path.lexists(path):
         folder = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(folder):
-            raise StoreUnavailable(f"{folder}: the folder of the store is gone or was moved away; put it back")
+            raise StoreUnavailable(f"{folder}: the folder of the store is gone or was moved away. Put it back")
         raise StoreBroken(
             f"{os.path.abspath(path)} was moved or deleted while work was going on. Stop all processes that use it and "
             "put the file back together with its -wal, or restore a backup; no new store is made in its place"
@@ -136,9 +136,9 @@ def check_live_folder(where: Path) -> None:
     except OSError as error:
         raise StoreRefused(f"{folder}: the folder for lock files cannot be looked at ({error.strerror})") from error
     if not stat.S_ISDIR(found.st_mode):
-        raise StoreRefused(f"{folder} must be a folder for lock files, and is not; move it away")
+        raise StoreRefused(f"{folder} must be a folder for lock files, and is not. Move it away")
     if found.st_mode & stat.S_IWOTH:
-        raise StoreRefused(f"{folder} may be written by everybody on this machine; first: chmod o-w {folder}")
+        raise StoreRefused(f"{folder} may be written by everybody on this machine. Run: chmod o-w {folder}")
 
 
 def file_system_type(path: Path) -> int:
@@ -163,7 +163,7 @@ def _in_real_folder(path: str | os.PathLike[str]) -> Path:
         folder = os.path.realpath(given.parent, strict=True)
     except OSError as error:
         raise StoreRefused(
-            f"{given}: its folder cannot be opened ({error.strerror}); create {given.parent} first"
+            f"{given}: its folder cannot be opened ({error.strerror}). Create {given.parent} first"
         ) from error
     where = Path(folder, given.name)
     if not os.path.isdir(folder):
@@ -171,9 +171,9 @@ def _in_real_folder(path: str | os.PathLike[str]) -> Path:
     try:
         length = len(str(where).encode())
     except UnicodeEncodeError as error:
-        raise StoreRefused(f"{where!r}: SQLite needs a path that is valid UTF-8; give the file another name") from error
+        raise StoreRefused(f"{where!r}: SQLite needs a path that is valid UTF-8. Give the file another name") from error
     if length > _LONGEST_PATH:
-        raise StoreRefused(f"{where}: its path has {length} bytes and SQLite takes {_LONGEST_PATH}; use a shorter one")
+        raise StoreRefused(f"{where}: its path has {length} bytes and SQLite takes {_LONGEST_PATH}. Use a shorter one")
     return where
 
 
@@ -255,11 +255,11 @@ def _check_file(where: Path) -> os.stat_result:
             f"{os.path.realpath(where)}"
         )
     if stat.S_ISDIR(found.st_mode):
-        raise StoreRefused(f"{where} is a folder; give the path of a file, such as {where / 'ramify.db'}")
+        raise StoreRefused(f"{where} is a folder. Give the path of a file, such as {where / 'ramify.db'}")
     if not stat.S_ISREG(found.st_mode):
         raise StoreRefused(f"{where} is not a regular file (a device, a pipe or a socket)")
     if found.st_mode & stat.S_IWOTH:
-        raise StoreRefused(f"{where} may be written by everybody on this machine; first: chmod o-w {where}")
+        raise StoreRefused(f"{where} may be written by everybody on this machine. Run: chmod o-w {where}")
     if found.st_nlink > 1:
         raise StoreRefused(
             f"{where} has {found.st_nlink} names (hard links); two names of one database get two write-ahead logs, so "
@@ -303,7 +303,7 @@ def _check_first_bytes(where: Path) -> None:
             f"and {where}-live to begin anew"
         )
     if head not in (b"", _MAGIC) and not os.path.lexists(f"{where}-journal"):
-        raise StoreRefused(f"{where} is not a SQLite database; give Ramify a file of its own")
+        raise StoreRefused(f"{where} is not a SQLite database. Give Ramify a file of its own")
 
 
 def _check_shm(where: Path, descriptor: int) -> None:

@@ -41,7 +41,7 @@ def read_only_name(where: Path) -> str:
     if not os.path.exists(f"{where}-shm"):
         raise StoreRefused(
             f"{where} cannot be read here: its write-ahead log holds commits, and to read them SQLite must write "
-            f"{where.name}-shm; copy the file together with its -wal to a place that can be written, and look there"
+            f"{where.name}-shm. Copy the file together with its -wal to a place that can be written, and read it there"
         )
     return str(where)
 

@@ -180,17 +180,17 @@ def prepare(db: apsw.Connection) -> None:
     if application == APPLICATION_ID:
         if version > VERSION:
             raise SchemaTooNew(
-                f"{db.filename} was written by a newer Ramify (its schema is {version}, this one knows {VERSION}); "
-                "install that version or newer"
+                f"{db.filename} was written by a newer Ramify (its schema is {version}, this one knows {VERSION}). "
+                "Install that version or newer"
             )
         if version < VERSION:
             raise StoreRefused(
                 f"{db.filename} was written by a Ramify from before the first release (its schema is {version}, this "
-                f"one knows {VERSION}) and cannot be brought up to date; start with a new file"
+                f"one knows {VERSION}) and cannot be upgraded. Start with a new file"
             )
         return
     if application or version or db.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
-        raise StoreRefused(f"{db.filename} is a SQLite database of another program; give Ramify a file of its own")
+        raise StoreRefused(f"{db.filename} is a SQLite database of another program. Give Ramify a file of its own")
     db.execute(TABLES)
     db.pragma("application_id", APPLICATION_ID)
     db.pragma("user_version", VERSION)
