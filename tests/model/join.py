@@ -4,8 +4,7 @@ Members arrive at a join; when all have, the waiting task must be appended: once
 Checked: J1 it fires at most once, J2 not before every member of its present life has ended, L it fires.
 
 Limits: one join, two members, one of which may spawn a third, or be reopened before the join has fired (afterwards a
-reopen makes a new instance, which is this model again); parts of 8,192 slots, nesting and `when` rules are left out:
-a full inner join is just another arrival.
+reopen makes a new instance, which is this model again); parts of 8,192 slots and `when` rules are left out.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def check_links(
         _check_joins(new)
     parts_of = {needs: part_sizes(needs) for new in new_joins for needs in set(new.needs)}
     fresh = {join: parts_of[needs] for new in new_joins for join, needs in zip(new.ids, new.needs, strict=True)}
-    named = {join for join, _, _ in _named_slots(groups, new_joins)}
+    named = {join for join, _, _ in _named_slots(groups)}
     named.update(*(waiters_of.joins for waiters_of in waiters))
     known = stored({*fresh, *named})
     if taken := known.keys() & fresh.keys():
@@ -44,7 +44,7 @@ def check_links(
         if tasks.waits and not all(task in fresh for task in tasks.ids):
             raise BadPayload(f"{tasks.kind!r} tasks wait for joins that are not created with them")
     sizes = {**known, **fresh}
-    for join, slot, count in _named_slots(groups, new_joins):
+    for join, slot, count in _named_slots(groups):
         _check_slots(sizes, join, slot, count)
     for waiters_of in waiters:
         _check_waiters(waiters_of, sizes)
@@ -52,14 +52,12 @@ def check_links(
 
 
 def _check_joins(new: NewJoins) -> None:
-    if len(new.needs) != len(new.ids) or (new.outers is not None and len(new.outers) != len(new.ids)):
+    if len(new.needs) != len(new.ids):
         raise BadPayload(f"the columns of {len(new.ids)} new joins are not of the same length")
     if new.needs and min(new.needs) < 0:
         raise BadPayload(
             f"join {new.ids[new.needs.index(min(new.needs))]} needs {min(new.needs)} arrivals; give 0 or more"
         )
-    if not new.tasks and (new.outers is None or None in new.outers):
-        raise BadPayload(f"joins {new.ids[0]} ff. have neither a task nor an outer join each: nothing would follow")
 
 
 def check_once(new_joins: Sequence[NewJoins]) -> None:
@@ -68,15 +66,11 @@ def check_once(new_joins: Sequence[NewJoins]) -> None:
         raise BadPayload("a join is created twice in one call; reserve an id for each")
 
 
-def _named_slots(groups: Sequence[NewTasks], new_joins: Sequence[NewJoins]) -> Iterator[tuple[int, int, int]]:
+def _named_slots(groups: Sequence[NewTasks]) -> Iterator[tuple[int, int, int]]:
     """Which slots are named: the join, the first slot, how many. Slots that are to be added only need their join."""
     for tasks in groups:
         if tasks.join is not None:
             yield (tasks.join, 0, 0) if tasks.slot is None else (tasks.join, tasks.slot, len(tasks.bodies))
-    for new in new_joins:
-        for outer in new.outers or ():
-            if outer is not None:
-                yield *outer, 1
 
 
 def _check_waiters(waiters: NewWaiters, sizes: Sizes) -> None:

@@ -101,9 +101,7 @@ def _appends(free: int) -> Iterator[tuple[Any, ...]]:
     yield ([two, structs.replace(one, first=free + 1)],)
     yield ([structs.replace(one, first=free + 1), two],)
     yield [task], [NewJoins.one(task.first, -1)]
-    yield [task], [NewJoins.one(task.first, 1, task=False)]
     yield [task], [NewJoins((task.first,), (1, 1))]
-    yield [task], [NewJoins((task.first,), (1,), outers=())]
     yield [task], [join], [NewWaiters((task.first,), (task.first,), ())]
     yield [task], [join, join]
     yield [task, structs.replace(two, join=task.first)], [join]

@@ -450,7 +450,7 @@ class WorkMachine(RuleBasedStateMachine):
     def _of_a_join(self, choose: Choices, run: int) -> list[int]:
         """The task of a join, of one that has fired if there is any, and some of its members."""
         reads = self.scene.front.reference.reads
-        joins = [join for join in all_of(reads.joins, run, limit=1000) if join.task is not None]
+        joins = all_of(reads.joins, run, limit=1000)
         fired = [join for join in joins if join.fired and join.needs]
         if not joins:
             return []

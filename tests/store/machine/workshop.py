@@ -123,7 +123,8 @@ class Workshop:
         if nested:
             inner = self.ids(choose, 1)
             count = choose.number(0, 2)
-            work.joins.append(NewJoins.one(inner, count, task=False, outer=(join, needs - 1)))
+            work.joins.append(NewJoins.one(inner, count))
+            work.groups.append(self.group(choose, inner, 1, parents, waits=True, join=join, slot=needs - 1))
             if count:
                 work.groups.append(self.group(choose, self.ids(choose, count), count, parents, join=inner))
 

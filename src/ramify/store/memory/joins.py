@@ -152,7 +152,7 @@ def last_event(tables: Tables, task: int) -> Event | None:
     return last
 
 
-def arrive(tables: Tables, arrivals: Iterable[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
+def arrive(tables: Tables, arrivals: Sequence[Arrivals], empty: Mapping[int, tuple[int, int]], now: int) -> None:
     """Settle arrivals, and publish the tasks of the joins that fired."""
 
     def load(wanted: Mapping[int, Collection[int]]) -> Mapping[int, Standing]:

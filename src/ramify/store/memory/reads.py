@@ -381,7 +381,7 @@ def _span(s: MemorySpan) -> Span:
 
 
 def _join(j: Standing) -> Join:
-    return Join(j.id, j.run, j.task, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
+    return Join(j.id, j.run, j.needs, j.ends.all, j.ends, j.instance, j.fired, j.rule)
 
 
 def _process(number: int, row: SessionRow) -> Process:

@@ -110,7 +110,7 @@ def _offer(tables: Tables, run: RunRow, tasks: Sequence[int], at: int, now: int)
     for task in sorted(tasks):
         span = _span(tables, task)
         join = tables.joins.get(task)
-        waits = join is not None and join.task == task and not join.is_full
+        waits = join is not None and not join.is_full
         if join is not None and not waits:
             join.fired = True
         due = None if join is None else due_after(join, span.due, now)

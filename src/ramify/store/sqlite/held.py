@@ -37,7 +37,7 @@ TASKS_AT = (
 RANGE_OF_TASKS = "SELECT parent, CAST(body AS BLOB), key, more, lane FROM task WHERE id BETWEEN ? AND ?"
 RANGE_OF_PLAIN_TASKS = "SELECT parent, CAST(body AS BLOB) FROM task WHERE id BETWEEN ? AND ?"
 JOIN = "SELECT id, rule, brings, size, arrived, failed, skipped, cancelled FROM"
-JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value WHERE task IS NOT NULL"
+JOINS_AT = f"{JOIN} carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 LINKED = "SELECT id, slot, max(task) FROM carray(?) AS w CROSS JOIN waiter ON id = w.value GROUP BY id, slot"
 GROUPED = (
     "SELECT joined, first, last, shift FROM carray(?) AS wanted CROSS JOIN span ON joined = wanted.value"
@@ -53,7 +53,7 @@ VALUES = (
     "SELECT task, CAST(e.value AS BLOB) FROM carray(?) AS w"
     f" CROSS JOIN event e ON task = w.value AND e.status = {Status.DONE:d} ORDER BY task, n"
 )
-RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ? AND task IS NOT NULL"
+RANGE_OF_JOINS = f"{JOIN} joins WHERE id BETWEEN ? AND ?"
 
 MARKS_OF = (
     "SELECT run, scope, task, status, reason, mark.value, who FROM carray(?) AS wanted"

@@ -24,13 +24,13 @@ from ramify.store.sqlite.db import Db
 
 #: `size` is that of the bits in the row itself, and NULL where they are in parts.
 JOINS_AT = (
-    "SELECT id, run, task, outer_join, outer_slot, rule, brings, needs, parts, filled, instance, fired, size, arrived,"
-    " failed, skipped, cancelled FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
+    "SELECT id, run, rule, brings, needs, parts, filled, instance, fired, size, arrived, failed, skipped, cancelled"
+    " FROM carray(?) AS wanted CROSS JOIN joins ON joins.id = wanted.value"
 )
-INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+INSERT_JOIN = "INSERT INTO joins VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 #: The size of each is one byte of a column, as a character.
 INSERT_SMALL = (
-    "INSERT INTO joins SELECT value, ?2, value, NULL, 0, ?3, ?4, size, 1, 0, 1, 0, size, 0, 0, 0, 0 FROM"
+    "INSERT INTO joins SELECT value, ?2, ?3, ?4, size, 1, 0, 1, 0, size, 0, 0, 0, 0 FROM"
     " (SELECT value, unicode(substr(?5, rowid, 1)) AS size FROM carray(?1))"
 )
 UPDATE_JOIN = (
@@ -39,7 +39,7 @@ UPDATE_JOIN = (
 )
 SETTLE = "UPDATE joins SET filled = ?, fired = ?, arrived = ?"
 #: Members that are done arrive at small joins in one statement. What it cannot settle it names: `others`.
-IS_OTHER = "(size IS NULL OR outer_join IS NOT NULL)"
+IS_OTHER = "size IS NULL"
 IS_FULL = f"NOT {IS_OTHER} AND joins.arrived | slots = (1 << size) - 1"
 ARRIVE = (
     "WITH here (id, slots) AS MATERIALIZED (SELECT id, sum(DISTINCT 1 << slot) FROM {tasks} GROUP BY id)"
@@ -90,7 +90,7 @@ def create(db: Db, run: int, joins: Iterable[NewJoins], round: int) -> dict[int,
     empty: dict[int, tuple[int, int]] = {}
     for new in joins:
         # All alike and without parts, as in most graphs: they need not be made first.
-        if new.tasks and new.outers is None and new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
+        if new.needs and 0 < min(new.needs) <= max(new.needs) <= SMALL:
             db.execute(INSERT_SMALL, (rows.ids(new.ids), run, new.rule, new.brings, bytes(new.needs)))
             continue
         for join in created(run, new):
@@ -107,7 +107,7 @@ def _is_small(join: Standing) -> bool:
 
 
 def _columns(join: Standing) -> tuple[object, ...]:
-    return (join.id, join.run, join.task, join.outer_join, join.outer_slot, join.rule, join.brings, *_changing(join))
+    return (join.id, join.run, join.rule, join.brings, *_changing(join))
 
 
 def _changing(join: Standing) -> tuple[object, ...]:
@@ -138,13 +138,13 @@ def load(db: Db, wanted: Mapping[int, Collection[int]]) -> dict[int, Standing]:
     """Joins by id, with the parts that are named; those that do not exist are left out."""
     found: dict[int, Standing] = {}
     for row in db.execute(JOINS_AT, (rows.ids(sorted(wanted)),)).fetchall() if wanted else ():
-        join = found[row[0]] = Standing(*row[:12])
-        if row[12] is None:
+        join = found[row[0]] = Standing(*row[:9])
+        if row[9] is None:
             join.parts = dict(_parts(db, join.id, wanted[join.id]))
-            join.elsewhere = ends_of(row[12:]) - sum((bits.ends for bits in join.parts.values()), Ends())
-        elif row[12]:
+            join.elsewhere = ends_of(row[9:]) - sum((bits.ends for bits in join.parts.values()), Ends())
+        elif row[9]:
             # `size` is 0 for a join that waits for nobody, and has no part.
-            join.parts = {0: Bits(*row[12:])}
+            join.parts = {0: Bits(*row[9:])}
     return found
 
 

@@ -313,7 +313,7 @@ class SqliteReads:
         """Joins of a run by id."""
         with self._link.read() as db:
             found = db.execute(
-                "SELECT id, run, task, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
+                "SELECT id, run, needs, instance, fired, rule, size, arrived, failed, skipped, cancelled"
                 " FROM joins WHERE run = ? AND id > ? AND (?3 IS NULL OR fired = ?3) ORDER BY id LIMIT ?4",
                 (run, after, fired, page_size(limit) + 1),
             ).fetchall()
@@ -384,6 +384,6 @@ def _page(found: Iterable[T], key: Callable[[T], int], after: int, limit: int) -
 
 
 def _join(row: tuple[Any, ...]) -> Join:
-    number, run, task, needs, instance, fired, rule, *bits = row
+    number, run, needs, instance, fired, rule, *bits = row
     ends = joins.ends_of(bits)
-    return Join(number, run, task, needs, ends.all, ends, instance, bool(fired), Rule(rule))
+    return Join(number, run, needs, ends.all, ends, instance, bool(fired), Rule(rule))

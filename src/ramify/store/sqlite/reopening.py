@@ -40,9 +40,7 @@ WRITE_EVENTS = (
     " SELECT value, ifnull((SELECT max(n) FROM event WHERE task = reopened.value), 0) + 1, ?2, ?3, CAST(?4 AS TEXT)"
     " FROM carray(?1) AS reopened"
 )
-OWN_JOINS = (
-    "SELECT id, filled = parts FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value WHERE joins.task = id"
-)
+OWN_JOINS = "SELECT id, filled = parts FROM carray(?) AS wanted CROSS JOIN joins ON id = wanted.value"
 FIRE = "UPDATE joins SET fired = 1 WHERE id = ?"
 HIGHEST = "SELECT max(n) FROM carray(?) AS wanted CROSS JOIN event ON task = wanted.value"
 

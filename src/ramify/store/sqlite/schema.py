@@ -24,7 +24,7 @@ import apsw
 from ramify.errors import SchemaTooNew, StoreRefused
 from ramify.store.sqlite.db import Db
 
-VERSION = 8
+VERSION = 9
 #: "Rmfy": tells our files from other SQLite databases.
 APPLICATION_ID = 0x526D6679
 
@@ -128,10 +128,10 @@ INSERT INTO once_sizes VALUES (0, 0, x'');
 CREATE TABLE label (digest BLOB NOT NULL, task INTEGER NOT NULL, PRIMARY KEY (digest, task)) WITHOUT ROWID;
 
 CREATE TABLE joins (
-    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, task INTEGER, outer_join INTEGER, outer_slot INTEGER NOT NULL,
-    rule INTEGER NOT NULL, brings INTEGER NOT NULL, needs INTEGER NOT NULL, parts INTEGER NOT NULL,
-    filled INTEGER NOT NULL, instance INTEGER NOT NULL, fired INTEGER NOT NULL, size INTEGER, arrived INTEGER NOT NULL,
-    failed INTEGER NOT NULL, skipped INTEGER NOT NULL, cancelled INTEGER NOT NULL
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, rule INTEGER NOT NULL, brings INTEGER NOT NULL,
+    needs INTEGER NOT NULL, parts INTEGER NOT NULL, filled INTEGER NOT NULL, instance INTEGER NOT NULL,
+    fired INTEGER NOT NULL, size INTEGER, arrived INTEGER NOT NULL, failed INTEGER NOT NULL, skipped INTEGER NOT NULL,
+    cancelled INTEGER NOT NULL
 );
 CREATE INDEX joins_run ON joins (run);
 CREATE TABLE join_part (

@@ -207,13 +207,8 @@ def joins_that_do_not_fit_are_refused(house: House) -> None:
     join, one, two = NewJoins.one(new.first, 1), house.tasks(), house.tasks(2)
     for wrong, act in {
         "a join twice": partial(house.add, run, new, joins=[join, join]),
-        "a join that exists": partial(
-            house.add, run, joins=[NewJoins.one(old.first, 1, task=False, outer=(old.first, 0))]
-        ),
+        "a join that exists": partial(house.add, run, joins=[NewJoins.one(old.first, 1)]),
         "a join that needs less than nobody": partial(house.add, run, new, joins=[replace(join, needs=[-1])]),
-        "a join that nothing follows": partial(
-            house.add, run, joins=[NewJoins.one(house.store.reserve(1), 1, task=False)]
-        ),
         "more members than slots": partial(house.add, run, new, replace(two, join=new.first), joins=[join]),
         "more members than an old join has": partial(house.add, run, replace(two, join=old.first, slot=1)),
         "a slot before the first": partial(house.add, run, replace(one, join=old.first, slot=-1)),

@@ -1,12 +1,10 @@
-"""Slots of a join that are added late, taken over, or filled by another join.
+"""Slots of a join that are added late, or taken over.
 
 Only a member that has not arrived may add slots, in the part of its own end. A member that is `withheld` ends without
-arriving: a child of the same part takes its slot over. A join without a task passes its fullness on to its `outer`.
+arriving: a child of the same part takes its slot over.
 """
 
 from __future__ import annotations
-
-from msgspec.structs import replace
 
 from ramify.errors import BadPayload
 from ramify.model.commit import Part
@@ -109,95 +107,6 @@ def a_slot_is_handed_down_from_child_to_child(house: House) -> None:
         assert house.join(run, join).arrived == 0
     worker.done(worker.take())
     assert house.offered() == [join]
-
-
-@case("joins")
-def a_full_inner_join_is_an_arrival_at_the_outer_one(house: House) -> None:
-    run, worker, outer = fan(house, 1)
-    claim = worker.take()
-    inner = house.store.reserve(1)
-    members = house.tasks(2, join=inner)
-    worker.done(
-        claim,
-        withheld=frozenset(claim.tasks),
-        children=[members],
-        joins=[NewJoins.one(inner, 2, task=False, outer=(outer, 0))],
-    )
-    second = worker.take()
-    worker.done(second, second.tasks[:1])
-    assert (house.join(run, inner).arrived, house.join(run, outer).arrived) == (1, 0)
-    worker.done(second, second.tasks[1:])
-    assert (house.join(run, inner).fired, house.join(run, outer).fired) == (True, True)
-    assert house.offered() == [outer]
-
-
-@case("joins")
-def a_member_of_an_inner_join_that_lives_again_is_waited_for_by_the_outer_task(house: House) -> None:
-    run, worker, outer = fan(house, 1)
-    claim = worker.take()
-    inner, members = house.store.reserve(1), house.tasks(2)
-    members = replace(members, join=inner)
-    worker.done(
-        claim,
-        withheld=frozenset(claim.tasks),
-        children=[members],
-        joins=[NewJoins.one(inner, 2, task=False, outer=(outer, 0))],
-    )
-    house.finish(run)
-    worker.reopen(run, [members.first, outer])
-    assert (house.join(run, inner).fired, house.join(run, outer).fired) == (False, False)
-    house.settle(run)
-    claim = worker.take()
-    assert list(claim.tasks) == [members.first]
-    worker.done(claim)
-    house.settle(run)
-    assert list(worker.take().tasks) == [outer]
-
-
-@case("joins")
-def an_inner_join_that_needs_nobody_arrives_at_once(house: House) -> None:
-    run, worker, outer = fan(house, 1)
-    claim = worker.take()
-    inner = house.store.reserve(1)
-    worker.done(claim, withheld=frozenset(claim.tasks), joins=[NewJoins.one(inner, 0, task=False, outer=(outer, 0))])
-    assert house.join(run, outer).fired
-    assert house.offered() == [outer]
-
-
-@case("joins")
-def joins_nest_as_deep_as_they_are_made(house: House) -> None:
-    """Filled from the inside out, all in the commit of the innermost member."""
-    run, worker, outer = fan(house, 1)
-    joins = [outer]
-    for _ in range(50):
-        claim = worker.take()
-        inner = house.store.reserve(1)
-        worker.done(
-            claim,
-            withheld=frozenset(claim.tasks),
-            children=[house.tasks(join=inner)],
-            joins=[NewJoins.one(inner, 1, task=False, outer=(joins[-1], 0))],
-        )
-        joins.append(inner)
-    worker.done(worker.take())
-    assert all(house.join(run, join).fired for join in joins)
-    assert house.offered() == [outer]
-
-
-@case("joins")
-def a_broken_member_of_an_inner_join_breaks_the_outer_slot(house: House) -> None:
-    _, worker, outer = fan(house, 1)
-    claim = worker.take()
-    inner = house.store.reserve(1)
-    worker.done(
-        claim,
-        withheld=frozenset(claim.tasks),
-        children=[house.tasks(2, join=inner)],
-        joins=[NewJoins.one(inner, 2, task=False, outer=(outer, 0))],
-    )
-    second = worker.take()
-    worker.commit(Part(second.token, second.tasks, [Status.DONE, Status.FAILED]))
-    assert members_and_broken(worker.take().details[outer]) == (1, 1)
 
 
 @case("joins")
