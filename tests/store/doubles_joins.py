@@ -173,14 +173,6 @@ class EmptyJoinsHang(Damaged):
         return super().start(run, tasks, [replace(each, needs=[max(1, n) for n in each.needs]) for each in joins])
 
 
-@caught_by("joins: a member may add members with its own end")
-class LateMembersAreNotWaitedFor(Committing):
-    """Publishes late members without a slot, so that the join fires before them."""
-
-    def bend(self, part: Part) -> Part:
-        return replace(part, children=[replace(g, join=None, slot=0) if g.slot is None else g for g in part.children])
-
-
 @caught_by("joins: its claim says how many members there were and how many broke")
 class NothingEverBreaks(Committing):
     """Forgets which members did not end as done."""
@@ -212,9 +204,7 @@ class CountsArrivals(Committing):
         joins.arrive(self._tables, [Arrivals(0, 0, arrivals)], {}, 0)
 
 
-@caught_by(
-    "joins: a join of several parts fires with its last member", "joins: late members beyond a part are waited for"
-)
+@caught_by("joins: a join of several parts fires with its last member")
 class AFullPartIsEnough(Committing):
     """Fires a join as soon as one of its parts is full."""
 

@@ -9,7 +9,6 @@ from ramify.model.commit import Later, Part
 from ramify.model.context import SetValue
 from ramify.model.event import UNREPORTED, Status
 from ramify.model.outcome import Failure
-from ramify.model.task import NewTasks
 from tests.store.machine.choices import Choices
 from tests.store.machine.pair import Worker
 from tests.store.machine.scene import Scene
@@ -96,8 +95,8 @@ def _later(choose: Choices, scene: Scene, shop: Workshop, waiting: list[int]) ->
 def _following(
     choose: Choices, scene: Scene, shop: Workshop, run: int, tasks: Sequence[int], ended: list[int]
 ) -> Following:
-    """Children, joins, waiters; members may add slots to their join, or hand their own slot on to a child, and any task
-    may have an heir. Those that somebody waits for mostly have one.
+    """Children, joins, waiters; members may hand their slot on to a child, and any task may have an heir. Those that
+    somebody waits for mostly have one.
     """
     following = Following()
     if choose.chance():
@@ -112,16 +111,9 @@ def _following(
         if found is None or not choose.chance():
             continue
         join, slot = found
-        if choose.chance():
-            following.withheld.add(task)
-            following.work.groups.append(_member(choose, shop, task, 1, join.id, slot))
-        else:
-            following.work.groups.append(_member(choose, shop, task, choose.number(1, 2), join.id, None))
+        following.withheld.add(task)
+        following.work.groups.append(shop.group(choose, shop.ids(choose, 1), 1, [task], join=join.id, slot=slot))
     return following
-
-
-def _member(choose: Choices, shop: Workshop, parent: int, count: int, join: int, slot: int | None) -> NewTasks:
-    return shop.group(choose, shop.ids(choose, count), count, [parent], join=join, slot=slot)
 
 
 def settle(worker: Worker, parts: Sequence[Part], refused: Sequence[bytes]) -> None:

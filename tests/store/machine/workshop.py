@@ -149,7 +149,7 @@ class Workshop:
         ]
         if before and choose.chance() and before[0].last % STREAM + len(before[0].bodies) < STREAM:
             last = before[0]
-            slot = (last.slot or 0) + len(last.bodies) if last.join is not None else 0
+            slot = last.slot + len(last.bodies) if last.join is not None else 0
             return structs.replace(last, first=last.last + 1, slot=slot)
         first = next(task for task in self._reserve(2 * STREAM) if task % STREAM == 0)
         count, parent = choose.number(1, 3), worker.left[token][0]

@@ -40,7 +40,6 @@ def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
         left = full(row.last - row.first + 1) if row.left is None else row.left
         if part.tasks and (min(part.tasks) < row.first or mask_of(part.tasks, row.first) & ~left):
             raise BadPayload("a part names a task that is not unfinished in its claim")
-        _check_late_slots(tables, row, part)
         joins.check(tables, part.children, part.joins, part.waiters)
         for first in (*part.publish, *part.discard):
             adding.staged(tables, first, part.token)
@@ -48,17 +47,6 @@ def check(tables: Tables, stamp: Stamp, parts: Sequence[Part]) -> None:
         new_joins += part.joins
     check_once(new_joins)
     adding.check_room(tables, children)
-
-
-def _check_late_slots(tables: Tables, row: MemorySegment, part: Part) -> None:
-    """Only a member may add slots to a join, in the commit in which it arrives: until then the join cannot fire."""
-    for tasks in part.children:
-        if tasks.join is not None and tasks.slot is None:
-            arriving = {join for join, _, _ in arrivals_of(tables, row, part.ended(), part.withheld)}
-            if tasks.join not in arriving:
-                raise BadPayload(
-                    f"no task of this part is about to arrive at join {tasks.join}, so none may add slots to it"
-                )
 
 
 def holding(tables: Tables, process: int, token: bytes) -> MemorySegment | None:
@@ -100,8 +88,7 @@ def _apply(
     arrivals: list[Arrival] = []
     became: dict[int, int] = {}
     for tasks in part.children:
-        of = joins.add_slots(tables, tasks.join, len(tasks.bodies)) if tasks.join and tasks.slot is None else None
-        added = adding.add(tables, run, tasks, below, process, now, of=of)
+        added = adding.add(tables, run, tasks, below, process, now)
         arrivals += added.arrivals
         became.update(added.moved(tasks))
     arrivals += joins.wait(tables, part.waiters, became)

@@ -1,8 +1,7 @@
 """Joins: a task that waits for others is offered when each of its slots has had its arrival, in that transaction.
 
 However its members end they arrive; those that did not end as done are counted as broken. A full join always publishes
-its task, and a join that needs nobody does so at once. (`slots.py` holds what is promised of slots added and taken
-over.)
+its task, and a join that needs nobody does so at once. (`slots.py` holds what is promised of slots taken over.)
 """
 
 from __future__ import annotations

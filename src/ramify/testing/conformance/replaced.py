@@ -184,18 +184,18 @@ def a_join_elsewhere_waits_no_longer_for_a_replaced_member(house: House) -> None
 
 @case("reopen")
 def a_join_elsewhere_waits_no_longer_for_members_that_a_replaced_task_was_to_be(house: House) -> None:
-    """The maker named more members of the join that waits for it, beside its heir."""
+    """The maker named another member of the join that waits for it, beside its heir."""
     then = house.tasks(kind="sum", waits=True)
     maker = house.tasks(1, join=then.first)
-    run = house.any_run(then, maker, joins=[NewJoins((then.first,), (1,), rule=Rule.ALWAYS)], endless=True)
+    run = house.any_run(then, maker, joins=[NewJoins((then.first,), (2,), rule=Rule.ALWAYS)], endless=True)
     worker = house.worker()
     claim = worker.take(kinds=["walk"])
-    late = house.tasks(2, kind="copy", parents=maker.first, join=then.first, slot=None)
+    other = house.tasks(1, kind="copy", parents=maker.first, join=then.first, slot=1)
     heir = house.tasks(kind="copy", parents=maker.first)
-    worker.done(claim, children=[late, heir], heirs={maker.first: heir.first})
-    assert worker.reopen(run, [maker.first], following=True).replaced == 3
+    worker.done(claim, children=[other, heir], heirs={maker.first: heir.first})
+    assert worker.reopen(run, [maker.first], following=True).replaced == 2
     join = house.join(run, then.first)
-    assert (join.needs, join.arrived, join.broken) == (3, 2, 2)
+    assert (join.arrived, join.broken) == (1, 1)
     worker.done(worker.take(kinds=["walk"]))
     assert list(worker.take(kinds=["sum"]).tasks) == [then.first]
 

@@ -1,69 +1,15 @@
-"""Slots of a join that are added late, or taken over.
+"""Slots of a join that are taken over.
 
-Only a member that has not arrived may add slots, in the part of its own end. A member that is `withheld` ends without
-arriving: a child of the same part takes its slot over.
+A member that is `withheld` ends without arriving: a child of the same part takes its slot over.
 """
 
 from __future__ import annotations
 
-from ramify.errors import BadPayload
-from ramify.model.commit import Part
 from ramify.model.event import Status
 from ramify.model.join import NewJoins, NewWaiters
-from ramify.testing.conformance.house import House, members_and_broken, refused
+from ramify.testing.conformance.house import House, members_and_broken
 from ramify.testing.conformance.joins import fan
 from ramify.testing.conformance.registry import case
-
-
-@case("joins")
-def a_member_may_add_members_with_its_own_end(house: House) -> None:
-    """Otherwise the join would fire before the new members are known."""
-    run, worker, join = fan(house, 1)
-    claim = worker.take()
-    late = house.tasks(2, join=join, slot=None, parents=claim.tasks[0])
-    worker.done(claim, children=[late])
-    seen = house.join(run, join)
-    assert (seen.needs, seen.arrived, seen.fired) == (3, 1, False)
-    assert house.offered() == list(late.ids)
-    second = worker.take()
-    later = house.tasks(join=join, slot=None)
-    worker.done(second, second.tasks[:1], children=[later])
-    worker.done(second, second.tasks[1:])
-    assert not house.join(run, join).fired
-    worker.done(worker.take())
-    more = worker.take().details[join]
-    assert members_and_broken(more) == (4, 0)
-    slots = [slot for slot, _ in house.store.reads.members(join).rows]
-    assert slots == sorted(set(slots))
-    assert [task for _, task in house.store.reads.members(join).rows] == [*claim.tasks, *late.ids, *later.ids]
-
-
-@case("joins")
-def who_is_no_member_adds_no_members(house: House) -> None:
-    run, worker, join = fan(house, 1)
-    house.add(run, house.tasks(kind="copy"))
-    claim = worker.take(kinds=["copy"])
-    late = house.tasks(join=join, slot=None)
-    with house.nothing_changes(), refused(BadPayload):
-        worker.commit(Part(claim.token, claim.tasks, children=[late]))
-    with house.nothing_changes(), refused(BadPayload):
-        house.add(run, late)
-    worker.done(claim)
-
-
-@case("joins")
-def late_members_beyond_a_part_are_waited_for(house: House) -> None:
-    run, worker, join = fan(house, 1)
-    claim = worker.take()
-    late = house.tasks(9_000, join=join, slot=None)
-    worker.done(claim, children=[late])
-    held = worker.take(1)
-    while claims := worker.claim(5_000):
-        for claim in claims:
-            worker.done(claim)
-    assert (house.join(run, join).needs, house.join(run, join).arrived) == (9_001, 9_000)
-    worker.done(held)
-    assert members_and_broken(worker.take().details[join]) == (9_001, 0)
 
 
 @case("joins")
