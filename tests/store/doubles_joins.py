@@ -152,11 +152,17 @@ class ForgetsMarks(Damaged):
 
 
 @caught_by("joins: the task of a join is offered when the last member has ended")
-class ForgetsToArrive(Committing):
+class ForgetsToArrive(Damaged):
     """Writes ends without their arrivals."""
 
-    def bend(self, part: Part) -> Part:
-        return replace(part, withheld=frozenset(part.tasks))
+    def commit(self, stamp: Stamp, parts: Sequence[Part], then_claim: Want | None = None) -> Committed:
+        joined = [(span, span.join) for span in self._tables.spans.values()]
+        for span, _ in joined:
+            span.join = None
+        answer = super().commit(stamp, parts, then_claim)
+        for span, join in joined:
+            span.join = join
+        return answer
 
 
 @caught_by("joins: a join that needs nobody fires at once")

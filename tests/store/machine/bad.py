@@ -132,7 +132,6 @@ def _of_process(worker: Worker, free: int) -> Iterator[tuple[Any, ...]]:
         [Part(b"x", [1, 2], [Status.DONE])],
         [Part(b"x", [1], later=[Later([1], 0)])],
         [Part(b"x", [1], Status.RETRYING, later=[Later([1], 0), Later([1], 1)])],
-        [Part(b"x", [1], withheld=frozenset({2}))],
         [Part(b"x", [1], took={2: 5})],
         [Part(b"x", [1], values=[bytes(MAX_PAYLOAD + 1)])],
         [Part(b"x", [1], children=[structs.replace(two, kind="")])],

@@ -100,7 +100,7 @@ def _apply(
     for first in part.publish:
         arrivals += adding.publish(tables, run, adding.staged(tables, first, part.token), process, now)
     ended = part.ended()
-    arrivals += arrivals_of(tables, row, [task for task in ended if task not in part.heirs], part.withheld)
+    arrivals += arrivals_of(tables, row, [task for task in ended if task not in part.heirs])
     _shrink(tables, row, part, ended, highest)
     return arrivals
 
@@ -131,9 +131,7 @@ def write_ends(
     return highest
 
 
-def arrivals_of(
-    tables: Tables, row: MemorySegment, ended: Iterable[int], withheld: frozenset[int] = frozenset()
-) -> list[Arrival]:
+def arrivals_of(tables: Tables, row: MemorySegment, ended: Iterable[int]) -> list[Arrival]:
     """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     span = row.span
@@ -142,7 +140,7 @@ def arrivals_of(
     for task in ended:
         status = tables.events[task][-1].status if task in tables.events else Status.CANCELLED
         status = joins.arriving(tables, task, status)
-        slots = [(span.join, task + span.shift)] if span.join is not None and task not in withheld else []
+        slots = [(span.join, task + span.shift)] if span.join is not None else []
         for join, slot in [*slots, *tables.waiters.get(task, ())]:
             found.append((join, slot, status))
     return found

@@ -188,8 +188,8 @@ def _apply(commit: Commit, row: SqliteSegment, span: SqliteSpan, part: Part) -> 
     for first in part.publish:
         arrivals += adding.publish(db, log, run, adding.staged(db, first, part.token), process, now)
     done: Sequence[Slot] = ()
-    if not ended.all_done or part.withheld or part.heirs:
-        arrivals += arrivals_of(db, span, ended, part.withheld, part.heirs)
+    if not ended.all_done or part.heirs:
+        arrivals += arrivals_of(db, span, ended, part.heirs)
     elif commit.links:
         done = joins.slots_of(db, span, ended.tasks)
     elif ended.tasks:
@@ -263,13 +263,7 @@ def _forget_lateness(db: Db, run: int, tasks: Iterable[int]) -> None:
     )
 
 
-def arrivals_of(
-    db: Db,
-    span: SqliteSpan,
-    ended: EndedTasks,
-    withheld: frozenset[int] = frozenset(),
-    heirs: Mapping[int, int] = NO_HEIRS,
-) -> list[Arrival]:
+def arrivals_of(db: Db, span: SqliteSpan, ended: EndedTasks, heirs: Mapping[int, int] = NO_HEIRS) -> list[Arrival]:
     """What the ends of these tasks mean to joins: their group's slot, and whoever waits for them."""
     found: list[Arrival] = []
     if not ended.tasks:
@@ -277,11 +271,7 @@ def arrivals_of(
     status_of = joins.arriving(db, dict(ended))
     if span.join is not None:
         join, shift = span.join, span.shift
-        found += (
-            (join, task + shift, status)
-            for task, status in status_of.items()
-            if task not in withheld and task not in heirs
-        )
+        found += ((join, task + shift, status) for task, status in status_of.items() if task not in heirs)
     waiting = joins.waiters_of(db, ended.tasks)
     if waiting:
         found += ((join, slot, status_of[task]) for task, join, slot in waiting if task not in heirs)

@@ -45,7 +45,7 @@ def is_simple(row: SqliteSegment, span: SqliteSpan, part: Part) -> bool:
     """Whether the part ends every task of a narrow row at its first attempt, and brings nothing but plain children."""
     if row.attempt or row.last - row.first >= NARROW or not is_named(row, part):
         return False
-    if part.joins or part.waiters or part.publish or part.discard or part.withheld or part.heirs or part.sets:
+    if part.joins or part.waiters or part.publish or part.discard or part.heirs or part.sets:
         return False
     if span.keyed and span.hold not in (Hold.LABEL, Hold.ONCE):
         return False

@@ -116,7 +116,6 @@ def parts_that_do_not_fit_are_refused(house: House) -> None:
         "a later task that ended": bad([one], later=[Later([one], 0)]),
         "a later task without an event": bad([one], statuses=Status.RETRYING, later=[Later([one + 1], 0)]),
         "a later task twice": bad([one], statuses=Status.RETRYING, later=[Later([one], 0), Later([one], 1)]),
-        "a withheld task without an event": bad([one], withheld=frozenset([one + 1])),
     }.items():
         _is_refused(house, wrong, partial(worker.commit, part))
     worker.done(claim)

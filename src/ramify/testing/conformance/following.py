@@ -11,6 +11,7 @@ from ramify.model.key import Hold
 from ramify.model.mark import Mark, Scope
 from ramify.model.run import RunState
 from ramify.testing.conformance.house import House, Worker, members_and_broken, refused
+from ramify.testing.conformance.joins import fan
 from ramify.testing.conformance.registry import case
 
 
@@ -93,6 +94,34 @@ def an_heir_arrives_wherever_its_task_was_waited_for(house: House) -> None:
     copies = worker.claim(9, ["copy"])
     worker.commit(*(Part(each.token, each.tasks) for each in copies))
     assert house.join(run, waiting.first).fired
+
+
+@case("joins")
+def an_heir_takes_over_the_slot_of_its_task(house: House) -> None:
+    run, worker, join = fan(house, 2)
+    claim = worker.take()
+    heir = house.tasks(parents=claim.tasks[1])
+    worker.done(claim, children=[heir], heirs={claim.tasks[1]: heir.first})
+    seen = house.join(run, join)
+    assert (seen.needs, seen.arrived) == (2, 1)
+    assert house.ended(claim.tasks[1]) is Status.DONE
+    assert house.offered() == [heir.first]
+    worker.end(worker.take(), status=Status.FAILED)
+    more = worker.take().details[join]
+    assert members_and_broken(more) == (2, 1)
+    assert dict(house.store.reads.members(join).rows)[1] == heir.first
+
+
+@case("joins")
+def a_slot_is_handed_down_from_heir_to_heir(house: House) -> None:
+    run, worker, join = fan(house, 1)
+    for _ in range(3):
+        claim = worker.take()
+        heir = house.tasks(parents=claim.tasks[0])
+        worker.done(claim, children=[heir], heirs={claim.tasks[0]: heir.first})
+        assert house.join(run, join).arrived == 0
+    worker.done(worker.take())
+    assert house.offered() == [join]
 
 
 @case("commit")
