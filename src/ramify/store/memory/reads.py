@@ -16,7 +16,6 @@ from ramify.model.forgetting import check_remembered
 from ramify.model.join import Join
 from ramify.model.key import Hold, digest
 from ramify.model.log import StoredLine
-from ramify.model.mark import Mark
 from ramify.model.process import Process
 from ramify.model.run import Owner, RunState, StoredRun
 from ramify.model.segment import Segment, SegmentState
@@ -296,11 +295,6 @@ class MemoryReads:
         """What the cancel of a run ended."""
         with self._tables.lock:
             return sorted(self._tables.sweeps.get(run, ()), key=lambda s: (s.first, s.left or 0))
-
-    def marks(self, run: int) -> Sequence[Mark]:
-        """Marks of a run."""
-        with self._tables.lock:
-            return list(self._tables.marks.get(run, ()))
 
     def joins(self, run: int, *, fired: bool | None = None, after: int = 0, limit: int = 100) -> Page[Join]:
         """Joins of a run by id."""

@@ -94,9 +94,9 @@ def marks_on_an_edition_are_gone(house: House) -> None:
     for task in (*items.ids, *other.tasks):
         house.store.cancel(map.run, task)
     map.worker.release(claim)
-    assert len(house.store.reads.marks(map.run)) == 3
+    assert len(map.worker.beat().marks) == 3
     map.reopen()
-    assert [mark.task for mark in house.store.reads.marks(map.run)] == list(other.tasks)
+    assert [mark.task for mark in map.worker.beat().marks] == list(other.tasks)
 
 
 @case("reopen")
