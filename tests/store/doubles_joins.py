@@ -12,12 +12,9 @@ from ramify.model.arrivals import Arrivals
 from ramify.model.claim import Want
 from ramify.model.commit import Committed, Part
 from ramify.model.death import Deaths
-from ramify.model.decision import UNSAID, Said
 from ramify.model.event import Status, fold
 from ramify.model.join import NewJoins, NewWaiters, Rule
-from ramify.model.mark import Mark
 from ramify.model.process import Stamp
-from ramify.model.reopening import Reopened
 from ramify.model.run import Advanced, NewRun, Started
 from ramify.model.segment import SegmentState
 from ramify.model.task import Appended, NewTasks
@@ -301,20 +298,3 @@ class JudgesTooSoon(Damaged):
             return super()._advance(run, round)
         finally:
             self._tables.linked = linked
-
-
-@caught_by("reopen: what follows a reopened task is reopened with it")
-class ForgetsWhatFollows(Damaged):
-    """Reopens what was named and nothing else."""
-
-    def reopen(
-        self,
-        stamp: Stamp,
-        run: int,
-        tasks: Sequence[int],
-        *,
-        following: bool = False,
-        settle: Mark | None = None,
-        said: Said = UNSAID,
-    ) -> Reopened:
-        return super().reopen(stamp, run, tasks, settle=settle, said=said)

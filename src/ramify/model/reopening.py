@@ -114,9 +114,9 @@ def check(run: StoredRun, tasks: Sequence[int]) -> None:
         raise BadPayload(f"reopen(): {len(tasks)} tasks; take at most {REOPEN_LIMIT} at a time")
 
 
-def reopen(run: int, tasks: Collection[int], following: bool, ask: ReopeningQuestions) -> Reopening:
-    """Say what becomes of these tasks of a run and, if asked for, of all in it that follows them."""
-    reached = _spread(run, tasks, following, ask)
+def reopen(run: int, tasks: Collection[int], ask: ReopeningQuestions) -> Reopening:
+    """Say what becomes of these tasks of a run and of all in it that follows them."""
+    reached = _spread(run, tasks, ask)
     makers = [task for task, each in reached.items() if each.begins and each.heirs]
     edition = ask.edition(makers) if makers else Edition()
     if edition.held is not None:
@@ -135,8 +135,8 @@ def reopen(run: int, tasks: Collection[int], following: bool, ask: ReopeningQues
     return found
 
 
-def _spread(run: int, tasks: Collection[int], following: bool, ask: ReopeningQuestions) -> dict[int, Candidate]:
-    """Go through tasks and, if asked for, level by level through all in their run that waited for them."""
+def _spread(run: int, tasks: Collection[int], ask: ReopeningQuestions) -> dict[int, Candidate]:
+    """Go through tasks and, level by level, through all in their run that waited for them."""
     level = ask.candidates(sorted(set(tasks)))
     for task in tasks:
         if task not in level:
@@ -144,7 +144,7 @@ def _spread(run: int, tasks: Collection[int], following: bool, ask: ReopeningQue
     reached: dict[int, Candidate] = {}
     while level:
         reached.update(level)
-        after = {join for each in level.values() if following and each.begins for join, _ in each.slots}
+        after = {join for each in level.values() if each.begins for join, _ in each.slots}
         # The task of a join is not there if another one had its key.
         level = ask.candidates(sorted(after - reached.keys()))
     return reached

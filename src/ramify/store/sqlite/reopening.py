@@ -52,7 +52,6 @@ def reopen(
     db: Db,
     run: StoredRun,
     tasks: Sequence[int],
-    following: bool,
     settle: Mark | None,
     why: bytes | None,
     process: int,
@@ -68,7 +67,7 @@ def reopen(
         joins=lambda wanted: joins.load(db, wanted),
         edition=lambda makers: editions.find(db, run.id, makers),
     )
-    found = reopening.reopen(run.id, tasks, following, ask)
+    found = reopening.reopen(run.id, tasks, ask)
     joins.save(db, list(found.changed.values()))
     db.executemany("DELETE FROM waiter WHERE task = ? AND id = ? AND slot = ?", found.disowned)
     for task in found.waiting:

@@ -108,7 +108,7 @@ def no_verb_changes_what_was_replaced(house: House) -> None:
     map.worker.release(held)
     map.reopen()
     with house.nothing_changes():
-        assert map.worker.reopen(map.run, [*items.ids, map.heir], following=True).tasks == ()
+        assert map.worker.reopen(map.run, [*items.ids, map.heir]).tasks == ()
         for task in items.ids:
             house.store.settle(map.run, task, Status.DONE, b"1")
             house.store.cancel(map.run, task)
@@ -193,7 +193,7 @@ def a_join_elsewhere_waits_no_longer_for_members_that_a_replaced_task_was_to_be(
     other = house.tasks(1, kind="copy", parents=maker.first, join=then.first, slot=1)
     heir = house.tasks(kind="copy", parents=maker.first)
     worker.done(claim, children=[other, heir], heirs={maker.first: heir.first})
-    assert worker.reopen(run, [maker.first], following=True).replaced == 2
+    assert worker.reopen(run, [maker.first]).replaced == 2
     join = house.join(run, then.first)
     assert (join.arrived, join.broken) == (1, 1)
     worker.done(worker.take(kinds=["walk"]))
@@ -207,7 +207,7 @@ def a_task_that_was_swept_with_a_member_that_is_replaced_since_waits_no_longer(h
     then = _sharing(house, map)
     house.store.cancel(map.run)
     assert house.settle(map.run).state is RunState.CANCELLED
-    answer = map.worker.reopen(map.run, [map.maker, then], following=True)
+    answer = map.worker.reopen(map.run, [map.maker, then])
     assert (answer.makers, then in answer.tasks) == ((map.maker,), True)
     assert house.offered() == sorted([map.maker, then])
 
