@@ -288,6 +288,21 @@ def a_member_that_was_done_twice_brings_its_last_result(house: House) -> None:
 
 
 @case("claim")
+def an_heir_brings_its_result_in_the_stead_of_its_task(house: House) -> None:
+    one, then = house.tasks(awaited=True), house.tasks(kind="sum", waits=True)
+    grouped = house.tasks(1, join=then.first, slot=1)
+    run = house.any_run(one, grouped, then, joins=[NewJoins((then.first,), (2,), brings=True)])
+    house.add(run, house.tasks(kind="other"), waiters=[NewWaiters.one(one.first, then.first, 0)])
+    worker = house.worker()
+    for claim in worker.claim(9, ["walk"]):
+        heir = house.tasks(kind="copy")
+        worker.done(claim, values=[b"1"], children=[heir], heirs={claim.tasks[0]: heir.first})
+    for value, claim in zip((b"2", b"3"), worker.claim(9, ["copy"]), strict=True):
+        worker.done(claim, values=[value])
+    assert worker.take(kinds=["sum"]).details[then.first].results == (b"2", b"3")
+
+
+@case("claim")
 def results_are_brought_only_where_all_members_ended_well(house: House) -> None:
     for end, brings in ((Status.DONE, False), (Status.FAILED, True)):
         then = house.tasks(kind="sum", waits=True)
